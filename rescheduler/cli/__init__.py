@@ -1,0 +1,1 @@
+"""Commands, one module each. Data on stdout, messages on stderr; exit codes as documented."""

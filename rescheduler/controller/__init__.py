@@ -1,0 +1,1 @@
+"""Wires the loop: informers -> ClusterState -> Snapshot -> Plan -> objects -> step -> actions -> API server."""

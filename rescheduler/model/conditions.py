@@ -1,0 +1,37 @@
+"""Status conditions as Reservation and PodMigration carry them (row K47)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """One condition. Times are RFC 3339 strings in UTC with seconds."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str = ""
+    last_transition_time: str = ""
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """Replace or append ``new``; the transition time of an unchanged status is kept."""
+    result: list[Condition] = []
+    done = False
+    for old in conditions:
+        if old.type != new.type:
+            result.append(old)
+            continue
+        kept = old.last_transition_time if old.status == new.status else new.last_transition_time
+        result.append(msgspec.structs.replace(new, last_transition_time=kept))
+        done = True
+    if not done:
+        result.append(new)
+    return tuple(result)
+
+
+def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of that type, if there is one."""
+    return next((c for c in conditions if c.type == kind), None)

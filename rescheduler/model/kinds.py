@@ -1,0 +1,81 @@
+"""The kinds of objects that are read, and where the API server serves them."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+
+class Resource(NamedTuple):
+    """Where a kind is served. ``group`` "" is the core group. ``optional``: may be missing in a cluster."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+    optional: bool = False
+
+    @property
+    def collection_path(self) -> str:
+        """Path of the collection over all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/{self.plural}"
+
+    def object_path(self, namespace: str, name: str) -> str:
+        """Path of one object; ``namespace`` is ignored for cluster-scoped kinds."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        middle = f"/namespaces/{namespace}" if self.namespaced else ""
+        return f"{root}{middle}/{self.plural}/{name}" if name else f"{root}{middle}/{self.plural}"
+
+
+class Kind(enum.StrEnum):
+    """Kinds that a Snapshot is made of."""
+
+    NODE = "Node"
+    POD = "Pod"
+    NAMESPACE = "Namespace"
+    REPLICA_SET = "ReplicaSet"
+    REPLICATION_CONTROLLER = "ReplicationController"
+    DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
+    DAEMON_SET = "DaemonSet"
+    JOB = "Job"
+    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+    PRIORITY_CLASS = "PriorityClass"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    SERVICE = "Service"
+    RESERVATION = "Reservation"
+    POD_MIGRATION = "PodMigration"
+
+
+RESOURCES: dict[Kind, Resource] = {
+    Kind.NODE: Resource("", "v1", "nodes", namespaced=False),
+    Kind.POD: Resource("", "v1", "pods", namespaced=True),
+    Kind.NAMESPACE: Resource("", "v1", "namespaces", namespaced=False),
+    Kind.REPLICA_SET: Resource("apps", "v1", "replicasets", namespaced=True),
+    Kind.REPLICATION_CONTROLLER: Resource("", "v1", "replicationcontrollers", namespaced=True),
+    Kind.DEPLOYMENT: Resource("apps", "v1", "deployments", namespaced=True),
+    Kind.STATEFUL_SET: Resource("apps", "v1", "statefulsets", namespaced=True),
+    Kind.DAEMON_SET: Resource("apps", "v1", "daemonsets", namespaced=True),
+    Kind.JOB: Resource("batch", "v1", "jobs", namespaced=True),
+    Kind.POD_DISRUPTION_BUDGET: Resource("policy", "v1", "poddisruptionbudgets", namespaced=True),
+    Kind.PRIORITY_CLASS: Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False),
+    Kind.PERSISTENT_VOLUME: Resource("", "v1", "persistentvolumes", namespaced=False),
+    Kind.PERSISTENT_VOLUME_CLAIM: Resource("", "v1", "persistentvolumeclaims", namespaced=True),
+    Kind.STORAGE_CLASS: Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False),
+    Kind.CSI_NODE: Resource("storage.k8s.io", "v1", "csinodes", namespaced=False),
+    Kind.CSI_DRIVER: Resource("storage.k8s.io", "v1", "csidrivers", namespaced=False),
+    Kind.CSI_STORAGE_CAPACITY: Resource("storage.k8s.io", "v1", "csistoragecapacities", namespaced=True),
+    Kind.SERVICE: Resource("", "v1", "services", namespaced=True),
+    Kind.RESERVATION: Resource(
+        "rescheduler.dev", "v1alpha1", "reservations", namespaced=False, optional=True
+    ),
+    Kind.POD_MIGRATION: Resource(
+        "rescheduler.dev", "v1alpha1", "podmigrations", namespaced=True, optional=True
+    ),
+}

@@ -1,0 +1,77 @@
+"""Names that appear on the wire: the API group, annotations, labels, the gate.
+
+One place, so that manifests, the controller and the tests cannot disagree. Constants only.
+"""
+
+from typing import Final
+
+GROUP: Final = "rescheduler.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+GATE: Final = "rescheduler.dev/hold"
+"""Scheduling gate that holds a replacement until its room is handed over."""
+
+GATE_CONFIG_MAP: Final = "live"
+"""ConfigMap in the controller's namespace: controller uid -> Reservation name; parameter of the gate policy."""
+
+AVOID_CONFIG_MAP: Final = "avoid"
+"""ConfigMap in the controller's namespace: controller uid -> node names to avoid; parameter of the hint policy."""
+
+ANNOTATION_RESERVATION: Final = "rescheduler.dev/reservation"
+"""On a pod: the Reservation that it was gated for, and later the one that it took."""
+
+ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
+"""On a Reservation: NAMESPACE/NAME of the PodMigration that it serves; claims wait for its eviction."""
+
+ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
+"""On a Node: bounded JSON list of PreferAvoidPods entries (rows R53-R58)."""
+
+ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
+"""On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move."""
+
+ANNOTATION_HANDOVER_TAINT: Final = "rescheduler.dev/hand-over"
+"""Taint key on the target while pods of higher priority wait (value: Reservation name)."""
+
+DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+DESCHEDULER_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+KEPT_POD_ANNOTATIONS: Final = frozenset(
+    {
+        ANNOTATION_RESERVATION,
+        ANNOTATION_EVICT,
+        DESCHEDULER_EVICT,
+        DESCHEDULER_PREFER_NO_EVICTION,
+        SAFE_TO_EVICT,
+        DO_NOT_DISRUPT,
+        POD_DELETION_COST,
+        "kubernetes.io/config.mirror",
+    }
+)
+"""Annotations that a Pod record keeps; all others are dropped while decoding."""
+
+LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
+"""On a placeholder pod: name of its Reservation (cut to 63 characters with a digest)."""
+
+LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"
+CREATED_BY: Final = "rescheduler"
+
+PRIORITY_CLASS: Final = "rescheduler-placeholder"
+"""PriorityClass of placeholders: high, preemptionPolicy Never."""
+
+PRIORITY_CLASS_SOFT: Final = "rescheduler-placeholder-soft"
+"""PriorityClass of placeholders in soft mode: below every workload."""
+
+DEFAULT_NAMESPACE: Final = "rescheduler"
+LEASE_NAME: Final = "rescheduler"
+CONFIG_MAP: Final = "rescheduler"
+CONFIG_KEY: Final = "config.yaml"
+CONTROLLER_NAME: Final = "rescheduler.dev/controller"
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+MIRROR_POD: Final = "kubernetes.io/config.mirror"

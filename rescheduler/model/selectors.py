@@ -1,0 +1,142 @@
+"""Label sets, label selectors and node selectors, compiled once and matched often.
+
+Semantics are those of apimachinery's ``labels`` and component-helpers' ``nodeaffinity``:
+NotIn and DoesNotExist match a missing key; Gt and Lt want integers on both sides; an empty
+node selector term matches nothing; a nil label selector matches nothing, an empty one everything.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+
+class LabelSet(Mapping[str, str]):
+    """Immutable, hashable labels; equal content is interned to one object by the decoder."""
+
+    __slots__ = ("_hash", "_map")
+
+    def __init__(self, labels: Mapping[str, str] | None = None) -> None:
+        self._map: dict[str, str] = dict(labels) if labels else {}
+        self._hash = hash(frozenset(self._map.items()))
+
+    def __getitem__(self, key: str) -> str:
+        return self._map[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._map)
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, LabelSet):
+            return self._hash == other._hash and self._map == other._map
+        return NotImplemented
+
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """The value of ``key`` or ``default``; the hot path, so it goes to the dict directly."""
+        return self._map.get(key, default)
+
+    def __repr__(self) -> str:
+        return f"LabelSet({self._map!r})"
+
+
+NO_LABELS = LabelSet()
+
+
+class Operator(enum.StrEnum):
+    """Operators of label and node selector requirements."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """One requirement on one key. ``values`` sorted."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: LabelSet) -> bool:
+        """True if the labels meet it."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GT | Operator.LT:
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        if value is None or len(self.values) != 1:
+            return False
+        try:
+            have, want = int(value), int(self.values[0])
+        except ValueError:
+            return False
+        return have > want if self.operator is Operator.GT else have < want
+
+
+class LabelSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """A metav1.LabelSelector; matchLabels are ``In`` requirements. No requirement matches everything.
+
+    A nil selector is ``None`` wherever a selector is optional, and matches nothing.
+    ``invalid`` carries the parse error of a malformed selector, which matches nothing.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+    invalid: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """True if it selects everything."""
+        return not self.requirements and not self.invalid
+
+    def matches(self, labels: LabelSet) -> bool:
+        """True if every requirement is met."""
+        return not self.invalid and all(r.matches(labels) for r in self.requirements)
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """Requirements on labels and on fields (only ``metadata.name``), all of which must hold."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    invalid: str = ""
+
+    def matches(self, labels: LabelSet, name: str) -> bool:
+        """True if not empty and every requirement holds for the node."""
+        if self.invalid or not (self.expressions or self.fields):
+            return False
+        if not all(r.matches(labels) for r in self.expressions):
+            return False
+        own = LabelSet({"metadata.name": name}) if self.fields else NO_LABELS
+        return all(r.matches(own) for r in self.fields)
+
+
+class NodeSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """Terms that are ORed; no term matches nothing."""
+
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+    def matches(self, labels: LabelSet, name: str) -> bool:
+        """True if any term matches the node."""
+        return any(t.matches(labels, name) for t in self.terms)

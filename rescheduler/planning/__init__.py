@@ -1,0 +1,1 @@
+"""Candidates -> Plan: targets, order, budgets, objective. Nothing but arithmetic on one Snapshot."""

@@ -1,0 +1,130 @@
+"""The Plan: what would move where, why, and what stays and why. The JSON of design section 7."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from rescheduler.model.migration import MoveMode
+
+
+class SkipReason(enum.StrEnum):
+    """Why a wanted pod is not moved: a closed list."""
+
+    DISRUPTION_BUDGET = "DisruptionBudget"
+    MULTIPLE_BUDGETS = "MultipleDisruptionBudgets"
+    NO_TARGET = "NoTarget"
+    NO_BETTER_TARGET = "NoBetterTarget"
+    GAIN_TOO_SMALL = "GainTooSmall"
+    PROTECTED = "Protected"
+    LIMIT_TOTAL = "LimitMovesAtOnce"
+    LIMIT_HOUR = "LimitMovesPerHour"
+    LIMIT_NODE = "LimitPerNode"
+    LIMIT_NAMESPACE = "LimitPerNamespace"
+    LIMIT_WORKLOAD = "LimitPerWorkload"
+    COOLDOWN = "WorkloadCooldown"
+    BACKOFF = "MoveBackoff"
+    IN_PROGRESS = "MoveInProgress"
+    AVOIDED = "PreferAvoidPods"
+    GROUP = "GroupIncomplete"
+    NOT_SUPPORTED = "NotSupported"
+    SINGLE_REPLICA = "MinReplicas"
+    WORKLOAD_BUSY = "WorkloadBusy"
+
+
+class PodRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names a pod."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class OwnerName(msgspec.Struct, frozen=True):
+    """Names a controller."""
+
+    kind: str
+    name: str
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """One move. ``gain`` and ``disruption`` are 0..1 with four decimals."""
+
+    pod: PodRef
+    controller: OwnerName | None
+    source: str
+    target: str
+    policy: str
+    reason: str
+    message: str = ""
+    gain: float
+    disruption: float
+    mode: MoveMode = MoveMode.RESERVE_FIRST
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A wanted pod that stays. ``blocked_by``: name of what blocks it (a PDB, a node, a limit)."""
+
+    pod: PodRef
+    policy: str
+    reason: SkipReason
+    message: str
+    blocked_by: str = ""
+    node: str = ""
+    gain: float = 0.0
+
+
+class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One node before or after the plan. Requests and allocatable in milli-CPU and bytes."""
+
+    name: str
+    zone: str = ""
+    schedulable: bool = True
+    pods: int = 0
+    pods_allocatable: int = 0
+    cpu_requested_milli: int = 0
+    cpu_allocatable_milli: int = 0
+    memory_requested_bytes: int = 0
+    memory_allocatable_bytes: int = 0
+
+
+class PolicySummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one policy sees: how many pods are badly placed, and the sum of their gains."""
+
+    name: str
+    badly_placed: int
+    gain: float
+
+
+class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The cluster before or after the plan. Imbalance: standard deviation of the requested share (0..1)."""
+
+    nodes: tuple[NodeSummary, ...]
+    policies: tuple[PolicySummary, ...]
+    pods: int
+    pending_pods: int
+    empty_nodes: int
+    cpu_imbalance: float
+    memory_imbalance: float
+
+
+class PlanMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """``generated_at``: RFC 3339; the moment of the snapshot, not of the clock on the wall."""
+
+    generated_at: str
+    aggressiveness: float
+    source: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "apiVersion"}):
+    """A decision. ``moves`` stand in an order in which they can be carried out, target reserved first."""
+
+    api_version: str = "rescheduler.dev/v1alpha1"
+    kind: str = "Plan"
+    metadata: PlanMetadata
+    moves: tuple[Move, ...]
+    skipped: tuple[Skipped, ...]
+    before: ClusterSummary
+    after: ClusterSummary

@@ -1,0 +1,1 @@
+"""The embedded cluster: API server, scheduler, workload controllers and kubelets in one process."""
