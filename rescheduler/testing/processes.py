@@ -1,0 +1,80 @@
+"""Child processes of a test control plane: started with a log file, watched, ended by their own id only."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+STOP_LIMIT_S: Final = 5.0
+LOG_TAIL_BYTES: Final = 4000
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class Process:
+    """One program with its command line; may be started, ended and started again."""
+
+    name: str
+    command: list[str]
+    log: Path
+    starts: int = 0
+    wanted: bool = False
+    """True while it should run: a supervisor starts it again when it has died."""
+    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        """Whether the child is alive."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, while it runs."""
+        return self._child.pid if self._child is not None and self.running else None
+
+    def start(self) -> None:
+        """Starts it, unless it runs. Its output is appended to the log."""
+        self.wanted = True
+        if self.running:
+            return
+        self.starts += 1
+        with self.log.open("ab") as output:
+            self._child = subprocess.Popen(  # noqa: S603  the command is ours
+                self.command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash: the supervisor may start it again."""
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.kill()
+            self._child.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL after a limit; it stays stopped."""
+        self.wanted = False
+        if self._child is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._child.send_signal(signal.SIGTERM)
+        try:
+            self._child.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def log_tail(self) -> str:
+        """The end of its log, for a failure message."""
+        text = self.log.read_bytes()[-LOG_TAIL_BYTES:] if self.log.exists() else b""
+        return text.decode(errors="replace")
