@@ -1,0 +1,59 @@
+# Two commands do everything on a fresh machine with Python 3.11 and make:
+#   make demo   the embedded cluster, untidy, and the controller at work
+#   make test   style, types, layers, and all tests (with Go: also on the real control plane)
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types layers unit realcluster controlplane nightly bench docs-check clean
+
+help:  ## this text
+	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (PYTHON=python3.12 make ...)")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[pykube,zstd,sim]' --group dev
+	@touch $@
+
+install: $(STAMP)  ## the virtual environment in .venv
+
+demo: $(STAMP)  ## the main job on the embedded cluster, in about a minute
+	@$(BIN)/rescheduler demo
+
+test: lint types layers unit realcluster  ## everything that must hold before a commit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+unit: $(STAMP)  ## tests that need nothing but Python
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m 'not realcluster'
+
+controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the cache (needs Go; about 8 minutes once)
+	@$(BIN)/python -m rescheduler.testing.controlplane_command build
+
+realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
+	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m pytest -m realcluster; \
+	elif [ -n "$$CI" ]; then \
+	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
+	else \
+	  echo 'Go is missing: the tests on the real control plane are skipped.'; \
+	fi
+
+bench: $(STAMP)  ## speed and memory, printed
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,56 @@
+"""Exit codes, and how errors reach a person: one clear message on stderr, never a traceback.
+
+0 done, 1 failed (the world: no API server, refused, timed out), 2 wrong usage or input (the caller must
+act), 3 done but something stays blocked (``plan --exit-code``), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+import click
+
+from rescheduler.cli.sources import InputError
+from rescheduler.config import ConfigurationError
+from rescheduler.kube.connection import ConnectionConfigurationError
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_BLOCKED: Final = 3
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CommandError(click.ClickException):
+    """A message for people and an exit code."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: object = None) -> None:
+        """Print the message on stderr."""
+        del file
+        click.echo(f"error: {self.format_message()}", err=True)
+
+
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors that a user can act on into a message and an exit code; bugs stay tracebacks."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (ConfigurationError, InputError, ConnectionConfigurationError) as error:
+            raise CommandError(str(error), EXIT_USAGE) from error
+        except ApiError as error:
+            raise CommandError(f"the API server refused: {error}", EXIT_FAILED) from error
+        except TransportError as error:
+            raise CommandError(f"no answer from the API server: {error}", EXIT_FAILED) from error
+
+    return wrapped

@@ -1,0 +1,116 @@
+"""Why a pod can or cannot go to each node, as text for people and as one JSON document per pod and line."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rescheduler.model.records import Pod
+from rescheduler.reports.table import cpu, memory, plural, table
+from rescheduler.reports.text import Style, plain
+from rescheduler.scheduling.framework import NodeVerdict
+
+_INSUFFICIENT = "Insufficient "
+_NODES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The stock scheduler's answer for one pod. ``best_free``: by resource, the most that a refusing node has free."""
+
+    pod: Pod
+    verdicts: tuple[NodeVerdict, ...]
+    best_free: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What this answer does not cover, for example dynamic resource allocation."""
+
+
+def explanation_json(explanation: Explanation) -> str:
+    """One line of JSON (design section 7), ending in a newline."""
+    pod = explanation.pod
+    document = {
+        "kind": "Explanation",
+        "pod": {"namespace": pod.namespace, "name": pod.name},
+        "nodes": [_node_document(verdict) for verdict in explanation.verdicts],
+    }
+    if explanation.notes:
+        document["notes"] = list(explanation.notes)
+    return msgspec.json.encode(document).decode() + "\n"
+
+
+def _node_document(verdict: NodeVerdict) -> dict[str, object]:
+    document: dict[str, object] = {
+        "name": verdict.node,
+        "feasible": verdict.feasible,
+        "reasons": [{"plugin": r.plugin, "reason": r.reason} for r in verdict.refusals],
+    }
+    if verdict.feasible:
+        document["scores"] = dict(verdict.scores)
+        document["score"] = verdict.score
+    return document
+
+
+def explanation_text(explanation: Explanation, style: Style = plain) -> str:
+    """A few lines: the best nodes with their scores, and the others grouped by reason."""
+    pod = explanation.pod
+    feasible = sorted((v for v in explanation.verdicts if v.feasible), key=lambda v: (-v.score, v.node))
+    where = f"on {pod.node}, judged as if taken off it" if pod.node else "pending"
+    total = len(explanation.verdicts)
+    role = "good" if feasible else "bad"
+    answer = f"{len(feasible)} of {plural(total, 'node')} would take it" if total else "there are no nodes"
+    lines = [f"{style(f'{pod.namespace}/{pod.name}', 'heading')} ({where}): {style(answer, role)}"]
+    lines += [f"  note: {note}" for note in explanation.notes]
+    if feasible:
+        lines += _scores(feasible)
+    lines += _refusals(explanation)
+    return "\n".join(lines) + "\n"
+
+
+def _scores(feasible: list[NodeVerdict]) -> list[str]:
+    plugins = [name for name, _ in feasible[0].scores]
+    rows = [
+        (verdict.node, str(verdict.score), *(str(score) for _, score in verdict.scores))
+        for verdict in feasible[:_NODES_SHOWN]
+    ]
+    lines = table(("NODE", "SCORE", *plugins), rows, right=frozenset(range(1, len(plugins) + 2)))
+    if len(feasible) > _NODES_SHOWN:
+        lines.append(f"  and {plural(len(feasible) - _NODES_SHOWN, 'more node')}")
+    return lines
+
+
+def _refusals(explanation: Explanation) -> list[str]:
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    hopeless: set[str] = set()
+    for verdict in explanation.verdicts:
+        for refusal in verdict.refusals:
+            groups[refusal.reason].append(verdict.node)
+            if refusal.unresolvable:
+                hopeless.add(refusal.reason)
+    lines = []
+    for reason, nodes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        named = ", ".join(nodes[:3]) + (", …" if len(nodes) > 3 else "")  # noqa: PLR2004 - three examples fit a line
+        remark = "; evicting pods there would not help" if reason in hopeless else ""
+        lines.append(f"  {plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]")
+    return lines
+
+
+def _amounts(explanation: Explanation, reason: str) -> str:
+    if not reason.startswith(_INSUFFICIENT):
+        return ""
+    resource = reason.removeprefix(_INSUFFICIENT)
+    needs = dict(explanation.pod.spec.requests.items()).get(resource)
+    best = explanation.best_free.get(resource)
+    if needs is None or best is None:
+        return ""
+    return f" (needs {_amount(resource, needs)}, best has {_amount(resource, best)})"
+
+
+def _amount(resource: str, value: int) -> str:
+    if resource == "cpu":
+        return cpu(value)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return memory(value)
+    return str(value)

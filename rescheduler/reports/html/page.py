@@ -1,0 +1,155 @@
+"""The HTML page of a Plan: cards, maps before and after, moves, and what is blocked and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from html import escape
+
+from rescheduler.planning.plan import Move, Plan, Skipped
+from rescheduler.reports.html.drawing import change_bars, node_map
+from rescheduler.reports.html.style import CSS
+from rescheduler.reports.table import plural
+
+_BARS_SHOWN = 60
+_SHOWN_PER_REASON = 200
+_MOVES_SHOWN = 2000
+
+
+def plan_html(plan: Plan) -> str:
+    """The whole page."""
+    after = {node.name: node for node in plan.after.nodes}
+    changed = frozenset(n.name for n in plan.before.nodes if after.get(n.name) != n)
+    body = "\n".join(
+        part
+        for part in (
+            _head(plan),
+            _warnings(plan),
+            _cards(plan),
+            _maps(plan, changed),
+            _bars(plan, changed),
+            _moves(plan.moves),
+            _skipped(plan.skipped),
+            _policies(plan),
+        )
+        if part
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Rescheduling plan</title>\n<style>{CSS}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _head(plan: Plan) -> str:
+    source = f" from {escape(plan.metadata.source)}" if plan.metadata.source else ""
+    return (
+        f"<h1>Rescheduling plan</h1>\n<p class='faint'>State of {escape(plan.metadata.generated_at)}{source}; "
+        f"aggressiveness {plan.metadata.aggressiveness:g}. Every move reserves its target first; nothing has been "
+        "changed by this report.</p>"
+    )
+
+
+def _warnings(plan: Plan) -> str:
+    return "".join(f"<p class='warning'>{escape(warning)}</p>" for warning in plan.metadata.warnings)
+
+
+def _cards(plan: Plan) -> str:
+    before, after = plan.before, plan.after
+    badly = sum(p.badly_placed for p in before.policies), sum(p.badly_placed for p in after.policies)
+    cards = (
+        (str(len(plan.moves)), "moves"),
+        (str(len(plan.skipped)), "wanted, but not moved"),
+        (f"{badly[0]} → {badly[1]}", "badly placed pods"),
+        (f"{100 * before.cpu_imbalance:.1f} → {100 * after.cpu_imbalance:.1f} %", "imbalance of cpu"),
+        (
+            f"{100 * before.memory_imbalance:.1f} → {100 * after.memory_imbalance:.1f} %",
+            "imbalance of memory",
+        ),
+        (f"{before.empty_nodes} → {after.empty_nodes}", f"empty nodes of {len(before.nodes)}"),
+    )
+    inner = "".join(
+        f"<div class='card'><b>{escape(big)}</b><span>{escape(small)}</span></div>" for big, small in cards
+    )
+    return f"<div class='cards'>{inner}</div>"
+
+
+def _maps(plan: Plan, changed: frozenset[str]) -> str:
+    return (
+        "<h2>Nodes</h2>\n<p class='faint'>One cell for each node, by zone; the fuller its fullest resource, the "
+        "warmer. Outlined: changed by the plan.</p>\n<div class='maps'>"
+        f"<figure><figcaption>before</figcaption>{node_map(plan.before.nodes, changed)}</figure>"
+        f"<figure><figcaption>after</figcaption>{node_map(plan.after.nodes, changed)}</figure></div>"
+    )
+
+
+def _bars(plan: Plan, changed: frozenset[str]) -> str:
+    after = {node.name: node for node in plan.after.nodes}
+    pairs = [
+        (node, after[node.name]) for node in plan.before.nodes if node.name in changed and node.name in after
+    ]
+    if not pairs:
+        return ""
+    rest = f"<p class='faint'>and {len(pairs) - _BARS_SHOWN:,} more</p>" if len(pairs) > _BARS_SHOWN else ""
+    return f"<h2>Nodes that change</h2>\n{change_bars(pairs[:_BARS_SHOWN])}{rest}"
+
+
+def _moves(moves: Sequence[Move]) -> str:
+    if not moves:
+        return "<h2>Moves</h2>\n<p>Nothing to move.</p>"
+    rows = "".join(
+        f"<tr><td class='number'>{number}</td><td><code>{_name(move.pod.namespace, move.pod.name)}</code></td>"
+        f"<td><code>{escape(move.source)}</code></td><td><code>{escape(move.target)}</code></td>"
+        f"<td>{escape(move.policy)}</td><td class='number'>{move.gain:.2f}</td>"
+        f"<td class='number'>{move.disruption:.2f}</td><td>{escape(move.message or move.reason)}</td></tr>"
+        for number, move in enumerate(moves[:_MOVES_SHOWN], 1)
+    )
+    rest = f"<p class='faint'>and {len(moves) - _MOVES_SHOWN:,} more</p>" if len(moves) > _MOVES_SHOWN else ""
+    return (
+        f"<h2>{plural(len(moves), 'move').capitalize()}, in this order</h2>\n<div class='scroll'><table><thead><tr>"
+        "<th class='number'>#</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
+        f"<th class='number'>cost</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
+    )
+
+
+def _skipped(skipped: Sequence[Skipped]) -> str:
+    if not skipped:
+        return ""
+    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
+    for item in skipped:
+        groups[(item.reason.value, item.blocked_by)].append(item)
+    parts = [f"<h2>Wanted, but not moved ({len(skipped):,})</h2>"]
+    for (reason, blocked_by), members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+        by = f" by <code>{escape(blocked_by)}</code>" if blocked_by else ""
+        rows = "".join(
+            f"<tr><td><code>{_name(m.pod.namespace, m.pod.name)}</code></td><td><code>{escape(m.node)}</code></td>"
+            f"<td>{escape(m.policy)}</td><td>{escape(m.message)}</td></tr>"
+            for m in members[:_SHOWN_PER_REASON]
+        )
+        more = len(members) - _SHOWN_PER_REASON
+        rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
+        parts.append(
+            f"<details><summary><b>{escape(reason)}</b>{by}: {plural(len(members), 'pod')}</summary>"
+            "<div class='scroll'><table><thead><tr><th>pod</th><th>node</th><th>policy</th><th>why</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>{rest}</details>"
+        )
+    return "\n".join(parts)
+
+
+def _policies(plan: Plan) -> str:
+    if not plan.before.policies:
+        return ""
+    after = {p.name: p for p in plan.after.policies}
+    rows = "".join(
+        f"<tr><td>{escape(p.name)}</td><td class='number'>{p.badly_placed}</td>"
+        f"<td class='number'>{after[p.name].badly_placed if p.name in after else '-'}</td></tr>"
+        for p in plan.before.policies
+    )
+    return (
+        "<h2>Badly placed pods by policy</h2>\n<table><thead><tr><th>policy</th><th class='number'>before</th>"
+        f"<th class='number'>after</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _name(namespace: str, name: str) -> str:
+    return f"{escape(namespace)}/{escape(name)}"

@@ -1,0 +1,18 @@
+"""A Plan as JSON or YAML: the contract that scripts read (design section 7). The same plan, the same bytes."""
+
+from __future__ import annotations
+
+import msgspec
+import yaml
+
+from rescheduler.planning.plan import Plan
+
+
+def plan_json(plan: Plan) -> str:
+    """Indented JSON, ending in a newline."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode() + "\n"
+
+
+def plan_yaml(plan: Plan) -> str:
+    """YAML with the same keys in the same order."""
+    return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=120)

@@ -1,0 +1,152 @@
+"""A Plan as text for people: moves, what stays and why, nodes before and after."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from rescheduler.planning.plan import ClusterSummary, NodeSummary, Plan, Skipped
+from rescheduler.reports.table import percent, plural, table
+
+Style = Callable[[str, str], str]
+"""(text, role) -> text; roles: heading, good, bad, faint. The identity where there is no colour."""
+
+_BAR_WIDTH = 10
+_NODES_SHOWN = 40
+
+
+def plain(text: str, role: str) -> str:
+    """No colour."""
+    del role
+    return text
+
+
+def plan_text(plan: Plan, style: Style = plain) -> str:
+    """The whole report, ending in a newline."""
+    parts = [
+        _headline(plan),
+        _moves(plan, style),
+        _skipped(plan, style),
+        _placed(plan, style),
+        _nodes(plan, style),
+    ]
+    if plan.metadata.warnings:
+        parts.insert(1, "\n".join(style(f"warning: {w}", "bad") for w in plan.metadata.warnings))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(plan: Plan) -> str:
+    before, after = plan.before, plan.after
+    pending = f" ({before.pending_pods} pending)" if before.pending_pods else ""
+    first = (
+        f"{plural(len(before.nodes), 'node')}, {plural(before.pods, 'pod')}{pending}; "
+        f"aggressiveness {plan.metadata.aggressiveness:g}; state of {plan.metadata.generated_at}"
+    )
+    if not plan.moves:
+        return f"{first}\nNothing to move."
+    second = (
+        f"{plural(len(plan.moves), 'move')}: imbalance of cpu {_share(before.cpu_imbalance)} -> "
+        f"{_share(after.cpu_imbalance)}, of memory {_share(before.memory_imbalance)} -> "
+        f"{_share(after.memory_imbalance)}, empty nodes {before.empty_nodes} -> {after.empty_nodes}"
+    )
+    return f"{first}\n{second}"
+
+
+def _moves(plan: Plan, style: Style) -> str:
+    if not plan.moves:
+        return ""
+    rows = [
+        (
+            str(number),
+            f"{move.pod.namespace}/{move.pod.name}",
+            move.source,
+            move.target,
+            move.policy,
+            f"{move.gain:.2f}",
+            f"{move.disruption:.2f}",
+            move.message or move.reason,
+        )
+        for number, move in enumerate(plan.moves, 1)
+    ]
+    header = ("#", "POD", "FROM", "TO", "POLICY", "GAIN", "COST", "WHY")
+    lines = table(header, rows, right=frozenset({0, 5, 6}))
+    return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
+
+
+def _skipped(plan: Plan, style: Style) -> str:
+    if not plan.skipped:
+        return ""
+    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
+    for skipped in plan.skipped:
+        groups[(skipped.reason.value, skipped.blocked_by)].append(skipped)
+    rows = []
+    for (reason, blocked_by), members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        first = members[0]
+        example = f"{first.pod.namespace}/{first.pod.name}: {first.message}"
+        rows.append((reason, str(len(members)), blocked_by or "-", example))
+    lines = table(("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"), rows, right=frozenset({1}))
+    heading = f"WANTED BUT NOT MOVED ({len(plan.skipped)})"
+    return "\n".join([style(heading, "heading"), *lines])
+
+
+def _placed(plan: Plan, style: Style) -> str:
+    after = {p.name: p for p in plan.after.policies}
+    rows = [
+        (p.name, str(p.badly_placed), str(after[p.name].badly_placed) if p.name in after else "-")
+        for p in plan.before.policies
+    ]
+    if not rows:
+        return ""
+    lines = table(("POLICY", "BEFORE", "AFTER"), rows, right=frozenset({1, 2}))
+    return "\n".join([style("BADLY PLACED PODS", "heading"), *lines])
+
+
+def _nodes(plan: Plan, style: Style) -> str:
+    after = {n.name: n for n in plan.after.nodes}
+    changed = [n for n in plan.before.nodes if after.get(n.name) != n]
+    shown = changed or list(plan.before.nodes)
+    rows = [_node_row(node, after.get(node.name, node)) for node in shown[:_NODES_SHOWN]]
+    if not rows:
+        return ""
+    lines = table(("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"), rows)
+    heading = "NODES THAT CHANGE" if changed else "NODES"
+    if len(shown) > _NODES_SHOWN:
+        lines.append(f"  and {len(shown) - _NODES_SHOWN:,} more")
+    return "\n".join([style(heading, "heading"), *lines])
+
+
+def _node_row(before: NodeSummary, after: NodeSummary) -> tuple[str, ...]:
+    name = before.name if before.schedulable else f"{before.name} (unschedulable)"
+    cpu = _change(
+        before.cpu_requested_milli,
+        before.cpu_allocatable_milli,
+        after.cpu_requested_milli,
+        after.cpu_allocatable_milli,
+    )
+    memory = _change(
+        before.memory_requested_bytes,
+        before.memory_allocatable_bytes,
+        after.memory_requested_bytes,
+        after.memory_allocatable_bytes,
+    )
+    return name, before.zone or "-", cpu, memory, f"{before.pods} -> {after.pods}"
+
+
+def _change(before: int, before_whole: int, after: int, after_whole: int) -> str:
+    return f"{percent(before, before_whole):>4} -> {percent(after, after_whole):>4} {bar(after, after_whole)}"
+
+
+def bar(part: int, whole: int) -> str:
+    """A bar of ten cells; full cells are ``#``."""
+    filled = min(_BAR_WIDTH, round(_BAR_WIDTH * part / whole)) if whole > 0 else 0
+    return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def summary_line(summary: ClusterSummary) -> str:
+    """One line of a cluster's state, for the live views."""
+    badly = sum(p.badly_placed for p in summary.policies)
+    return f"{plural(badly, 'badly placed pod')}, imbalance of cpu {_share(summary.cpu_imbalance)}"
