@@ -1,6 +1,6 @@
 """The seam below which bytes travel: a request to an API server and its answer.
 
-Two implementations: ``kube.client`` (the official client's connection, TLS and authentication) and the
+Two implementations: ``kube.connection`` (the official client's connection, TLS and authentication) and the
 embedded cluster in process. Everything above works on either. A transport never retries, never decodes
 and raises only ``TransportError``.
 """
@@ -41,6 +41,8 @@ class Stream(Protocol):
     """An open watch. Iterating yields chunks of bytes as they arrive; ``close`` may be called by any thread."""
 
     status: int
+    headers: Mapping[str, str]
+    """Header names are in lower case."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Chunks; raises TransportError on silence past the time limit or a broken connection."""

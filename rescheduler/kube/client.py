@@ -1,0 +1,234 @@
+"""Calls to the API server: paths and bodies in, raw JSON out, refusals as ``ApiError``.
+
+Only bytes go through here; records are decoded and encoded by ``rescheduler.model``. Every call has a
+time limit. What may be tried again is tried again (see ``kube.retry``); an eviction never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.kube.errors import ExpiredError, error_of
+from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
+from rescheduler.kube.retry import Retry
+from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError
+from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+
+FIELD_MANAGER: Final = "rescheduler"
+PAGE_LIMIT: Final = 500
+DEFAULT_TIMEOUT_S: Final = 30.0
+
+Body = Mapping[str, Any] | bytes
+"""An object as data or as JSON."""
+
+_MERGE: Final = "application/merge-patch+json"
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_JSON_PATCH: Final = "application/json-patch+json"
+_APPLY: Final = "application/apply-patch+yaml"
+
+
+class _PageMeta(msgspec.Struct, rename={"continue_": "continue", "resource_version": "resourceVersion"}):
+    continue_: str | None = ""
+    resource_version: str | None = ""
+
+
+class _Page(msgspec.Struct):
+    metadata: _PageMeta | None = None
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+class KubeApi:
+    """The calls of the API that the program makes. Usable from many threads.
+
+    Every method raises ``ApiError`` (see its tree) and ``TransportError`` (no answer), unless it says
+    otherwise. ``dry_run`` asks the server to go through everything but storing.
+    """
+
+    def __init__(
+        self, transport: Transport, retry: Retry | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.transport = transport
+        self._retry = retry or Retry()
+        self._timeout_s = timeout_s
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body at ``path``."""
+        return self._call(self._request("GET", path, query), repeatable=True)
+
+    def list(
+        self, path: str, query: Mapping[str, str] | None = None, *, limit: int = PAGE_LIMIT
+    ) -> Iterator[bytes]:
+        """The pages of a collection, one consistent version; each page is a List as JSON.
+
+        A page token that grew too old restarts the list from its first page: callers must take each
+        item as the newest of its name. No resource version is sent, so the answer is never stale.
+        """
+        token = ""
+        while True:
+            page_query = {**(query or {}), "limit": str(limit)}
+            if token:
+                page_query["continue"] = token
+            try:
+                body = self.get(path, page_query)
+            except ExpiredError:
+                if not token:
+                    raise
+                token = ""
+                continue
+            yield body
+            token = page_token(body)
+            if not token:
+                return
+
+    def create(self, path: str, body: Body, *, dry_run: bool = False) -> bytes:
+        """POST ``body`` to the collection ``path``; the object as stored.
+
+        With a name of its own it is sent again after a lost answer; then AlreadyExistsError may mean
+        our own first try. Without one (generateName, Bindings) it is sent once.
+        """
+        return self._call(
+            self._write("POST", path, body, dry_run=dry_run), repeatable=dry_run or _is_named(body)
+        )
+
+    def replace(self, path: str, body: Body, *, dry_run: bool = False) -> bytes:
+        """PUT ``body``; with a resourceVersion in it this is a compare-and-swap (ConflictError)."""
+        return self._call(self._write("PUT", path, body, dry_run=dry_run), repeatable=True)
+
+    def merge_patch(self, path: str, patch: Body, *, dry_run: bool = False) -> bytes:
+        """RFC 7386 patch; idempotent."""
+        return self._call(self._write("PATCH", path, patch, _MERGE, dry_run=dry_run), repeatable=True)
+
+    def strategic_patch(self, path: str, patch: Body, *, dry_run: bool = False) -> bytes:
+        """Strategic merge patch (built-in kinds only); idempotent."""
+        return self._call(self._write("PATCH", path, patch, _STRATEGIC, dry_run=dry_run), repeatable=True)
+
+    def json_patch(
+        self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False
+    ) -> bytes:
+        """RFC 6902 patch; sent again after a lost answer only if a ``test`` operation guards it."""
+        guarded = any(operation.get("op") == "test" for operation in operations)
+        body = msgspec.json.encode(list(operations))
+        return self._call(self._write("PATCH", path, body, _JSON_PATCH, dry_run=dry_run), repeatable=guarded)
+
+    def apply(self, path: str, body: Body, *, force: bool = True, dry_run: bool = False) -> bytes:
+        """Server-side apply of the fields in ``body``, which must name apiVersion and kind."""
+        request = self._write(
+            "PATCH", path, body, _APPLY, dry_run=dry_run, extra={"force": str(force).lower()}
+        )
+        return self._call(request, repeatable=True)
+
+    def delete(
+        self,
+        path: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_s: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+    ) -> bytes:
+        """Delete the object if it is still that ``uid`` (ConflictError if not).
+
+        Without uid and version it is sent once: after a lost answer the name may already be a successor's.
+        """
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {"uid": uid} if uid else {}
+        if resource_version:
+            preconditions["resourceVersion"] = resource_version
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        if propagation:
+            options["propagationPolicy"] = propagation
+        query = {"dryRun": "All"} if dry_run else {}
+        request = self._request("DELETE", path, query, body=msgspec.json.encode(options))
+        return self._call(request, repeatable=bool(preconditions) or dry_run)
+
+    def evict(
+        self, namespace: str, name: str, uid: str, grace_s: int | None = None, *, dry_run: bool = False
+    ) -> EvictionResult:
+        """Evict that very pod, once. Never raises; no answer is UNKNOWN: look at the pod.
+
+        A dry run proves rights, admission and the budget of this moment, not joint feasibility.
+        """
+        body = eviction_body(namespace, name, uid, grace_s)
+        query = {"dryRun": "All"} if dry_run else {}
+        request = self._request("POST", eviction_path(namespace, name), query, body=msgspec.json.encode(body))
+        try:
+            answer = self.transport.send(request)
+        except TransportError as error:
+            return EvictionResult(EvictionOutcome.UNKNOWN, str(error))
+        return interpret(answer)
+
+    def watch(self, path: str, query: Mapping[str, str], *, silence_s: float) -> Stream:
+        """Open a watch, once. The caller looks at the stream's status; raises TransportError only."""
+        request = Request(method="GET", path=path, query={**query, "watch": "1"}, timeout_s=silence_s)
+        return self.transport.stream(request)
+
+    def attempt(self, request: Request) -> Response:
+        """Send once, without trying again; any status. For callers with a deadline of their own."""
+        return self.transport.send(request)
+
+    def _call(self, request: Request, *, repeatable: bool) -> bytes:
+        def once() -> bytes:
+            answer = self.transport.send(request)
+            if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                raise error_of(answer.status, answer.body, answer.headers)
+            return answer.body
+
+        return self._retry.call(once, repeatable=repeatable)
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None, *, body: bytes = b""
+    ) -> Request:
+        return Request(method=method, path=path, query=query or {}, body=body, timeout_s=self._timeout_s)
+
+    def _write(
+        self,
+        method: str,
+        path: str,
+        body: Body,
+        content_type: str = "application/json",
+        *,
+        dry_run: bool,
+        extra: Mapping[str, str] | None = None,
+    ) -> Request:
+        query = {"fieldManager": FIELD_MANAGER, **(extra or {})}
+        if dry_run:
+            query["dryRun"] = "All"
+        return Request(
+            method=method,
+            path=path,
+            query=query,
+            body=body if isinstance(body, bytes) else msgspec.json.encode(body),
+            content_type=content_type,
+            timeout_s=self._timeout_s,
+        )
+
+
+def page_token(page: bytes) -> str:
+    """The token of the next page; "" on the last one."""
+    meta = _PAGE.decode(page).metadata
+    return (meta.continue_ or "") if meta else ""
+
+
+class _NamedMeta(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _NamedMeta | None = None
+
+
+def _is_named(body: Body) -> bool:
+    if isinstance(body, bytes):
+        meta = msgspec.json.decode(body, type=_Named).metadata
+        return meta is not None and bool(meta.name)
+    return bool(body.get("metadata", {}).get("name"))

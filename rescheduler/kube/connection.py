@@ -1,0 +1,218 @@
+"""A Transport over HTTP: the official client's TLS and credentials, urllib3's pool, no models, no retries.
+
+Credentials are asked for before every request, so rotated tokens are used at once; after a 401 they are
+loaded anew, and the request is sent once more only if they really changed (a 401 proves that nothing was
+done). Connections have TCP keepalive; a stream that is silent for its time limit is broken off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import urllib3
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import ConfigException
+
+from rescheduler import __version__
+from rescheduler.kube.kubeconfig import ConfigurationError, load_configuration
+from rescheduler.kube.transport import Request, Response, TransportError
+
+CONNECT_TIMEOUT_S: Final = 10.0
+DEFAULT_POOL_SIZE: Final = 64
+_RELOAD_PAUSE_S: Final = 5.0
+_CHUNK_BYTES: Final = 65_536
+_MAX_ERROR_BYTES: Final = 1_048_576
+_SAFE_IN_PATH: Final = "/-._~!$&'()*+,;=:@"
+_BROKEN: Final = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError)
+
+
+def connect(
+    kubeconfig: str | None = None, context: str | None = None, *, pool_size: int = DEFAULT_POOL_SIZE
+) -> HttpTransport:
+    """A connection to the API server that the configuration names; nothing is sent yet.
+
+    ``pool_size``: workers plus watches. Raises ConfigurationError.
+    """
+    return HttpTransport(lambda: load_configuration(kubeconfig, context), pool_size=pool_size)
+
+
+def connect_to(url: str, *, pool_size: int = DEFAULT_POOL_SIZE) -> HttpTransport:
+    """A connection without credentials to ``url``, past any proxy: for servers on this machine."""
+
+    def load() -> Configuration:
+        configuration = Configuration(host=url)
+        configuration.proxy = None
+        return configuration
+
+    return HttpTransport(load, pool_size=pool_size)
+
+
+class HttpTransport:
+    """See ``kube.transport.Transport``. Usable from many threads."""
+
+    def __init__(
+        self,
+        load: Callable[[], Configuration],
+        *,
+        pool_size: int = DEFAULT_POOL_SIZE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._load = load
+        self._pool_size = pool_size
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reloaded_at_s = -_RELOAD_PAUSE_S
+        self._session = _Session(load(), pool_size)
+
+    def send(self, request: Request) -> Response:
+        """One request; the whole answer is there within twice the time limit, or TransportError."""
+        ends_s = self._clock() + request.timeout_s
+        answer = self._open(request)
+        try:
+            body = b"".join(self._chunks(answer, ends_s))
+        except _BROKEN as error:
+            answer.close()
+            raise TransportError(f"{request.method} {request.path}: {_said(error)}") from error
+        answer.release_conn()
+        return Response(answer.status, body, _lower(answer.headers))
+
+    def stream(self, request: Request) -> HttpStream:
+        """Open a watch; ``timeout_s`` is the longest silence that is taken for life."""
+        return HttpStream(self._open(request))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._session.pool.clear()
+
+    def _chunks(self, answer: urllib3.BaseHTTPResponse, ends_s: float) -> Iterator[bytes]:
+        while chunk := answer.read1(_CHUNK_BYTES):
+            if self._clock() > ends_s:
+                raise TimeoutError("the answer did not end in time")
+            yield chunk
+
+    def _open(self, request: Request) -> urllib3.BaseHTTPResponse:
+        session = self._session
+        try:
+            answer = session.open(request)
+            if answer.status == HTTPStatus.UNAUTHORIZED and self._renewed(session):
+                answer.close()
+                answer = self._session.open(request)
+        except (*_BROKEN, ConfigException) as error:
+            raise TransportError(f"{request.method} {request.path}: {_said(error)}") from error
+        return answer
+
+    def _renewed(self, refused: _Session) -> bool:
+        """True if there are other credentials now than those which were refused."""
+        with self._lock:
+            if self._session is not refused:
+                return True
+            if self._clock() - self._reloaded_at_s < _RELOAD_PAUSE_S:
+                return False
+            self._reloaded_at_s = self._clock()
+            try:
+                fresh = _Session(self._load(), self._pool_size)
+            except ConfigurationError:
+                return False
+            if fresh.identity() == refused.identity():
+                return False
+            self._session = fresh
+            return True
+
+
+class _Session:
+    """One set of credentials and the pool that carries its connections."""
+
+    def __init__(self, configuration: Configuration, pool_size: int) -> None:
+        configuration.retries = False
+        configuration.keep_alive = True
+        configuration.connection_pool_maxsize = pool_size
+        self._configuration = configuration
+        self._root: str = configuration.host.rstrip("/")
+        self._lock = threading.Lock()
+        self.pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+
+    def authorization(self) -> str | None:
+        """The header's value, refreshed if its time is over; None without a token."""
+        with self._lock:
+            setting = self._configuration.auth_settings().get("BearerToken")
+        return setting["value"] if setting else None
+
+    def identity(self) -> tuple[str | None, str | None]:
+        """What the server knows us by."""
+        return self.authorization(), self._configuration.cert_file
+
+    def open(self, request: Request) -> urllib3.BaseHTTPResponse:
+        """Send, and read up to the end of the headers."""
+        headers = {"Accept": "application/json", "User-Agent": f"rescheduler/{__version__}"}
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        token = self.authorization()
+        if token:
+            headers["Authorization"] = token
+        url = self._root + quote(request.path, safe=_SAFE_IN_PATH)
+        if request.query:
+            url += "?" + urlencode(request.query)
+        return self.pool.urlopen(
+            request.method,
+            url,
+            body=request.body or None,
+            headers=headers,
+            timeout=urllib3.Timeout(
+                connect=min(CONNECT_TIMEOUT_S, request.timeout_s), read=request.timeout_s
+            ),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+
+
+class HttpStream:
+    """See ``kube.transport.Stream``."""
+
+    def __init__(self, answer: urllib3.BaseHTTPResponse) -> None:
+        self._answer = answer
+        self._closed = threading.Event()
+        self.status = answer.status
+        self.headers = _lower(answer.headers)
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while not self._closed.is_set() and (chunk := self._answer.read1(_CHUNK_BYTES)):
+                yield chunk
+        except (*_BROKEN, ValueError, AttributeError) as error:
+            # Closing from another thread pulls the socket away under the read; what that raises varies.
+            if not self._closed.is_set():
+                raise TransportError(f"watch: {_said(error)}") from error
+        finally:
+            self._answer.close()
+
+    def read_all(self) -> bytes:
+        """The rest of the body, at most 1 MiB."""
+        body = b""
+        for chunk in self:
+            body += chunk
+            if len(body) >= _MAX_ERROR_BYTES:
+                break
+        return body
+
+    def close(self) -> None:
+        """End the stream."""
+        self._closed.set()
+        with contextlib.suppress(ValueError, RuntimeError, OSError):
+            self._answer.shutdown()
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

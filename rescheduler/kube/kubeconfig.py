@@ -1,0 +1,189 @@
+"""Where the API server is and who we are there: kubeconfig files or the pod's service account.
+
+Reads with the official client, after checks of its own, because that one answers a malformed file with
+whatever exception comes up, goes on silently when a credential plugin fails, and asks for a password on
+the terminal. Everything wrong is a ``ConfigurationError`` before anything is sent. Order: the given
+path, ``$KUBECONFIG``, the service account inside a pod, ``~/.kube/config``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+from kubernetes.client.configuration import Configuration
+from kubernetes.config import ConfigException, load_incluster_config
+from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TOKEN_FILENAME
+from kubernetes.config.kube_config import load_kube_config
+
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+_SECTIONS: Final = ("clusters", "contexts", "users")
+_MALFORMED: Final = (ConfigException, KeyError, TypeError, ValueError, AttributeError, OSError)
+"""What the official loader lets out for a file that it cannot take."""
+
+
+class ConfigurationError(Exception):
+    """The connection is not configured rightly. The user must act: ``remedy`` says how."""
+
+    def __init__(self, file: str, message: str, remedy: str = "") -> None:
+        super().__init__(f"{file}: {message}" + (f" ({remedy})" if remedy else ""))
+        self.file = file
+        self.message = message
+        self.remedy = remedy
+
+
+def load_configuration(
+    kubeconfig: str | None, context: str | None, environ: Mapping[str, str] | None = None
+) -> Configuration:
+    """The official client's configuration with fresh credentials.
+
+    Raises:
+        ConfigurationError: unreadable or malformed file, unknown context, failing plugin, bad certificates.
+    """
+    environ = os.environ if environ is None else environ
+    where = kubeconfig or environ.get("KUBECONFIG")
+    if where is None and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists():
+        return _checked(_in_cluster(), SERVICE_TOKEN_FILENAME)
+    where = where or DEFAULT_KUBECONFIG
+    return _checked(_from_files(where, context), where)
+
+
+def _in_cluster() -> Configuration:
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise ConfigurationError(
+            SERVICE_TOKEN_FILENAME, str(error), "does the pod have a service account token?"
+        ) from error
+    return configuration
+
+
+def _from_files(where: str, context: str | None) -> Configuration:
+    documents = [_read(path) for path in _paths(where)]
+    cluster, user = _selected(where, documents, context)
+    configuration = Configuration()
+    try:
+        load_kube_config(config_file=where, context=context, client_configuration=configuration)
+    except _MALFORMED as error:
+        raise ConfigurationError(where, f"cannot be used: {error}", "kubectl config view") from error
+    if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        command = user["exec"].get("command") if isinstance(user["exec"], dict) else "?"
+        raise ConfigurationError(
+            where, f"the credential plugin {command!r} gave no credentials", "run it by hand"
+        )
+    if not cluster.get("proxy-url") and is_loopback(configuration.host):
+        configuration.proxy = None
+    return configuration
+
+
+def _paths(where: str) -> list[Path]:
+    """The files of a list like $KUBECONFIG; as in kubectl, missing ones are left out unless all are."""
+    paths = [Path(part).expanduser() for part in where.split(os.pathsep) if part]
+    present = [path for path in paths if path.exists()]
+    if not present:
+        raise ConfigurationError(
+            where,
+            "no such file",
+            "give --kubeconfig, or set KUBECONFIG; in a pod, mount a service account token",
+        )
+    return present
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(str(path), error.strerror or str(error), "check its permissions") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(path), "is not text", "is it a kubeconfig?") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise ConfigurationError(str(path), f"{line}not YAML: {problem}", "correct that line") from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(str(path), "is not a kubeconfig: no mapping at its root", "is it empty?")
+    for section in _SECTIONS:
+        entries = document.get(section) or []
+        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
+            raise ConfigurationError(
+                str(path), f"{section} is not a list of named entries", "kubectl config view"
+            )
+    return document
+
+
+def _selected(
+    where: str, documents: list[dict[str, Any]], context: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the user of the context that will be used."""
+    merged = {section: _by_name(documents, section) for section in _SECTIONS}
+    name = context or next(
+        (d["current-context"] for d in reversed(documents) if d.get("current-context")), None
+    )
+    known = ", ".join(sorted(merged["contexts"])) or "none"
+    if name is None:
+        raise ConfigurationError(where, "has no current-context", f"give --context; it has: {known}")
+    if name not in merged["contexts"]:
+        raise ConfigurationError(where, f"has no context {name!r}", f"it has: {known}")
+    chosen = _inner(where, merged["contexts"][name], "context")
+    cluster_name, user_name = chosen.get("cluster"), chosen.get("user")
+    if cluster_name not in merged["clusters"]:
+        raise ConfigurationError(
+            where, f"context {name!r} names an unknown cluster {cluster_name!r}", "correct it"
+        )
+    cluster = _inner(where, merged["clusters"][cluster_name], "cluster")
+    if urlsplit(str(cluster.get("server", ""))).scheme not in ("http", "https"):
+        raise ConfigurationError(
+            where, f"cluster {cluster_name!r} has no http(s) server address", "set its server"
+        )
+    if user_name and user_name not in merged["users"]:
+        raise ConfigurationError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
+    return cluster, _inner(where, merged["users"][user_name], "user") if user_name else {}
+
+
+def _by_name(documents: list[dict[str, Any]], section: str) -> dict[str, dict[str, Any]]:
+    """Entries of a section; the first file that names one wins, as in kubectl."""
+    result: dict[str, dict[str, Any]] = {}
+    for document in documents:
+        for entry in document.get(section) or []:
+            result.setdefault(str(entry["name"]), entry)
+    return result
+
+
+def _inner(where: str, entry: dict[str, Any], key: str) -> dict[str, Any]:
+    value = entry.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigurationError(where, f"{key} of {entry['name']!r} is not a mapping", "kubectl config view")
+    return value
+
+
+def _checked(configuration: Configuration, where: str) -> Configuration:
+    """Certificates are loaded once here, so that a bad one is not mistaken for a server that is away."""
+    ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
+    try:
+        tls = ssl.create_default_context(cafile=ca)
+        if certificate:
+            tls.load_cert_chain(certificate, configuration.key_file, password=lambda: "")
+    except (ssl.SSLError, OSError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            where, f"certificate or key cannot be used: {error}", "check them"
+        ) from error
+    return configuration
+
+
+def is_loopback(url: str) -> bool:
+    """True if the URL's host is this machine; such a server is never reached through a proxy (as in Go)."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
