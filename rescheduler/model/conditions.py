@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import msgspec
 
 
@@ -35,3 +37,20 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of that type, if there is one."""
     return next((c for c in conditions if c.type == kind), None)
+
+
+def timestamp(at_s: float) -> str:
+    """RFC 3339 in UTC with whole seconds, as conditions carry it."""
+    moment = datetime.datetime.fromtimestamp(int(at_s), tz=datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: str) -> float:
+    """Epoch seconds of an RFC 3339 time; 0.0 for "" and for what cannot be read."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    if moment.tzinfo is None:
+        return 0.0
+    return moment.timestamp()

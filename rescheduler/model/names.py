@@ -24,6 +24,12 @@ ANNOTATION_RESERVATION: Final = "rescheduler.dev/reservation"
 ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
 """On a Reservation: NAMESPACE/NAME of the PodMigration that it serves; claims wait for its eviction."""
 
+ANNOTATION_MODE: Final = "rescheduler.dev/mode"
+"""On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then."""
+
+ANNOTATION_ORDER: Final = "rescheduler.dev/order"
+"""On a Reservation: integer; of several that fit a pod the smallest order is taken (row K68)."""
+
 ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
 """On a Node: bounded JSON list of PreferAvoidPods entries (rows R53-R58)."""
 
