@@ -14,7 +14,7 @@ import click
 
 from rescheduler.cli.sources import InputError
 from rescheduler.config import ConfigurationError
-from rescheduler.kube.connection import ConnectionConfigurationError
+from rescheduler.kube.kubeconfig import ConfigurationError as KubeconfigError
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 
@@ -46,7 +46,7 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ConfigurationError, InputError, ConnectionConfigurationError) as error:
+        except (ConfigurationError, InputError, KubeconfigError) as error:
             raise CommandError(str(error), EXIT_USAGE) from error
         except ApiError as error:
             raise CommandError(f"the API server refused: {error}", EXIT_FAILED) from error

@@ -1,0 +1,94 @@
+"""``rescheduler explain pod``: would the stock scheduler take this pod on each node now, and why not?"""
+
+from __future__ import annotations
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.inputs import read_input
+from rescheduler.cli.options import (
+    cluster_options,
+    load_configuration,
+    load_profile,
+    now_option,
+    scheduler_config_option,
+)
+from rescheduler.cli.output import emit, style
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.explanation import Explanation, explanation_json, explanation_text
+from rescheduler.scheduling.state import SchedulingState
+
+
+@click.group("explain")
+def explain_group() -> None:
+    """Say why."""
+
+
+@explain_group.command("pod")
+@click.argument("pods", nargs=-1, metavar="NAMESPACE/NAME...")
+@click.option("--all-pending", is_flag=True, help="Every pending pod.")
+@click.option("--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump.")
+@scheduler_config_option
+@cluster_options
+@now_option
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@reports_errors
+def explain_pod_command(
+    *,
+    pods: tuple[str, ...],
+    all_pending: bool,
+    paths: tuple[str, ...],
+    scheduler_config: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    now: str | None,
+    output: str,
+) -> None:
+    """Per node: would kube-scheduler take the pod now? A bound pod is first taken off its node.
+
+    With -o json one document per pod and line.
+    """
+    if not pods and not all_pending:
+        raise click.UsageError("name a pod as NAMESPACE/NAME, or use --all-pending")
+    profile = load_profile(scheduler_config, load_configuration(None))
+    found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=context, now=now)
+    chosen = choose(found.snapshot, pods, all_pending=all_pending)
+    state = SchedulingState(found.snapshot, profile)
+    for pod in chosen:
+        explanation = explain(state, pod)
+        emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
+    if not chosen:
+        click.echo("no pending pods", err=True)
+
+
+def choose(snapshot: Snapshot, names: tuple[str, ...], *, all_pending: bool) -> list[Pod]:
+    """The pods that were asked for, in the order asked; a missing one is an error that names it."""
+    chosen: list[Pod] = []
+    for name in names:
+        namespace, slash, rest = name.partition("/")
+        key = ObjectKey(namespace, rest) if slash else ObjectKey("default", name)
+        pod = snapshot.pods.get(key)
+        if pod is None:
+            raise CommandError(f"there is no pod {key} in what was read", EXIT_USAGE)
+        chosen.append(pod)
+    if all_pending:
+        pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
+        chosen += sorted((p for p in pending if p not in chosen), key=lambda p: p.key)
+    return chosen
+
+
+def explain(state: SchedulingState, pod: Pod) -> Explanation:
+    """Verdicts of every node, and the free amounts that the text names."""
+    verdicts = state.explain(pod)
+    refusing = [state.node_index[v.node] for v in verdicts if not v.feasible]
+    mark = state.checkpoint()
+    if pod.node:
+        state.remove(pod)
+    best: dict[str, int] = {}
+    for resource, amount in pod.spec.requests.items():
+        if amount and refusing:
+            free = state.allocatable(resource) - state.requested(resource)
+            best[resource] = int(free[refusing].max())
+    state.rollback(mark)
+    return Explanation(pod=pod, verdicts=verdicts, best_free=best)

@@ -1,0 +1,121 @@
+"""Options that several commands share, spelled as kubectl spells them; each also as RESCHEDULER_*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.config import Configuration, default_configuration, parse_configuration
+from rescheduler.model.timestamps import parse_timestamp
+from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.framework import Profile
+from rescheduler.strictyaml import YamlError, load
+
+F = TypeVar("F", bound=Callable[..., Any])
+ENVIRONMENT: Final = "RESCHEDULER_"
+
+
+def cluster_options(command: F) -> F:
+    """--kubeconfig and --context."""
+    for decorator in (
+        click.option(
+            "--context", envvar=f"{ENVIRONMENT}CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
+        ),
+        click.option(
+            "--kubeconfig",
+            envvar=f"{ENVIRONMENT}KUBECONFIG",
+            type=click.Path(dir_okay=False),
+            help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
+        ),
+    ):
+        command = decorator(command)
+    return command
+
+
+def config_option(command: F) -> F:
+    """--config."""
+    return click.option(
+        "--config",
+        "config_file",
+        envvar=f"{ENVIRONMENT}CONFIG",
+        type=click.Path(dir_okay=False),
+        help="A ReschedulerConfiguration document; default: the built-in balanced one.",
+    )(command)
+
+
+def scheduler_config_option(command: F) -> F:
+    """--scheduler-config."""
+    return click.option(
+        "--scheduler-config",
+        "scheduler_config",
+        envvar=f"{ENVIRONMENT}SCHEDULER_CONFIG",
+        type=click.Path(dir_okay=False),
+        help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
+    )(command)
+
+
+def from_options(command: F) -> F:
+    """--from PATH, and more paths as arguments."""
+    command = click.argument("more_paths", nargs=-1, metavar="[PATH]...")(command)
+    return click.option(
+        "--from",
+        "paths",
+        multiple=True,
+        envvar=f"{ENVIRONMENT}FROM",
+        metavar="PATH",
+        help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
+        "files, or - for standard input; gzip and zstd are read as they are. May be given several times.",
+    )(command)
+
+
+def now_option(command: F) -> F:
+    """--now."""
+    return click.option(
+        "--now",
+        envvar=f"{ENVIRONMENT}NOW",
+        metavar="TIME",
+        help="The moment to decide for, as RFC 3339; default: now, or for a dump its newest time stamp.",
+    )(command)
+
+
+def read_text(path: str, what: str) -> bytes:
+    """The content of a file that the user named; a clear error where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        message = f"{path}: cannot read the {what}: {error.strerror or error}"
+        raise CommandError(message, EXIT_USAGE) from error
+
+
+def load_configuration(path: str | None) -> Configuration:
+    """The configuration of a file, or the default one."""
+    return default_configuration() if path is None else parse_configuration(read_text(path, "configuration"), path)
+
+
+def load_profile(path: str | None, configuration: Configuration) -> Profile:
+    """The scheduler profile of a file, or that of the configuration."""
+    if path is None:
+        return configuration.profile
+    try:
+        document = load(read_text(path, "scheduler configuration"))
+        return parse_scheduler_configuration(document.data)
+    except YamlError as error:
+        raise CommandError(f"{path}:{error.line}: {error.message} ({error.remedy})", EXIT_USAGE) from error
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}", EXIT_USAGE) from error
+
+
+def parse_now(text: str | None) -> float | None:
+    """Epoch seconds of --now."""
+    if text is None:
+        return None
+    try:
+        return parse_timestamp(text)
+    except ValueError as error:
+        remedy = "write it like 2026-11-21T10:00:00Z"
+        raise CommandError(f"--now: {text!r} is not an RFC 3339 time ({remedy})", EXIT_USAGE) from error
+

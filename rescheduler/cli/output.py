@@ -1,0 +1,41 @@
+"""Where output goes: stdout or a file, coloured only for people at a terminal (NO_COLOR, FORCE_COLOR)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.reports.text import Style, plain
+
+_ROLES = {"heading": {"bold": True}, "good": {"fg": "green"}, "bad": {"fg": "red"}, "faint": {"dim": True}}
+
+
+def wants_colour() -> bool:
+    """Colour on a terminal, unless NO_COLOR is set; FORCE_COLOR wins."""
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def style() -> Style:
+    """The style for stdout."""
+    return _coloured if wants_colour() else plain
+
+
+def _coloured(text: str, role: str) -> str:
+    return click.style(text, **_ROLES.get(role, {}))  # type: ignore[arg-type]
+
+
+def emit(text: str, file: str | None = None) -> None:
+    """Write data to ``file`` or to stdout."""
+    if file is None:
+        click.echo(text, nl=False, color=True if wants_colour() else None)
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{file}: cannot write: {error.strerror or error}") from error

@@ -1,0 +1,83 @@
+"""``rescheduler plan``: what is badly placed, what would move where, why, and what blocks the rest."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from rescheduler.cli.errors import EXIT_BLOCKED, reports_errors
+from rescheduler.cli.inputs import read_input
+from rescheduler.cli.options import (
+    cluster_options,
+    config_option,
+    from_options,
+    load_configuration,
+    load_profile,
+    now_option,
+    scheduler_config_option,
+)
+from rescheduler.cli.output import emit, style
+from rescheduler.planning.plan import Plan
+from rescheduler.planning.planner import plan as make_plan
+from rescheduler.reports.html import plan_html
+from rescheduler.reports.structured import plan_json, plan_yaml
+from rescheduler.reports.text import plan_text
+from rescheduler.scheduling.state import SchedulingState
+
+
+@click.command("plan")
+@from_options
+@config_option
+@scheduler_config_option
+@cluster_options
+@now_option
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True)
+@click.option("--output-file", metavar="FILE", help="Write there instead of to stdout.")
+@click.option("--next-cycle", is_flag=True, help="Only what the controller would do now, within its limits per hour.")
+@click.option("--exit-code", is_flag=True, help="Exit with 3 if anything wanted stays where it is.")
+@reports_errors
+def plan_command(
+    *,
+    paths: tuple[str, ...],
+    more_paths: tuple[str, ...],
+    config_file: str | None,
+    scheduler_config: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    now: str | None,
+    output: str,
+    output_file: str | None,
+    next_cycle: bool,
+    exit_code: bool,
+) -> None:
+    """Show what would move where and why, and what blocks the rest. Nothing is changed.
+
+    Without --from the live cluster is read. All moves are shown as if the limits per hour and at once did
+    not exist, in an order in which they can be carried out; --next-cycle applies those limits too.
+    """
+    configuration = load_configuration(config_file)
+    profile = load_profile(scheduler_config, configuration)
+    found = read_input(paths=paths, more_paths=more_paths, kubeconfig=kubeconfig, context=context, now=now)
+    plan = make_plan(
+        found.snapshot,
+        configuration.build_policies(),
+        configuration.inputs(unlimited=not next_cycle),
+        SchedulingState(found.snapshot, profile),
+    )
+    metadata = msgspec.structs.replace(plan.metadata, source=found.source, warnings=found.warnings)
+    emit(render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None), output_file)
+    if exit_code and plan.skipped:
+        raise SystemExit(EXIT_BLOCKED)
+
+
+def render(plan: Plan, output: str, *, coloured: bool) -> str:
+    """The plan in one of the four formats."""
+    match output:
+        case "json":
+            return plan_json(plan)
+        case "yaml":
+            return plan_yaml(plan)
+        case "html":
+            return plan_html(plan)
+        case _:
+            return plan_text(plan, style()) if coloured else plan_text(plan)

@@ -1,0 +1,55 @@
+"""``rescheduler validate FILE...``: is a configuration document good? Also inside a ConfigMap manifest."""
+
+from __future__ import annotations
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, reports_errors
+from rescheduler.cli.options import read_text
+from rescheduler.config import ConfigurationError, Problem, parse_configuration
+from rescheduler.model.names import CONFIG_KEY
+from rescheduler.strictyaml import YamlError, load
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@reports_errors
+def validate_command(files: tuple[str, ...]) -> None:
+    """Check configuration documents; every problem with file, line and remedy.
+
+    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that carries one under config.yaml.
+    """
+    bad = 0
+    for path in files:
+        try:
+            _validate(read_text(path, "configuration"), path)
+        except ConfigurationError as error:
+            bad += 1
+            for problem in error.problems:
+                click.echo(str(problem), err=True)
+        else:
+            click.echo(f"{path}: valid")
+    if bad:
+        raise SystemExit(EXIT_USAGE)
+
+
+def _validate(text: bytes, path: str) -> None:
+    inner, offset = unwrap_config_map(text)
+    try:
+        parse_configuration(inner, path)
+    except ConfigurationError as error:
+        moved = [Problem(p.file, p.line + offset, p.field, p.message, p.remedy) for p in error.problems]
+        raise ConfigurationError(moved) from error
+
+
+def unwrap_config_map(text: bytes) -> tuple[bytes, int]:
+    """The document inside a ConfigMap manifest and the lines before it; other texts unchanged."""
+    try:
+        document = load(text)
+    except YamlError:
+        return text, 0
+    data = document.data
+    if not isinstance(data, dict) or data.get("kind") != "ConfigMap" or not isinstance(data.get("data"), dict):
+        return text, 0
+    inner = data["data"].get(CONFIG_KEY)
+    return (inner.encode(), document.line(("data", CONFIG_KEY))) if isinstance(inner, str) else (text, 0)
