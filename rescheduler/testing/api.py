@@ -6,6 +6,7 @@ Independent of ``rescheduler.kube`` on purpose: tests look at an API server with
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import ssl
 import threading
@@ -87,9 +88,11 @@ class HttpStream:
 
     def close(self) -> None:
         """Shuts the socket down, so that a reader returns."""
-        self._closed.set()
-        self._response.shutdown()
-        self._response.close()
+        if not self._closed.is_set():
+            self._closed.set()
+            with contextlib.suppress(ValueError):  # the server has ended it: no socket any more
+                self._response.shutdown()
+            self._response.close()
 
 
 class HttpTransport:

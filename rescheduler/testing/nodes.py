@@ -84,5 +84,5 @@ def set_ready(api: Api, name: str, *, ready: bool) -> Answer:
 
 
 def cordon(api: Api, name: str, *, unschedulable: bool = True) -> Answer:
-    """kubectl cordon and uncordon."""
+    """As kubectl cordon and uncordon."""
     return api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": unschedulable}})
