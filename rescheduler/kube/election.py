@@ -1,0 +1,148 @@
+"""Who leads: the Lease record and the rules of holding it (pure; time is an argument).
+
+Two clocks never mix: deadlines are monotonic seconds of this process; the times inside the record are for
+people to read. Another's Lease has expired when *we* saw no change of it for its duration, whatever its
+times say, so clocks that differ or jump change nothing. Our own time is counted from before the write was
+sent, so we stop before anyone else may start. Source: client-go leaderelection, KEP-589.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+RELEASED_DURATION_S: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """``duration_s``: others wait so long. ``renew_s``: we stop after so long without a renewal.
+
+    The defaults are longer than client-go's 15/10/2: one decode of a large page may hold the interpreter
+    for tens of milliseconds, and a full collection for a second.
+    """
+
+    duration_s: float = 30.0
+    renew_s: float = 20.0
+    retry_s: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_s * 1.2 < self.renew_s < self.duration_s:
+            raise ValueError("a lease needs 0 < 1.2 x retry < renew deadline < duration")
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """One term of leadership; no two terms of a Lease are equal."""
+
+    transitions: int
+    acquired: str
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """``spec`` of a Lease. Times: RFC 3339 with microseconds."""
+
+    holder_identity: str | None = ""
+    lease_duration_seconds: int | None = 0
+    acquire_time: str | None = ""
+    renew_time: str | None = ""
+    lease_transitions: int | None = 0
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A Lease as read. ``raw``: the whole object, so that a write keeps what others put there."""
+
+    metadata: _Meta = _Meta()
+    spec: LeaseSpec = LeaseSpec()
+    raw: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def parse_lease(body: bytes) -> Lease:
+    """A Lease from JSON. Raises msgspec.DecodeError."""
+    return msgspec.structs.replace(msgspec.json.decode(body, type=Lease), raw=msgspec.json.decode(body))
+
+
+class Move(enum.Enum):
+    """What a candidate does after looking at the Lease."""
+
+    CREATE = enum.auto()
+    TAKE = enum.auto()
+    RENEW = enum.auto()
+    WAIT = enum.auto()
+
+
+@dataclass(slots=True)
+class Election:
+    """The rules for one candidate. ``held_until_s`` None: we do not lead."""
+
+    identity: str
+    timing: LeaseTiming
+    observed: Lease | None = None
+    observed_at_s: float = 0.0
+    held_until_s: float | None = None
+    epoch: Epoch | None = field(default=None)
+
+    def look(self, lease: Lease | None, now_s: float) -> Move:
+        """The Lease as just read (None: there is none); remembers when it last changed."""
+        if lease is None:
+            self.observed = None
+            return Move.CREATE
+        if self.observed is None or lease.spec != self.observed.spec:
+            self.observed_at_s = now_s
+        self.observed = lease
+        if lease.spec.holder_identity == self.identity:
+            return Move.RENEW
+        if not lease.spec.holder_identity:
+            return Move.TAKE
+        lasts_s = lease.spec.lease_duration_seconds or self.timing.duration_s
+        return Move.TAKE if now_s - self.observed_at_s > lasts_s else Move.WAIT
+
+    def desired(self, move: Move, wall_s: float) -> LeaseSpec:
+        """The spec to write for CREATE, TAKE or RENEW. ``wall_s``: seconds since the epoch."""
+        old = self.observed.spec if self.observed else LeaseSpec()
+        renewed = microtime(wall_s)
+        transitions = old.lease_transitions or 0
+        same = move is Move.RENEW
+        return LeaseSpec(
+            holder_identity=self.identity,
+            lease_duration_seconds=max(1, round(self.timing.duration_s)),
+            acquire_time=(old.acquire_time or renewed) if same else renewed,
+            renew_time=renewed,
+            lease_transitions=transitions + 1 if move is Move.TAKE else transitions,
+        )
+
+    def written(self, lease: Lease, sent_at_s: float) -> None:
+        """Our write was accepted: we lead until the renew deadline, counted from before it was sent."""
+        self.observed, self.observed_at_s = lease, sent_at_s
+        self.held_until_s = sent_at_s + self.timing.renew_s
+        self.epoch = Epoch(lease.spec.lease_transitions or 0, lease.spec.acquire_time or "")
+
+    def lose(self) -> None:
+        """We do not lead any more."""
+        self.held_until_s, self.epoch = None, None
+
+    def leads(self, now_s: float, margin_s: float = 0.0) -> bool:
+        """True if we lead now and for ``margin_s`` more."""
+        return self.held_until_s is not None and now_s + margin_s < self.held_until_s
+
+    def released(self, wall_s: float) -> LeaseSpec:
+        """The spec that hands the Lease to anyone at once."""
+        old = self.observed.spec if self.observed else LeaseSpec()
+        return msgspec.structs.replace(
+            old,
+            holder_identity="",
+            lease_duration_seconds=RELEASED_DURATION_S,
+            renew_time=microtime(wall_s),
+        )
+
+
+def microtime(wall_s: float) -> str:
+    """Kubernetes MicroTime: RFC 3339 in UTC with exactly six digits."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,218 @@
+"""Leader election by a Lease: threads and calls around the rules of ``kube.election``.
+
+Promises: ``still_leader`` is true on at most one process at any instant, judged by the monotonic clock
+alone, even while a request hangs; the loss of leadership is announced exactly once, at its deadline at the
+latest; any failure of a call counts as a renewal that did not happen. After a loss this object is done: the
+process stops acting, waits for its calls in flight and exits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+import structlog
+
+from rescheduler.kube.client import FIELD_MANAGER
+from rescheduler.kube.election import Election, Epoch, Lease, LeaseSpec, LeaseTiming, Move, parse_lease
+from rescheduler.kube.errors import error_of
+from rescheduler.kube.transport import Request, Transport
+
+def suspend_aware_clock() -> float:
+    """Monotonic seconds that go on while the machine sleeps, where the system has such a clock (Linux).
+
+    With a clock that stops, a leader that wakes up would believe in a Lease that another took meanwhile.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+_JITTER: Final = 0.2
+_LONGEST_TRY: Final = 1.5
+"""A try may take so many retry periods: a hung request must leave time for others before the deadline."""
+
+
+class Elector:
+    """Campaigns for one Lease from ``start`` until ``stop``. ``on_lost`` gets the reason, in words.
+
+    ``identity`` must be unique to this process (a pod's name and something random): whoever has the
+    holder's identity is the holder.
+
+    ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``chance``: uniform in 0..1.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        on_lost: Callable[[str], None],
+        timing: LeaseTiming | None = None,
+        clock: Callable[[], float] = suspend_aware_clock,
+        wall: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._transport = transport
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._collection}/{name}"
+        self._name, self._namespace = name, namespace
+        self._on_lost = on_lost
+        self._timing = timing or LeaseTiming()
+        self._clock, self._wall, self._chance = clock, wall, chance
+        self._election = Election(identity, self._timing)
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._elected = threading.Event()
+        self._ended = threading.Event()
+        self._holder = ""
+        self._log = structlog.get_logger("rescheduler.elector")
+        self._threads = [
+            threading.Thread(target=self._campaign, name="elector", daemon=True),
+            threading.Thread(target=self._guard, name="elector-guard", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to campaign in the background."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait_elected(self, timeout_s: float | None = None) -> bool:
+        """Wait for the first election; False after the time, or if the elector was stopped before."""
+        return self._elected.wait(timeout_s) and not self._ended.is_set()
+
+    def still_leader(self, margin_s: float = 0.0) -> bool:
+        """True if we lead and will for ``margin_s`` more, whatever happens: the check of the last metre."""
+        with self._changed:
+            return not self._ended.is_set() and self._election.leads(self._clock(), margin_s)
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The present term of leadership; None while another leads."""
+        with self._changed:
+            return self._election.epoch
+
+    @property
+    def holder(self) -> str:
+        """Who was last seen to hold the Lease; "" if nobody or unknown."""
+        return self._holder
+
+    def stop(self, *, release: bool = True) -> None:
+        """Stop campaigning. With ``release`` a Lease that we hold is handed back, so that another need not wait.
+
+        Call it after the last action of this leader has ended. Never raises.
+        """
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(self._timing.retry_s * (_LONGEST_TRY + 1))
+        holds = self.still_leader()
+        self._ended.set()
+        self._elected.set()
+        if release and holds:
+            with contextlib.suppress(Exception):  # the Lease then simply expires
+                self._write(self._election.released(self._wall()), self._timing.retry_s)
+
+    def _campaign(self) -> None:
+        while not self._stopping.is_set() and not self._ended.is_set():
+            self._attempt()
+            self._stopping.wait(self._timing.retry_s * (1 + _JITTER * self._chance()))
+
+    def _attempt(self) -> None:
+        """One look and, if it is ours to take or keep, one write."""
+        try:
+            move = self._look()
+            if move is not Move.WAIT:
+                self._take(move)
+        except Exception as error:  # noqa: BLE001 - whatever fails, the Lease was not renewed
+            self._log.warning("The Lease was not renewed", lease=self._path, error=str(error))
+
+    def _look(self) -> Move:
+        answer = self._transport.send(Request(method="GET", path=self._path, timeout_s=self._patience_s()))
+        if answer.status == HTTPStatus.NOT_FOUND:
+            lease = None
+        elif answer.status == HTTPStatus.OK:
+            lease = parse_lease(answer.body)
+        else:
+            raise error_of(answer.status, answer.body, answer.headers)
+        with self._changed:
+            led = self._election.held_until_s is not None
+            move = self._election.look(lease, self._clock())
+        self._holder = (lease.spec.holder_identity or "") if lease else ""
+        if led and move is not Move.RENEW:
+            self._lose(f"the Lease was taken by {self._holder or 'nobody'}")
+            return Move.WAIT
+        return move
+
+    def _take(self, move: Move) -> None:
+        sent_at_s = self._clock()
+        lease = self._write(self._election.desired(move, self._wall()), self._patience_s())
+        with self._changed:
+            if self._ended.is_set():
+                return
+            first = self._election.held_until_s is None
+            self._election.written(lease, sent_at_s)
+            self._changed.notify_all()
+        self._holder = self._election.identity
+        if first:
+            self._log.info("Elected", lease=self._path, identity=self._holder)
+            self._elected.set()
+
+    def _write(self, spec: LeaseSpec, timeout_s: float) -> Lease:
+        observed = self._election.observed
+        body = dict(observed.raw) if observed else {}
+        body.update(apiVersion="coordination.k8s.io/v1", kind="Lease")
+        body["metadata"] = {**body.get("metadata", {}), "name": self._name, "namespace": self._namespace}
+        body["spec"] = {**(body.get("spec") or {}), **msgspec.to_builtins(spec)}
+        request = Request(
+            method="PUT" if observed else "POST",
+            path=self._path if observed else self._collection,
+            query={"fieldManager": FIELD_MANAGER},
+            body=msgspec.json.encode(body),
+            timeout_s=timeout_s,
+        )
+        answer = self._transport.send(request)
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise error_of(answer.status, answer.body, answer.headers)
+        return parse_lease(answer.body)
+
+    def _patience_s(self) -> float:
+        """Time limit of a request: never beyond the renew deadline."""
+        with self._changed:
+            until_s = self._election.held_until_s
+        longest_s = self._timing.retry_s * _LONGEST_TRY
+        return longest_s if until_s is None else max(0.1, min(longest_s, until_s - self._clock()))
+
+    def _guard(self) -> None:
+        """Announces the loss at the deadline even if the campaigning thread hangs in a request."""
+        with self._changed:
+            while not self._stopping.is_set() and not self._ended.is_set():
+                until_s = self._election.held_until_s
+                if until_s is None:
+                    self._changed.wait(self._timing.retry_s)
+                elif (left_s := until_s - self._clock()) > 0:
+                    self._changed.wait(left_s)
+                else:
+                    break
+            else:
+                return
+        self._lose("the Lease was not renewed in time")
+
+    def _lose(self, reason: str) -> None:
+        with self._changed:
+            if self._ended.is_set():
+                return
+            self._ended.set()
+            self._election.lose()
+            self._changed.notify_all()
+        self._elected.set()
+        self._log.error("Leadership is lost", lease=self._path, reason=reason)
+        self._on_lost(reason)

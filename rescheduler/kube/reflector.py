@@ -1,0 +1,254 @@
+"""List and watch of one kind as a state machine (pure): what to ask next, and what an answer changed.
+
+Promises: each change since the first list reaches the caller exactly once, in order, as Added, Modified
+or Deleted; whatever was missed while the connection was away is found by the difference on the next list.
+No request is ever repeated without waiting (full jitter); the wait grows until a stream has lived a while.
+Time and chance are arguments. Rules: WatchList KEP-3157, bookmarks KEP-956, resource versions are opaque.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from rescheduler.kube.retry import full_jitter_s
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey
+
+BASE_S: Final = 0.5
+CAP_S: Final = 30.0
+LIVED_S: Final = 20.0
+"""A stream that lived so long proves the connection: the next wait is short again."""
+PROBE_S: Final = 30.0
+"""Half of the mean pause between two looks for a kind that the server does not have."""
+
+
+class EventType(enum.StrEnum):
+    """What happened to an object. SYNCED: the first list is complete, all its events came before."""
+
+    ADDED = "Added"
+    MODIFIED = "Modified"
+    DELETED = "Deleted"
+    SYNCED = "Synced"
+
+
+class InformerEvent(NamedTuple):
+    """One change. ``record``: the new state; of DELETED the last known one; of SYNCED None.
+
+    ``old``: the state before, where there was one.
+    """
+
+    kind: Kind
+    type: EventType
+    record: Any
+    old: Any = None
+
+
+class ListPage(NamedTuple):
+    """Ask for a page of a consistent list; ``token`` "" is the first."""
+
+    token: str
+
+
+class OpenWatch(NamedTuple):
+    """Open a watch after ``version``; ``initial``: without a list before, by sendInitialEvents."""
+
+    version: str
+    initial: bool
+
+
+class EndKind(enum.StrEnum):
+    """Why a request or a stream ended; also the label of re-lists in metrics."""
+
+    CLEAN = "clean"
+    """The server ended the stream, as it does after timeoutSeconds."""
+    BROKEN = "broken"
+    """No answer, reset, silence, cut inside a line."""
+    EXPIRED = "expired"
+    """410: the version is too old."""
+    UNDECODABLE = "undecodable"
+    """A line that is not JSON, or longer than the cap."""
+    REFUSED = "refused"
+    """An error of the server: 429, 5xx, anything else."""
+    UNSUPPORTED = "unsupported"
+    """400 or 422 to sendInitialEvents: the server has no WatchList."""
+    ABSENT = "absent"
+    """404: the kind is not served."""
+    DENIED = "denied"
+    """401 or 403."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a request or stream."""
+
+    kind: EndKind
+    message: str = ""
+    retry_after_s: float | None = None
+
+
+class _Phase(enum.Enum):
+    LISTING = enum.auto()
+    INITIAL = enum.auto()
+    WATCHING = enum.auto()
+
+
+class Reflector:
+    """The machine for one kind. Not thread-safe: one thread feeds it; properties may be read by others."""
+
+    def __init__(self, kind: Kind, *, optional: bool = False, watch_list: bool = True) -> None:
+        self.kind = kind
+        self._optional = optional
+        self._watch_list = watch_list
+        self._phase = _Phase.INITIAL if watch_list else _Phase.LISTING
+        self._cache: dict[ObjectKey, Any] = {}
+        self._seen: set[ObjectKey] = set()
+        self._token = ""
+        self._version = ""
+        self._failures = 0
+        self._opened_at_s: float | None = None
+        self.synced = False
+        self.absent = False
+        self.problem = ""
+        """What keeps it from being up to date, in words; "" if nothing."""
+        self.last_contact_s: float | None = None
+        """When the server last proved that we are up to date: end of a list, event, bookmark."""
+        self.relists: dict[EndKind, int] = dict.fromkeys(EndKind, 0)
+        self.damaged = 0
+
+    @property
+    def objects(self) -> int:
+        """Number of objects known."""
+        return len(self._cache)
+
+    @property
+    def filling(self) -> bool:
+        """True while a whole list is on its way."""
+        return self._phase is not _Phase.WATCHING
+
+    def next_step(self) -> ListPage | OpenWatch:
+        """What to ask the server now."""
+        if self._phase is _Phase.LISTING:
+            return ListPage(self._token)
+        return OpenWatch(self._version, initial=self._phase is _Phase.INITIAL)
+
+    def on_page(self, records: list[Any], version: str, token: str, now_s: float) -> list[InformerEvent]:
+        """A page arrived. The last one (``token`` "") also brings the deletions that were missed."""
+        events = [event for record in records for event in self._upsert(record)]
+        self._token = token
+        if not token:
+            events += self._complete(version, now_s)
+        return events
+
+    def on_opened(self, now_s: float) -> None:
+        """The server accepted the watch."""
+        self._opened_at_s = now_s
+        self.absent = False
+
+    def on_change(self, record: Any, version: str, *, deleted: bool, now_s: float) -> list[InformerEvent]:
+        """An object was added, modified or deleted; which one, our own memory says."""
+        self._version = version or self._version
+        self.last_contact_s = now_s
+        return self._remove(_key(record), record) if deleted else self._upsert(record)
+
+    def on_damaged(self, key: ObjectKey, version: str, now_s: float) -> list[InformerEvent]:
+        """An object that cannot be read is set aside: as if it were not there, as in a list."""
+        self.damaged += 1
+        self._version = version or self._version
+        self.last_contact_s = now_s
+        return self._remove(key)
+
+    def on_bookmark(self, version: str, *, initial_end: bool, now_s: float) -> list[InformerEvent]:
+        """The server says how far we have seen; ``initial_end``: the initial events are complete."""
+        if initial_end and self._phase is _Phase.INITIAL:
+            return self._complete(version, now_s)
+        self._version = version or self._version
+        self.last_contact_s = now_s
+        return []
+
+    def on_end(self, end: End, now_s: float, chance: float) -> tuple[float, list[InformerEvent]]:
+        """A request failed or a stream ended: seconds to wait before the next step, and what follows.
+
+        ``chance``: uniform in 0..1.
+        """
+        opened = self._opened_at_s is not None
+        lived = self._opened_at_s is not None and now_s - self._opened_at_s >= LIVED_S
+        self._opened_at_s = None
+        if end.kind is EndKind.UNSUPPORTED:
+            self._watch_list = False
+            self._restart(end)
+            return 0.0, []
+        self.problem = "" if end.kind is EndKind.CLEAN else end.message
+        if end.kind is EndKind.ABSENT and self._optional:
+            return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
+        self._failures = 1 if lived else self._failures + 1
+        if self._phase is _Phase.INITIAL and opened and end.kind in (EndKind.CLEAN, EndKind.BROKEN):
+            # A server that does not know sendInitialEvents streams on without ever marking the end.
+            self._watch_list = False
+            self._restart(end)
+        elif end.kind in (EndKind.EXPIRED, EndKind.UNDECODABLE) or self._phase is _Phase.INITIAL:
+            self._restart(end)
+        jitter_s = full_jitter_s(self._failures, BASE_S, CAP_S, chance)
+        return (end.retry_after_s or 0.0) + jitter_s, []
+
+    def _restart(self, end: End) -> None:
+        """Forget the version: the next step lists from the beginning; the objects stay until then."""
+        if self.synced:
+            self.relists[end.kind] += 1
+        self._phase = _Phase.INITIAL if self._watch_list else _Phase.LISTING
+        self._version, self._token = "", ""
+        self._seen = set()
+
+    def _vanish(self, now_s: float) -> list[InformerEvent]:
+        """The kind is not served (any more): no object of it exists."""
+        self._restart(End(EndKind.ABSENT))
+        self.absent = True
+        self.last_contact_s = now_s
+        events = [event for key in list(self._cache) for event in self._remove(key)]
+        return events + self._now_synced()
+
+    def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
+        missed = [key for key in self._cache if key not in self._seen]
+        events = [event for key in missed for event in self._remove(key)]
+        self._seen = set()
+        self._version, self._token = version, ""
+        self._phase = _Phase.WATCHING
+        self.last_contact_s = now_s
+        self.problem, self.absent = "", False
+        return events + self._now_synced()
+
+    def _now_synced(self) -> list[InformerEvent]:
+        if self.synced:
+            return []
+        self.synced = True
+        return [InformerEvent(self.kind, EventType.SYNCED, None)]
+
+    def _upsert(self, record: Any) -> list[InformerEvent]:
+        key = _key(record)
+        if self.filling:
+            self._seen.add(key)
+        old = self._cache.get(key)
+        if old == record:
+            return []
+        self._cache[key] = record
+        if old is None:
+            return [InformerEvent(self.kind, EventType.ADDED, record)]
+        if getattr(old, "uid", "") != getattr(record, "uid", ""):
+            # Another object of the same name: its predecessor's end was missed.
+            return [
+                InformerEvent(self.kind, EventType.DELETED, old, old),
+                InformerEvent(self.kind, EventType.ADDED, record),
+            ]
+        return [InformerEvent(self.kind, EventType.MODIFIED, record, old)]
+
+    def _remove(self, key: ObjectKey, last: Any = None) -> list[InformerEvent]:
+        old = self._cache.pop(key, None)
+        self._seen.discard(key)
+        if old is None:
+            return []
+        return [InformerEvent(self.kind, EventType.DELETED, old if last is None else last, old)]
+
+
+def _key(record: Any) -> ObjectKey:
+    return ObjectKey(getattr(record, "namespace", ""), record.name)
