@@ -121,6 +121,9 @@ class VolumeKind(enum.StrEnum):
     AWS = "awsElasticBlockStore"
     ISCSI = "iscsi"
     RBD = "rbd"
+    AZURE_DISK = "azureDisk"
+    CINDER = "cinder"
+    PORTWORX = "portworxVolume"
 
 
 class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -128,12 +131,15 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     ``source``: claim name for CLAIM, volume name for EPHEMERAL (the claim is POD-NAME-source), driver for
     INLINE_CSI, the identity that conflicts are judged by for the old in-tree kinds ("disk", "volume id",
-    "iqn", "monitors|pool|image").
+    "iqn", "monitors|pool|image"; monitors are joined by commas). ``driver`` and ``handle``: the CSI
+    identity of an old in-tree kind, by which attach limits count it; "" where there is none.
     """
 
     kind: VolumeKind
     source: str = ""
     read_only: bool = False
+    driver: str = ""
+    handle: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
@@ -181,7 +187,10 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A pod. ``held``: what it occupies on its node, which differs from the request while it is resized."""
+    """A pod. ``held``: what it occupies on its node, which differs from the request while it is resized.
+
+    ``held_score_cpu_milli`` and ``held_score_memory_bytes``: the same with the defaults that scores use.
+    """
 
     namespace: str
     name: str
@@ -194,6 +203,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     annotations: LabelSet = NO_LABELS
     controller: OwnerRef | None = None
     held: Resources = NO_RESOURCES
+    held_score_cpu_milli: int = 0
+    held_score_memory_bytes: int = 0
     phase: PodPhase = PodPhase.PENDING
     ready: bool = False
     ready_since_s: float = 0.0
