@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-
 import msgspec
+
+from rescheduler.model.timestamps import TimestampError, parse_timestamp
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -39,18 +39,9 @@ def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     return next((c for c in conditions if c.type == kind), None)
 
 
-def timestamp(at_s: float) -> str:
-    """RFC 3339 in UTC with whole seconds, as conditions carry it."""
-    moment = datetime.datetime.fromtimestamp(int(at_s), tz=datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def seconds_of(text: str) -> float:
-    """Epoch seconds of an RFC 3339 time; 0.0 for "" and for what cannot be read."""
+    """Epoch seconds of a condition's time; 0.0 for "" and for what cannot be read."""
     try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return parse_timestamp(text)
+    except TimestampError:
         return 0.0
-    if moment.tzinfo is None:
-        return 0.0
-    return moment.timestamp()

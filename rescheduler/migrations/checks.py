@@ -1,0 +1,217 @@
+"""Everything that is checked before anything is disturbed: the pod, its target, its budgets, the room.
+
+Each check either lets the step go on, or says why it waits or has ended. Nothing here evicts.
+"""
+
+from __future__ import annotations
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.draft import Draft, available
+from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.model.conditions import condition
+from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.records import DisruptionBudget
+from rescheduler.model.reservation import Reservation, ReservationPhase
+
+
+def pending(draft: Draft) -> None:
+    """Asked for, nothing done yet: everything must hold before room is taken from anybody."""
+    if not (still_wanted(draft) and _mode_known(draft)):
+        return
+    observed = draft.observed
+    if not observed.movable.ok:
+        draft.fail(Why.NOT_MOVABLE, observed.movable.message)
+        return
+    migration = observed.migration
+    if not migration.pod_uid and observed.pod is not None:
+        draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
+        return
+    if not _target_known(draft) or not budgets_allow(draft):
+        return
+    if not observed.fits.ok:
+        draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
+        return
+    pod = observed.pod
+    draft.change(
+        reservation_name=observed.reservation_name,
+        source_node="" if pod is None else pod.node,
+        node_name=observed.target,
+        started_at_s=draft.now_s,
+    )
+    draft.go(MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {observed.target}")
+    if observed.reservation is None:
+        _create(draft)
+
+
+def reserving(draft: Draft) -> None:
+    """Room is being reserved: wait for Available."""
+    if not still_wanted(draft):
+        return
+    reservation = draft.observed.reservation
+    if reservation is None:
+        if draft.observed.migration.reservation_ref:
+            draft.fail(Why.RESERVATION_FAILED, f"Reservation {draft.status.reservation_name} does not exist")
+        else:
+            _create(draft)
+    elif reservation.deleting:
+        draft.fail(Why.RESERVATION_FAILED, f"Reservation {reservation.name} is being deleted")
+    elif available(reservation):
+        _reserved(draft, reservation)
+    else:
+        _not_available(draft, reservation)
+
+
+def still_wanted(draft: Draft) -> bool:
+    """False if the move has ended or rests: pod, time, pause. Used in every phase before the eviction."""
+    observed = draft.observed
+    migration, pod = observed.migration, observed.pod
+    if pod is None:
+        draft.fail(Why.POD_GONE, f"pod {migration.namespace}/{migration.pod_name} does not exist")
+    elif not observed.same_pod:
+        draft.fail(Why.POD_REPLACED, f"pod {pod.key} is another one now (uid {pod.uid})")
+    elif pod.deleting or pod.terminal:
+        draft.fail(Why.POD_GONE, f"pod {pod.key} is ending by itself")
+    elif not pod.node:
+        draft.fail(Why.NOT_MOVABLE, f"pod {pod.key} is not on any node yet")
+    elif draft.end_s is not None and draft.now_s >= draft.end_s:
+        waited_for = draft.status.message or "nothing was started"
+        draft.fail(Why.TIMEOUT, f"time is over; last: {waited_for}")
+    elif migration.paused:
+        draft.say(Why.PAUSED, "spec.paused is true; time goes on")
+        draft.wake(draft.end_s)
+    else:
+        draft.wake(draft.end_s)
+        return True
+    return False
+
+
+def budgets_allow(draft: Draft) -> bool:
+    """False if a PodDisruptionBudget forbids the eviction now, as far as its status tells."""
+    budgets, pod = draft.observed.budgets, draft.observed.pod
+    if len(budgets) > 1:
+        names = ", ".join(sorted(b.name for b in budgets))
+        draft.fail(Why.MULTIPLE_BUDGETS, f"the pod has more than one PodDisruptionBudget: {names}")
+        return False
+    if budgets and budgets[0].disruptions_allowed <= 0 and pod is not None and pod.ready:
+        draft.say(Why.DISRUPTION_BUDGET, budget_words(budgets[0]))
+        return False
+    return True
+
+
+def budget_words(budget: DisruptionBudget) -> str:
+    """What a budget allows, for people."""
+    return (
+        f"PDB {budget.name} allows {budget.disruptions_allowed} of {budget.expected_pods} disruptions "
+        f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
+    )
+
+
+def _mode_known(draft: Draft) -> bool:
+    mode = draft.observed.migration.mode
+    if mode is MoveMode.AUTO:
+        mode = draft.settings.default_mode
+    if mode is MoveMode.AUTO:
+        mode = MoveMode.RESERVE_FIRST
+    if mode is MoveMode.START_FIRST:
+        draft.fail(Why.MODE_NOT_SUPPORTED, "mode StartFirst is not served; use ReserveFirst")
+        return False
+    if mode is MoveMode.SOFT and not draft.settings.soft_allowed:
+        draft.fail(Why.MODE_NOT_SUPPORTED, "mode Soft must be chosen in the configuration first")
+        return False
+    draft.change(mode=mode)
+    return True
+
+
+def _target_known(draft: Draft) -> bool:
+    observed = draft.observed
+    migration, pod = observed.migration, observed.pod
+    if migration.reservation_ref and not _reference_fits(draft):
+        return False
+    if not observed.target:
+        draft.say(Why.NO_TARGET, observed.target_message or "no node takes the pod now")
+        return False
+    if observed.target_node is None:
+        draft.fail(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")
+        return False
+    if pod is not None and observed.target == pod.node:
+        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {observed.target} already")
+        return False
+    return True
+
+
+def _reference_fits(draft: Draft) -> bool:
+    observed = draft.observed
+    reservation = observed.reservation
+    name = observed.migration.reservation_ref
+    if reservation is None:
+        draft.fail(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
+        return False
+    if not observed.owner_of_reservation:
+        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is not for pods of this controller")
+        return False
+    wanted, held = observed.migration.target_node, reservation.status.node_name
+    if wanted and held and wanted != held:
+        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is on node {held}, not on {wanted}")
+        return False
+    if not held:
+        draft.say(Why.RESERVING, f"waiting for Reservation {name} to be Available")
+        return False
+    return True
+
+
+def _create(draft: Draft) -> None:
+    observed, pod = draft.observed, draft.observed.pod
+    if pod is None:
+        return
+    # The Reservation must outlast the wait for budgets; the move ends it long before.
+    left_s = max(60.0, (draft.end_s or draft.now_s + 86_400.0) - draft.now_s + 60.0)
+    draft.do(
+        act.CreateReservation(
+            observed.reservation_name,
+            observed.migration.key,
+            pod,
+            draft.status.node_name,
+            left_s,
+            draft.status.mode is MoveMode.SOFT,
+        )
+    )
+
+
+def _reserved(draft: Draft, reservation: Reservation) -> None:
+    pod, node = draft.observed.pod, reservation.status.node_name
+    if pod is not None and pod.node == node:
+        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {node} already")
+        return
+    draft.change(node_name=node, reserved_at_s=draft.now_s)
+    message = f"Reservation {reservation.name} holds room on node {node}"
+    draft.go(MigrationPhase.EVICTING, Why.CHECKING, message)
+
+
+def _not_available(draft: Draft, reservation: Reservation) -> None:
+    words = reservation_words(reservation)
+    match reservation.status.phase:
+        case ReservationPhase.FAILED if reason_of(reservation) == "Expired":
+            draft.fail(Why.RESERVATION_EXPIRED, words)
+        case ReservationPhase.FAILED:
+            draft.fail(Why.RESERVATION_FAILED, words)
+        case ReservationPhase.SUCCEEDED:
+            draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} has been used already")
+        case ReservationPhase.AVAILABLE:
+            draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} is claimed by another pod")
+        case _:
+            draft.say(Why.RESERVING, words)
+
+
+def reason_of(reservation: Reservation) -> str:
+    """The reason of its Ready condition."""
+    ready = condition(reservation.status.conditions, "Ready")
+    return ready.reason if ready else ""
+
+
+def reservation_words(reservation: Reservation) -> str:
+    """What a Reservation itself says about its state: the scheduler's own words where there are any."""
+    for kind in ("Scheduled", "Ready"):
+        said = condition(reservation.status.conditions, kind)
+        if said is not None and said.status != "True" and said.message:
+            return f"Reservation {reservation.name}: {said.message}"
+    return f"Reservation {reservation.name} is {reservation.status.phase}"

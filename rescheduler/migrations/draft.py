@@ -1,0 +1,94 @@
+"""A step while it is being worked out: the status so far, the actions, the next look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.lifecycle import MigrationReason, enter
+from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reservations.actions import DeleteReservation
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """Collects what one step wants. Only the modules of the machine use it."""
+
+    observed: ObservedMigration
+    now_s: float
+    settings: MigrationSettings
+    status: MigrationStatus
+    actions: list[act.MigrationAction] = field(default_factory=list)
+    wake_at_s: float | None = None
+
+    def wake(self, at_s: float | None) -> None:
+        """Look again at that time at the latest."""
+        if at_s is not None:
+            self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
+
+    def do(self, action: act.MigrationAction) -> None:
+        """Want ``action`` after the status is written."""
+        self.actions.append(action)
+
+    def say(self, reason: MigrationReason, message: str) -> None:
+        """Stay in the phase, with these words."""
+        self.go(self.status.phase, reason, message)
+
+    def go(self, phase: MigrationPhase, reason: MigrationReason, message: str) -> None:
+        """Enter ``phase``."""
+        self.status = enter(self.status, phase, reason, message, self.now_s)
+
+    def change(self, **fields: object) -> None:
+        """Set fields of the status."""
+        self.status = msgspec.structs.replace(self.status, **fields)
+
+    def fail(self, reason: MigrationReason, message: str) -> None:
+        """End badly. A Reservation that was made for this move and that nobody claimed goes at once."""
+        self.change(eviction_requested_at_s=self.status.eviction_requested_at_s if self.evicted else 0.0)
+        self.go(MigrationPhase.FAILED, reason, message)
+        self.release()
+
+    def release(self) -> None:
+        """Give the room back, unless a claimant depends on it."""
+        reservation = self.observed.reservation
+        if reservation is None or not self.made_reservation or reservation.deleting:
+            return
+        if reservation.status.current_owners:
+            return
+        self.do(DeleteReservation(reservation.name, reservation.uid, reservation.resource_version))
+
+    @property
+    def made_reservation(self) -> bool:
+        """True if the Reservation belongs to this move alone."""
+        return not self.observed.migration.reservation_ref
+
+    @property
+    def evicted(self) -> bool:
+        """True once the eviction is known to have happened."""
+        return bool(self.status.evicted_at_s)
+
+    @property
+    def soft(self) -> bool:
+        """True if the destination is not guaranteed."""
+        return self.status.mode is MoveMode.SOFT
+
+    @property
+    def end_s(self) -> float | None:
+        """When the move gives up, if nothing has been evicted by then."""
+        migration = self.observed.migration
+        ttl_s = self.settings.ttl_s if migration.ttl_s is None else migration.ttl_s
+        return migration.created_at_s + ttl_s if ttl_s > 0 else None
+
+
+def available(reservation: Reservation | None) -> bool:
+    """True if its room is held now and nobody has claimed it: the condition for an eviction."""
+    return (
+        reservation is not None
+        and reservation.status.phase is ReservationPhase.AVAILABLE
+        and not reservation.deleting
+        and not reservation.status.current_owners
+    )

@@ -1,0 +1,136 @@
+"""After the eviction: the replacement claims its room, lands, becomes Ready. Nothing is given up early.
+
+The Reservation machine carries the hand-over out; here its outcome becomes the outcome of the move. The
+Reservation is never deleted while a claimant depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.checks import reason_of
+from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.lifecycle import CONDITION_READY, told
+from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.model.conditions import Condition, condition
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import OwnerRef
+from rescheduler.model.reservation import Reservation, ReservationPhase
+
+_STRAY_AFTER_S: Final = 5.0
+
+_FAILED_BECAUSE: Final[Mapping[str, Why]] = {
+    "LandedElsewhere": Why.LANDED_ELSEWHERE,
+    "GateTimeout": Why.GATE_TIMEOUT,
+    "ClaimantLost": Why.REPLACEMENT_GONE,
+    "Expired": Why.REPLACEMENT_PENDING,
+}
+
+
+def handing_over(draft: Draft) -> None:
+    """The old pod is going or gone; its replacement is on the way."""
+    _hint(draft)
+    reservation = draft.observed.reservation
+    if reservation is None or reservation.deleting:
+        draft.fail(
+            Why.RESERVATION_LOST, f"Reservation {draft.status.reservation_name} was deleted on the way"
+        )
+    elif reservation.status.phase is ReservationPhase.SUCCEEDED:
+        _landed(draft, reservation)
+    elif reservation.status.phase is ReservationPhase.FAILED:
+        _not_landed(draft, reservation)
+    elif reservation.status.current_owners:
+        _claimed(draft, reservation)
+    else:
+        _unclaimed(draft)
+
+
+def finished(draft: Draft) -> None:
+    """Watch Ready for a while, then let the object be collected (row K71 in spirit)."""
+    status, settings = draft.status, draft.settings
+    if status.phase is MigrationPhase.SUCCEEDED:
+        _watch_ready(draft)
+    collect_at_s = status.finished_at_s + settings.finished_ttl_s
+    if draft.now_s >= collect_at_s:
+        migration = draft.observed.migration
+        draft.do(act.DeleteMigration(migration.key, migration.uid))
+    else:
+        draft.wake(collect_at_s)
+
+
+def _hint(draft: Draft) -> None:
+    migration, status = draft.observed.migration, draft.status
+    if draft.observed.hint_recorded or not status.source_node:
+        return
+    reservation = draft.observed.reservation
+    owner = reservation.owners[0].controller if reservation and reservation.owners else None
+    if owner is not None and owner.uid:
+        ref = OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
+        reason = migration.policy or "Moved"
+        draft.do(act.AddAvoidHint(status.source_node, ref, migration.namespace, reason))
+
+
+def _landed(draft: Draft, reservation: Reservation) -> None:
+    owners = reservation.status.current_owners
+    node = reservation.status.node_name
+    name = owners[0].name if owners else "the replacement"
+    draft.change(replacement=owners[0] if owners else None, node_name=node, landed_at_s=draft.now_s)
+    draft.go(MigrationPhase.SUCCEEDED, Why.LANDED, f"{name} landed on node {node}")
+    _watch_ready(draft)
+
+
+def _not_landed(draft: Draft, reservation: Reservation) -> None:
+    owners = reservation.status.current_owners
+    if owners:
+        draft.change(replacement=owners[0])
+    why = _FAILED_BECAUSE.get(reason_of(reservation), Why.RESERVATION_LOST)
+    ready = condition(reservation.status.conditions, "Ready")
+    words = ready.message if ready else f"Reservation {reservation.name} has failed"
+    draft.fail(why, words)
+
+
+def _claimed(draft: Draft, reservation: Reservation) -> None:
+    owner = reservation.status.current_owners[0]
+    draft.change(replacement=owner)
+    ready = condition(reservation.status.conditions, "Ready")
+    draft.say(Why.HANDING_OVER, ready.message if ready else f"claimed by {owner.namespace}/{owner.name}")
+
+
+def _unclaimed(draft: Draft) -> None:
+    observed = draft.observed
+    if observed.pod is not None and observed.same_pod:
+        draft.say(Why.WAITING_FOR_REPLACEMENT, f"pod {observed.pod.key} is terminating")
+        return
+    gone_s = max(observed.calls.pod_gone_at_s, draft.status.evicted_at_s)
+    limit_s = gone_s + draft.settings.replacement_limit_s
+    stray = observed.stray
+    if stray is not None and not draft.soft:
+        if draft.now_s >= gone_s + _STRAY_AFTER_S:
+            draft.fail(Why.REPLACEMENT_UNGATED, f"{stray.key} came without the gate and goes where it likes")
+            return
+        draft.wake(gone_s + _STRAY_AFTER_S)
+    if draft.now_s >= limit_s:
+        waited = f"{draft.settings.replacement_limit_s:g} s"
+        draft.fail(Why.REPLACEMENT_MISSING, f"no replacement claimed the room within {waited}")
+        return
+    draft.say(Why.WAITING_FOR_REPLACEMENT, "the pod is gone; waiting for its replacement")
+    draft.wake(limit_s)
+
+
+def _watch_ready(draft: Draft) -> None:
+    status, claimant = draft.status, draft.observed.claimant
+    if status.ready_at_s or condition(status.conditions, CONDITION_READY) is not None:
+        return
+    if claimant is not None and claimant.ready:
+        said = Condition(CONDITION_READY, "True", "Ready", f"{claimant.key} is Ready")
+        draft.change(ready_at_s=draft.now_s, conditions=told(status.conditions, said, draft.now_s))
+        return
+    limit_s = status.landed_at_s + draft.settings.ready_limit_s
+    if draft.now_s < limit_s:
+        draft.wake(limit_s)
+        return
+    message = f"the replacement was not Ready within {draft.settings.ready_limit_s:g} s"
+    said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_NEVER_READY, message)
+    draft.change(conditions=told(status.conditions, said, draft.now_s))

@@ -1,0 +1,106 @@
+"""What the PodMigration machine looks at: one move, and the objects around it at one moment.
+
+Fields of ``Calls`` are what memory knows of calls made; losing them (a crash) is safe: each is asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rescheduler.model.eviction import EvictionResult
+from rescheduler.model.migration import MoveMode, PodMigration
+from rescheduler.model.records import DisruptionBudget, Node, Pod
+from rescheduler.model.reservation import Reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationSettings:
+    """Limits of a move, in seconds.
+
+    ``ttl_s``: from the creation of the PodMigration until the eviction, where it names none itself.
+    ``replacement_limit_s``: how long after the old pod has gone a replacement may take to claim its room.
+    ``ready_limit_s``: how long after landing Ready is waited for. ``finished_ttl_s``: a finished one is
+    deleted after it. ``gate_limit_s``: how long the gate may take to be proven. ``gate_settle_s``: wait
+    after the proof, for other API servers. ``default_mode``: what Auto means. ``soft_allowed``: Soft was
+    chosen in the configuration. ``*_backoff_s``: waits between tries while a budget blocks.
+    """
+
+    ttl_s: float = 300.0
+    replacement_limit_s: float = 60.0
+    ready_limit_s: float = 600.0
+    finished_ttl_s: float = 3_600.0
+    gate_limit_s: float = 15.0
+    gate_settle_s: float = 1.0
+    default_mode: MoveMode = MoveMode.RESERVE_FIRST
+    soft_allowed: bool = False
+    first_backoff_s: float = 1.0
+    last_backoff_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """An answer with its reason. ``ok`` True needs no message."""
+
+    ok: bool
+    message: str = ""
+
+
+YES = Verdict(ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """Memory of calls for one move. Times are when the answer came; 0.0 = never.
+
+    ``dry_run``/``eviction``: the last answers. ``tries``: refusals in a row. ``gate_proven_at_s``: the
+    gate was seen to be in force then. ``gate_asked_at_s``: the first proof was asked for then.
+    ``pod_gone_at_s``: the old pod was first missed then.
+    """
+
+    dry_run: EvictionResult | None = None
+    dry_run_at_s: float = 0.0
+    eviction: EvictionResult | None = None
+    eviction_at_s: float = 0.0
+    tries: int = 0
+    gate_proven_at_s: float = 0.0
+    gate_asked_at_s: float = 0.0
+    gate_message: str = ""
+    pod_gone_at_s: float = 0.0
+
+
+NO_CALLS = Calls()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedMigration:
+    """One move at one moment.
+
+    ``pod``: the pod of that namespace and name now, whatever its uid. ``movable``: may it be moved at all
+    (protections, controller). ``target``: the node to go to, the user's or the one chosen ("" and
+    ``target_message``: none). ``target_node``: its record. ``fits``: would the replacement itself fit
+    there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``.
+    ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
+    ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
+    ``hint_recorded``: the source node carries the PreferAvoidPods entry already.
+    """
+
+    migration: PodMigration
+    reservation_name: str
+    pod: Pod | None = None
+    movable: Verdict = YES
+    target: str = ""
+    target_message: str = ""
+    target_node: Node | None = None
+    fits: Verdict = YES
+    reservation: Reservation | None = None
+    owner_of_reservation: bool = True
+    budgets: tuple[DisruptionBudget, ...] = ()
+    claimant: Pod | None = None
+    stray: Pod | None = None
+    hint_recorded: bool = True
+    calls: Calls = NO_CALLS
+
+    @property
+    def same_pod(self) -> bool:
+        """True if the pod that was asked for is still there under its uid."""
+        return self.pod is not None and self.migration.pod_uid in ("", self.pod.uid)

@@ -1,0 +1,106 @@
+"""What the Reservation machine wants done. Values only; ``controller.executor`` carries them out.
+
+Every action names its object with the uid it was decided on, so that a late one misses instead of
+hitting a successor. Each is idempotent.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rescheduler.model.records import ObjectKey, Pod, Toleration
+from rescheduler.model.reservation import Reservation, ReservationStatus
+
+
+class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
+    """Make the placeholder pod, pinned to ``node``."""
+
+    reservation: Reservation
+    node: str
+
+
+class DeletePlaceholder(msgspec.Struct, frozen=True, tag=True):
+    """Delete with uid precondition and one second of grace: with none the kubelet could still hold the room."""
+
+    pod: ObjectKey
+    uid: str
+
+
+class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
+    """Write the status if the Reservation is still of ``resource_version`` (compare and swap).
+
+    A claim is such a write: two claimants cannot both win.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    status: ReservationStatus
+
+
+class Nominate(msgspec.Struct, frozen=True, tag=True):
+    """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``."""
+
+    pod: ObjectKey
+    uid: str
+    node: str
+
+
+class Ungate(msgspec.Struct, frozen=True, tag=True):
+    """Take our gate off the claimant in one patch, with the name of its Reservation.
+
+    ``tolerations``: None leaves them; otherwise the whole list (the API replaces it), ours included.
+    """
+
+    pod: ObjectKey
+    uid: str
+    reservation: str
+    tolerations: tuple[Toleration, ...] | None = None
+
+
+class ReleasePod(msgspec.Struct, frozen=True, tag=True):
+    """Take our gate off a pod that gets no room: it goes where it likes."""
+
+    pod: ObjectKey
+    uid: str
+    why: str
+
+
+class DeleteReservation(msgspec.Struct, frozen=True, tag=True):
+    """Delete the Reservation object if it is still of that uid and, where given, of that version.
+
+    With the version it cannot hit one that was claimed in the meantime.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = ""
+
+
+class RecordEvent(msgspec.Struct, frozen=True, tag=True):
+    """Tell people, on the object that they look at."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+    warning: bool = False
+
+
+ReservationAction = (
+    CreatePlaceholder
+    | DeletePlaceholder
+    | WriteReservationStatus
+    | Nominate
+    | Ungate
+    | ReleasePod
+    | DeleteReservation
+    | RecordEvent
+)
+
+
+def delete_placeholder(pod: Pod) -> DeletePlaceholder:
+    """The action for that placeholder."""
+    return DeletePlaceholder(pod.key, pod.uid)

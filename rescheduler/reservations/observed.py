@@ -1,0 +1,116 @@
+"""What the Reservation machine looks at: one Reservation, and the objects around it at one moment.
+
+Everything that a step needs is in here, so a step is a function of values and a crash loses nothing.
+Fields that only memory can know are marked; starting again with their defaults is safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.records import Node, Pod
+from rescheduler.model.reservation import Reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationSettings:
+    """Limits of a Reservation's life, in seconds, and where placeholders live.
+
+    ``default_ttl_s``: for a Reservation that names neither ttl nor expires (row K28).
+    ``finished_ttl_s``: a finished one is deleted after it (row K71).
+    ``gate_limit_s``: no pod is held by the gate for longer.
+    ``landing_limit_s``: an ungated claimant is watched for at least so long, counted from its creation.
+    ``node_grace_s``: how long the node may be NotReady or unschedulable before the room counts as lost.
+    ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node.
+    ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
+    ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
+    """
+
+    namespace: str = "rescheduler"
+    pause_image: str = "registry.k8s.io/pause:3.10"
+    default_ttl_s: float = 86_400.0
+    finished_ttl_s: float = 3_600.0
+    gate_limit_s: float = 60.0
+    landing_limit_s: float = 300.0
+    node_grace_s: float = 60.0
+    retarget_s: float = 30.0
+    taint_settle_s: float = 1.0
+    orphan_grace_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The node that our own rules choose for a room, or why there is none (``node`` "")."""
+
+    node: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedMigration:
+    """The part of a PodMigration that its Reservation depends on. ``created``: made for this migration."""
+
+    key: str
+    phase: MigrationPhase
+    created: bool
+    mode: MoveMode = MoveMode.RESERVE_FIRST
+    pod_name: str = ""
+    pod_uid: str = ""
+    eviction_requested_at_s: float = 0.0
+    evicted_at_s: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """True if the move has ended, well or badly."""
+        return self.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+
+    @property
+    def undecided(self) -> bool:
+        """True while the eviction may or may not have happened: gated pods must be kept, not claimed."""
+        return bool(self.eviction_requested_at_s) and not self.evicted_at_s and not self.finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedReservation:
+    """One Reservation at one moment.
+
+    ``placeholder``: its placeholder pod, of any state. ``node``: the node of ``status.nodeName``, else of
+    the placeholder; None if there is no such node. ``choice``: asked for only while no placeholder exists.
+    ``offered``: the gated owner that ``allocation`` gives to this Reservation. ``claimant``: the pod of
+    ``status.currentOwners``. ``arrival``: soft mode only, the first owner that was bound after the
+    eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
+    ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
+    """
+
+    reservation: Reservation
+    placeholder: Pod | None = None
+    node: Node | None = None
+    choice: Choice = Choice()
+    offered: Pod | None = None
+    claimant: Pod | None = None
+    arrival: Pod | None = None
+    migration: LinkedMigration | None = None
+    contended: bool = False
+    tainted_since_s: float = 0.0
+
+    @property
+    def soft(self) -> bool:
+        """True if the placeholder yields to its owner by preemption, and no gate is used."""
+        return soft_mode(self.reservation)
+
+    @property
+    def node_usable(self) -> bool:
+        """True if the node is there, Ready and schedulable: the last look before anything is given up."""
+        return usable(self.node)
+
+
+def usable(node: Node | None) -> bool:
+    """True if the scheduler may bind a pod there now, as far as the node itself is concerned."""
+    return node is not None and node.ready and not node.unschedulable and not node.deleting
+
+
+def soft_mode(reservation: Reservation) -> bool:
+    """True for a Reservation that is marked as soft."""
+    return reservation.annotations.get(names.ANNOTATION_MODE) == MoveMode.SOFT

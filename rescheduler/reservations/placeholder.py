@@ -1,0 +1,178 @@
+"""The placeholder: a pause pod that holds a room on one node, as a manifest (pure).
+
+It has the weight and the constraints of the pods that it stands for, and nothing by which anybody could
+take it for one of them: no labels of the workload, no claims, no pod affinity. It is always pinned to the
+node that our own rules chose: a free one takes rooms that are being handed over (4 of 5 moves were lost).
+Its class says that it preempts nobody. Restricted Pod Security, except where host ports must be held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import HostPort, Pod
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import Operator
+from rescheduler.reservations.observed import ReservationSettings, soft_mode
+
+Json = dict[str, Any]
+
+_MAX_LABEL: Final = 63
+_SLUG: Final = 40
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_NAME: Final = "metadata.name"
+_USER: Final = 65_535
+
+
+def placeholder_name(reservation: Reservation) -> str:
+    """Always the same for one Reservation, so that creating it twice is refused by the API server."""
+    return f"{_slug(reservation.name)}-{_digest(reservation.uid or reservation.name)}"
+
+
+def label_value(name: str) -> str:
+    """``name`` as a label or taint value: cut with a digest where it is too long."""
+    if len(name) <= _MAX_LABEL and re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", name):
+        return name
+    return f"{_slug(name)}-{_digest(name)}"
+
+
+def pinned_node(pod: Pod) -> str:
+    """The node that a placeholder is pinned to; "" if to none."""
+    affinity = pod.spec.node_affinity
+    for term in affinity.terms if affinity else ():
+        for field in term.fields:
+            if field.key == _NODE_NAME and field.operator is Operator.IN and len(field.values) == 1:
+                return field.values[0]
+    return ""
+
+
+def placeholder_manifest(reservation: Reservation, node: str, settings: ReservationSettings) -> bytes:
+    """The pod as JSON, ready to be created in ``settings.namespace``."""
+    return msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": _metadata(reservation, settings),
+            "spec": _spec(reservation, node, settings),
+        }
+    )
+
+
+def _metadata(reservation: Reservation, settings: ReservationSettings) -> Json:
+    return {
+        "name": placeholder_name(reservation),
+        "namespace": settings.namespace,
+        "labels": {
+            names.LABEL_PLACEHOLDER: label_value(reservation.name),
+            names.LABEL_CREATED_BY: names.CREATED_BY,
+        },
+        "annotations": {names.SAFE_TO_EVICT: "false", names.DO_NOT_DISRUPT: "true"},
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": "Reservation",
+                "name": reservation.name,
+                "uid": reservation.uid,
+                "controller": True,
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }
+
+
+def _spec(reservation: Reservation, node: str, settings: ReservationSettings) -> Json:
+    template = _template_spec(reservation)
+    scheduling = reservation.template
+    spec: Json = {
+        "priorityClassName": names.PRIORITY_CLASS_SOFT if soft_mode(reservation) else names.PRIORITY_CLASS,
+        "preemptionPolicy": "Never",
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "affinity": {"nodeAffinity": {_REQUIRED: _pinned(template, node)}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(scheduling.requests, scheduling.host_ports, settings)]
+        if scheduling
+        else [],
+    }
+    for field in ("nodeSelector", "tolerations", "schedulerName"):
+        if template.get(field):
+            spec[field] = template[field]
+    return spec
+
+
+def _container(requests: Resources, ports: tuple[HostPort, ...], settings: ReservationSettings) -> Json:
+    amounts = resource_list(requests)
+    scalars = {name: str(amount) for name, amount in requests.scalars if amount}
+    container: Json = {
+        "name": "placeholder",
+        "image": settings.pause_image,
+        "resources": {"requests": amounts, "limits": scalars} if scalars else {"requests": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    if ports:
+        container["ports"] = [port_entry(port) for port in ports]
+    return container
+
+
+def resource_list(amounts: Resources) -> dict[str, str]:
+    """A ResourceList with the wire's names; what is zero is left out, ``pods`` is not a request."""
+    result = {
+        "cpu": f"{amounts.cpu_milli}m",
+        "memory": str(amounts.memory_bytes),
+        "ephemeral-storage": str(amounts.ephemeral_bytes),
+    }
+    result = {name: text for name, text in result.items() if text not in ("0", "0m")}
+    result.update({name: str(amount) for name, amount in amounts.scalars if amount})
+    return result
+
+
+def port_entry(port: HostPort) -> Json:
+    """A container port that takes ``port`` on its node."""
+    entry: Json = {"containerPort": port.port, "hostPort": port.port, "protocol": port.protocol}
+    if port.ip not in ("", "0.0.0.0"):  # noqa: S104  a name for any address, nothing is bound here
+        entry["hostIP"] = port.ip
+    return entry
+
+
+def _pinned(template: Json, node: str) -> Json:
+    """The template's required node affinity, each term narrowed to the node; terms are ORed."""
+    affinity = (template.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    pin = {"key": _NODE_NAME, "operator": "In", "values": [node]}
+    return {
+        "nodeSelectorTerms": [
+            {**term, "matchFields": [*(term.get("matchFields") or []), pin]} for term in terms
+        ]
+    }
+
+
+def _template_spec(reservation: Reservation) -> Json:
+    template = msgspec.json.decode(reservation.template_raw or b"{}")
+    spec = template.get("spec") if isinstance(template, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _slug(name: str) -> str:
+    text = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_SLUG].strip("-")
+    return text or "reservation"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()

@@ -1,0 +1,171 @@
+"""The Reservation that a move needs, as a manifest: room for the replacement of one pod on one node (pure).
+
+The template says what the replacement will ask for: effective requests as those of one container, host
+ports, node constraints, tolerations, and the node affinity of its volumes in place of the volumes. What a
+placeholder cannot judge (spread, other pods' anti-affinity) is left out; it is checked before the eviction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Requirement
+from rescheduler.reservations.placeholder import port_entry, resource_list
+
+Json = dict[str, Any]
+
+_SLUG: Final = 40
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def reservation_name(migration: ObjectKey, uid: str) -> str:
+    """The name of the Reservation of a move: the same after a crash, another for a later move."""
+    slug = re.sub(r"[^a-z0-9-]+", "-", migration.name.lower())[:_SLUG].strip("-") or "move"
+    digest = hashlib.blake2b(f"{uid}/{migration}".encode(), digest_size=5).hexdigest()
+    return f"{slug}-{digest}"
+
+
+def reservation_manifest(
+    *,
+    name: str,
+    migration: ObjectKey,
+    pod: Pod,
+    template: PodSpec | None,
+    volumes: Sequence[NodeSelector],
+    node: str,
+    ttl_s: float,
+    soft: bool,
+) -> bytes:
+    """A Reservation for the pod's controller, as JSON.
+
+    ``template``: what the controller would create now, None if unknown. ``volumes``: node affinity of the
+    pod's bound volumes. ``pod.controller`` must be there: only controlled pods are moved.
+    """
+    annotations = {names.ANNOTATION_MIGRATION: str(migration)}
+    if soft:
+        annotations[names.ANNOTATION_MODE] = "Soft"
+    return msgspec.json.encode(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": "Reservation",
+            "metadata": {
+                "name": name,
+                "labels": {names.LABEL_CREATED_BY: names.CREATED_BY},
+                "annotations": annotations,
+            },
+            "spec": {
+                "template": _template(pod, template, volumes, node),
+                "owners": [_owner(pod.namespace, pod.controller)] if pod.controller else [],
+                "ttl": f"{int(ttl_s)}s",
+                "allocateOnce": True,
+            },
+        }
+    )
+
+
+def replacement_requests(pod: PodSpec, template: PodSpec | None) -> Resources:
+    """At least what the pod asks for and what its template asks for: webhooks may have added to either."""
+    if template is None or template.requests == pod.requests:
+        return pod.requests
+    one, two = pod.requests, template.requests
+    scalars = sorted({name for name, _ in (*one.scalars, *two.scalars)})
+    return Resources(
+        cpu_milli=max(one.cpu_milli, two.cpu_milli),
+        memory_bytes=max(one.memory_bytes, two.memory_bytes),
+        ephemeral_bytes=max(one.ephemeral_bytes, two.ephemeral_bytes),
+        scalars=tuple((name, max(one.scalar(name), two.scalar(name))) for name in scalars),
+    )
+
+
+def _owner(namespace: str, ref: OwnerRef) -> Json:
+    return {
+        "controller": {
+            "apiVersion": ref.api_version,
+            "kind": ref.kind,
+            "name": ref.name,
+            "uid": ref.uid,
+            "controller": True,
+            "namespace": namespace,
+        }
+    }
+
+
+def _template(pod: Pod, template: PodSpec | None, volumes: Sequence[NodeSelector], node: str) -> Json:
+    requests = replacement_requests(pod.spec, template)
+    container: Json = {
+        "name": "replacement",
+        "image": "replacement",
+        "resources": {"requests": resource_list(requests)},
+    }
+    scalars = {name: str(amount) for name, amount in requests.scalars if amount}
+    if scalars:
+        container["resources"]["limits"] = scalars
+    if pod.spec.host_ports:
+        container["ports"] = [port_entry(port) for port in pod.spec.host_ports]
+    spec: Json = {"nodeName": node, "containers": [container]}
+    if pod.spec.node_selector:
+        spec["nodeSelector"] = dict(pod.spec.node_selector)
+    if pod.spec.tolerations:
+        spec["tolerations"] = [toleration_json(t) for t in pod.spec.tolerations]
+    if pod.spec.scheduler_name != "default-scheduler":
+        spec["schedulerName"] = pod.spec.scheduler_name
+    terms = _terms([pod.spec.node_affinity, *volumes])
+    if terms:
+        spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    return {"metadata": {"namespace": pod.namespace}, "spec": spec}
+
+
+def toleration_json(toleration: Toleration) -> Json:
+    """A toleration as the API writes it."""
+    entry: Json = {"operator": toleration.operator}
+    for name, text in (
+        ("key", toleration.key),
+        ("value", toleration.value),
+        ("effect", toleration.effect),
+    ):
+        if text:
+            entry[name] = text
+    if toleration.seconds is not None:
+        entry["tolerationSeconds"] = toleration.seconds
+    return entry
+
+
+def _terms(selectors: Sequence[NodeSelector | None]) -> list[Json]:
+    """All selectors ANDed: the product of their ORed terms."""
+    product: list[NodeSelectorTerm] = []
+    for selector in selectors:
+        if selector is None:
+            continue
+        if not product:
+            product = list(selector.terms)
+            continue
+        product = [
+            NodeSelectorTerm(expressions=(*a.expressions, *b.expressions), fields=(*a.fields, *b.fields))
+            for a in product
+            for b in selector.terms
+        ]
+    return [_term(term) for term in product]
+
+
+def _term(term: NodeSelectorTerm) -> Json:
+    entry: Json = {}
+    if term.expressions:
+        entry["matchExpressions"] = [_requirement(r) for r in term.expressions]
+    if term.fields:
+        entry["matchFields"] = [_requirement(r) for r in term.fields]
+    return entry
+
+
+def _requirement(requirement: Requirement) -> Json:
+    entry: Json = {"key": requirement.key, "operator": str(requirement.operator)}
+    if requirement.values:
+        entry["values"] = list(requirement.values)
+    return entry

@@ -1,0 +1,69 @@
+"""What a Reservation must be before anything is done for it: refusals as values, with words for its author.
+
+The admission rules of the CRD refuse the same; this is the second line, for objects that came in before
+them or through another API server.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.owners import empty_owner
+
+
+class Refused(NamedTuple):
+    """Why a Reservation cannot be served: INVALID (its author can mend it) or NOT_SUPPORTED."""
+
+    event: ReservationEvent
+    message: str
+
+
+def refusal(reservation: Reservation) -> Refused | None:
+    """The first reason to refuse ``reservation``, or None."""
+    if reservation.template is None:
+        return _invalid("spec.template is missing or cannot be read")
+    owners = _owners_refusal(reservation)
+    if owners is not None:
+        return owners
+    if reservation.ttl_s is not None and reservation.expires_at_s is not None:
+        return _invalid("spec.ttl and spec.expires exclude each other (give one)")
+    if reservation.ttl_s is not None and reservation.ttl_s < 0:
+        return _invalid("spec.ttl is negative")
+    if any(amount < 0 for _, amount in reservation.template.requests.items()):
+        return _invalid("spec.template requests a negative amount")
+    return _unsupported_part(reservation)
+
+
+def _unsupported_part(reservation: Reservation) -> Refused | None:
+    if reservation.pre_allocation:
+        return _unsupported(
+            "spec.preAllocation: room that is not free yet cannot be promised by placeholders yet"
+        )
+    if not reservation.allocate_once:
+        return _unsupported("spec.allocateOnce: false (several pods from one Reservation) is not served yet")
+    if reservation.template is not None and reservation.template.resource_claims:
+        return _unsupported("spec.template uses resourceClaims: devices cannot be held by a placeholder")
+    return None
+
+
+def _owners_refusal(reservation: Reservation) -> Refused | None:
+    if not reservation.owners:
+        return _invalid("spec.owners is empty: nobody could use the room")
+    for index, owner in enumerate(reservation.owners):
+        if empty_owner(owner):
+            return _invalid(
+                f"spec.owners[{index}] names nobody: it needs object, controller or labelSelector"
+            )
+        if owner.label_selector is not None and owner.label_selector.invalid:
+            return _invalid(f"spec.owners[{index}].labelSelector: {owner.label_selector.invalid}")
+    return None
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(ReservationEvent.INVALID, message)
+
+
+def _unsupported(message: str) -> Refused:
+    return Refused(ReservationEvent.NOT_SUPPORTED, message)
