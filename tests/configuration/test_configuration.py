@@ -1,0 +1,126 @@
+"""The configuration document: strict, with every problem named, and a known table behind the one knob."""
+
+from pathlib import Path
+
+import pytest
+
+from rescheduler.config import ConfigurationError, Engine, default_configuration, parse_configuration
+from rescheduler.model.migration import MoveMode
+from rescheduler.planning.aggressiveness import limits_for
+
+HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
+DOCUMENTS = sorted((Path(__file__).parents[2] / "policies").glob("*.yaml"))
+
+
+def problems(text):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(text, "c.yaml")
+    return caught.value.problems
+
+
+def test_the_document_of_the_design():
+    found = parse_configuration(
+        HEAD
+        + """\
+aggressiveness: balanced
+interval: 60s
+mode: Auto
+limits: {movesAtOnce: 5, movesPerHour: 60, perNode: 2, perNamespace: 5, perWorkload: 1, minimumGain: 0.05, workloadCooldown: 30m}
+reservations: {engine: Auto, ttl: 5m, namespace: rescheduler}
+protections: {priorityThreshold: 1000000, minReplicas: 1, minAge: 0s, localStorage: true, persistentVolumes: true, namespaces: {exclude: [kube-system]}}
+policies:
+- name: LowNodeUtilization
+  thresholds: {cpu: 20, memory: 20, pods: 20}
+  targetThresholds: {cpu: 50, memory: 50, pods: 50}
+- name: NodeAffinity
+  types: [required, preferred]
+- name: InterPodAntiAffinity
+  enabled: false
+  labelSelector: {matchLabels: {tier: web}}
+leaderElection: {enabled: true}
+server: {port: 8080}
+""",
+        "c.yaml",
+    )
+    assert found.interval_s == 60
+    assert found.limits.workload_cooldown_s == 1800
+    assert found.reservations.engine is Engine.AUTO
+    assert found.protections.namespaces.exclude == ("kube-system",)
+    assert [p.name for p in found.policies] == ["LowNodeUtilization", "NodeAffinity", "InterPodAntiAffinity"]
+    assert [p.name for p in found.build_policies()] == ["LowNodeUtilization", "NodeAffinity"]
+
+
+def test_defaults_come_from_the_knob_and_each_can_be_overridden():
+    found = parse_configuration(HEAD + "aggressiveness: 0.9\nlimits: {perNode: 7}\n", "c.yaml")
+    expected = limits_for(0.9)
+    assert found.limits.per_node == 7
+    assert found.limits.moves_per_hour == expected.moves_per_hour
+    assert found.limits.minimum_gain == expected.minimum_gain
+    assert found.limits.workload_cooldown_s == expected.workload_cooldown_s
+
+
+def test_without_a_document_the_balanced_defaults_hold():
+    found = default_configuration()
+    assert found.aggressiveness == 0.5
+    assert found.mode is MoveMode.AUTO
+    assert "HighNodeUtilization" not in [p.name for p in found.policies]
+    assert found.policies
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (HEAD + "aggressivness: 1\n", 3, "unknown key"),
+        (HEAD + "aggressiveness: 1.5\n", 3, "from 0 to 1"),
+        (HEAD + "aggressiveness: wild\n", 3, "conservative"),
+        (HEAD + "aggressiveness: true\n", 3, "from 0 to 1"),
+        (HEAD + "interval: 60\n", 3, "not a duration"),
+        (HEAD + "interval: soon\n", 3, "90s"),
+        (HEAD + "interval: 1ms\n", 3, "at least 1s"),
+        (HEAD + "mode: Fast\n", 3, "Fast"),
+        (HEAD + "limits:\n  movesAtOnce: 1\n  perNod: 3\n", 5, "known keys"),
+        (HEAD + "limits:\n  movesAtOnce: -1\n", 4, "at least 0"),
+        (HEAD + "limits:\n  minimumGain: 3\n", 4, "at most 1"),
+        (HEAD + "limits: [1]\n", 3, "Expected `object`"),
+        (HEAD + "protections:\n  localStorage: on\n", 4, "write true or false"),
+        (HEAD + "protections:\n  namespaces: {include: [a], exclude: [b]}\n", 4, "both include and exclude"),
+        (HEAD + "policies:\n- name: NodeTaint\n", 4, "known policies"),
+        (HEAD + "policies:\n- enabled: true\n", 4, "has no name"),
+        (
+            HEAD + "policies:\n- name: NodeTaints\n- name: LowNodeUtilization\n  thresholds: {cpu: high}\n",
+            6,
+            "Expected",
+        ),
+        (HEAD + "policies:\n- name: LowNodeUtilization\n  thresholds: {cpu: 120}\n", 5, "percent"),
+        (
+            HEAD
+            + "policies:\n- name: NodeAffinity\n  labelSelector: {matchExpressions: [{key: a, operator: Near}]}\n",
+            5,
+            "Near",
+        ),
+        (HEAD + "server: {port: 70000}\n", 3, "65535"),
+        ("kind: ReschedulerConfiguration\n", 1, "apiVersion"),
+        ("apiVersion: v9\nkind: ReschedulerConfiguration\n", 1, "reads only"),
+        ("- 1\n", 1, "expected a mapping"),
+        ("", 1, "expected a mapping"),
+    ],
+)
+def test_every_problem_names_file_line_and_remedy(text, line, words):
+    found = problems(text)
+    texts = [str(p) for p in found]
+    assert any(p.line == line and words in str(p) for p in found), texts
+    assert all(text.startswith("c.yaml:") for text in texts)
+
+
+def test_all_problems_are_reported_together():
+    found = problems(HEAD + "interval: x\nmode: y\nlimits: {perNode: -1}\n")
+    assert [p.line for p in found] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_ready_made_documents_are_valid(path):
+    assert parse_configuration(path.read_bytes(), str(path)).build_policies()
+
+
+def test_there_are_ready_made_documents():
+    assert {"conservative.yaml", "balanced.yaml", "aggressive.yaml"} <= {p.name for p in DOCUMENTS}

@@ -1,0 +1,157 @@
+"""Reports of a Plan: complete, the same bytes each time, safe against names, openable anywhere."""
+
+import json
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+import yaml
+
+from rescheduler.model.migration import MoveMode
+from rescheduler.planning.plan import (
+    ClusterSummary,
+    Move,
+    NodeSummary,
+    OwnerName,
+    Plan,
+    PlanMetadata,
+    PodRef,
+    PolicySummary,
+    Skipped,
+    SkipReason,
+)
+from rescheduler.reports.html import plan_html
+from rescheduler.reports.structured import plan_json, plan_yaml
+from rescheduler.reports.text import plan_text
+
+
+def node(name, cpu, memory, pods, zone="a"):
+    return NodeSummary(
+        name=name,
+        zone=zone,
+        pods=pods,
+        pods_allocatable=110,
+        cpu_requested_milli=cpu,
+        cpu_allocatable_milli=4000,
+        memory_requested_bytes=memory << 30,
+        memory_allocatable_bytes=16 << 30,
+    )
+
+
+def summary(nodes, badly):
+    return ClusterSummary(
+        nodes=tuple(nodes),
+        policies=(PolicySummary(name="LowNodeUtilization", badly_placed=badly, gain=0.3),),
+        pods=sum(n.pods for n in nodes),
+        pending_pods=1,
+        empty_nodes=sum(1 for n in nodes if not n.pods),
+        cpu_imbalance=0.41 if badly else 0.02,
+        memory_imbalance=0.2,
+    )
+
+
+@pytest.fixture
+def plan():
+    return Plan(
+        metadata=PlanMetadata(generated_at="2026-11-21T10:00:00Z", aggressiveness=0.5, source="dump.json"),
+        moves=(
+            Move(
+                pod=PodRef("shop", "web-<b>1", "uid-1"),
+                controller=OwnerName("ReplicaSet", "web"),
+                source="n1",
+                target="n2",
+                policy="LowNodeUtilization",
+                reason="Overloaded",
+                message="n1 requests 95% of cpu",
+                gain=0.3125,
+                disruption=0.05,
+                mode=MoveMode.RESERVE_FIRST,
+            ),
+        ),
+        skipped=tuple(
+            Skipped(
+                pod=PodRef("shop", f"db-{i}"),
+                policy="NodeTaints",
+                reason=SkipReason.DISRUPTION_BUDGET,
+                message="allows 0 of 3",
+                blocked_by="shop/db",
+                node="n1",
+            )
+            for i in range(3)
+        ),
+        before=summary([node("n1", 3800, 12, 20), node("n2", 0, 0, 0, "b")], 4),
+        after=summary([node("n1", 2000, 6, 10), node("n2", 1800, 6, 10, "b")], 0),
+    )
+
+
+def test_json_is_the_contract_of_the_design(plan):
+    document = json.loads(plan_json(plan))
+    assert document["apiVersion"] == "rescheduler.dev/v1alpha1"
+    assert document["kind"] == "Plan"
+    move = document["moves"][0]
+    assert move["pod"] == {"namespace": "shop", "name": "web-<b>1", "uid": "uid-1"}
+    assert (move["from"], move["to"], move["mode"]) == ("n1", "n2", "ReserveFirst")
+    assert document["skipped"][0]["reason"] == "DisruptionBudget"
+    assert set(document) == {"apiVersion", "kind", "metadata", "moves", "skipped", "before", "after"}
+
+
+def test_yaml_says_the_same_as_json(plan):
+    assert yaml.safe_load(plan_yaml(plan)) == json.loads(plan_json(plan))
+
+
+def test_text_names_moves_and_groups_what_stays(plan):
+    text = plan_text(plan)
+    assert "shop/web-<b>1  n1    n2  LowNodeUtilization" in text
+    assert "DisruptionBudget     3  shop/db" in text
+    assert "95% ->  50%" in text
+    assert "\x1b" not in text
+
+
+def test_text_of_a_plan_without_moves(plan):
+    text = plan_text(msgspec.structs.replace(plan, moves=(), after=plan.before))
+    assert "Nothing to move." in text
+
+
+class _Checker(HTMLParser):
+    VOID = frozenset({"meta", "br", "rect", "line"})
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.stack, self.texts, self.fetched = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.stack.append(tag)
+        self.fetched += [value for key, value in attrs if key in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_html_is_well_formed_self_contained_and_escaped(plan):
+    page = plan_html(plan)
+    checker = _Checker()
+    checker.feed(page)
+    assert checker.stack == []
+    assert checker.fetched == []
+    assert "<script" not in page
+    assert "http" not in page
+    assert "shop/web-<b>1" in checker.texts
+
+
+def test_the_same_plan_gives_the_same_bytes(plan):
+    again = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
+    assert plan_html(plan) == plan_html(again)
+    assert plan_json(plan) == plan_json(again)
+    assert plan_text(plan) == plan_text(again)
+
+
+def test_a_large_plan_stays_readable_and_says_what_it_leaves_out(plan):
+    many = tuple(msgspec.structs.replace(plan.skipped[0], pod=PodRef("shop", f"p-{i}")) for i in range(1000))
+    page = plan_html(msgspec.structs.replace(plan, skipped=many))
+    assert "and 800 more" in page
+    assert "1,000 pods" in page
