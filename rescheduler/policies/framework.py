@@ -6,14 +6,21 @@ Adding one is one module and one line in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol
+
+import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.index import PodIndex
+from rescheduler.policies.nodes import NodeTable
 from rescheduler.scheduling.framework import FloatArray
 from rescheduler.scheduling.state import SchedulingState
+
+UNWANTED: Final = -1.0
+"""Gain on every node of a candidate that need not move any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +29,7 @@ class Candidate:
 
     ``gain``: the most that a move could bring, 0..1. ``group``: all candidates of one group are moved or
     none (emptying a node); "" stands alone. ``message``: one sentence for people, without the pod's name.
+    ``spare``: badly placed only if others of its kind cannot move; never reported as left behind.
     """
 
     pod: Pod
@@ -30,16 +38,45 @@ class Candidate:
     message: str
     gain: float
     group: str = ""
+    spare: bool = False
+
+
+def _anything(_: Pod) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a policy looks at: the snapshot as it was, and the what-if state with all moves planned so far."""
+    """What a policy looks at: the snapshot as it was, and the what-if state with all moves planned so far.
+
+    ``index`` and ``state`` follow the planned moves; ``snapshot`` and ``nodes`` do not.
+    ``movable``: no protection holds the pod back. Policies count all pods, and propose a pod that is not
+    movable only where no movable one could take its place: the planner then reports what protects it.
+    """
 
     snapshot: Snapshot
     state: SchedulingState
-    movable: frozenset[str] = field(default_factory=frozenset)
-    """Uids of pods that no protection holds back. Policies count all pods, but propose only these."""
+    index: PodIndex
+    nodes: NodeTable
+    movable: Callable[[Pod], bool] = _anything
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, state: SchedulingState, movable: Callable[[Pod], bool] = _anything
+    ) -> View:
+        """A fresh view of a snapshot without any planned move."""
+        return cls(
+            snapshot=snapshot,
+            state=state,
+            index=PodIndex(snapshot, state.node_index),
+            nodes=NodeTable([snapshot.nodes[name] for name in state.node_names]),
+            movable=movable,
+        )
+
+
+def nowhere(view: View) -> FloatArray:
+    """The answer of ``gains`` for a candidate that is not wanted any more."""
+    return np.full(len(view.state.node_names), UNWANTED)
 
 
 class Policy(Protocol):
@@ -54,7 +91,7 @@ class Policy(Protocol):
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """Gain (0..1) of moving the candidate to each node in the *current* what-if state, its pod still in place.
 
-        0 or less: not there, or not wanted any more. The planner asks again before every move, so a
-        policy stops by itself once the cluster is tidy enough.
+        0: not there. UNWANTED on every node: it need not move any more. The planner asks again before
+        every move, so a policy stops by itself once the cluster is tidy enough.
         """
         ...

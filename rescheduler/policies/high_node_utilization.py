@@ -1,0 +1,160 @@
+"""HighNodeUtilization: under-utilised nodes are emptied, so that they can go.
+
+A node is under-utilised below ``thresholds`` in all resources. It is emptied only if every pod that counts
+(not DaemonSet, static or mirror pods) finds room on nodes that stay; its pods are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.policies.framework import Candidate, View, nowhere
+from rescheduler.policies.kinds import never_moves
+from rescheduler.policies.utilization import REQUESTS, Load
+from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
+from rescheduler.scheduling.framework import BoolArray, FloatArray
+
+_EPSILON: Final = 1e-9
+
+
+class HighNodeUtilizationArgs(
+    PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """``thresholds``: percent of allocatable below which (in all of them) a node is emptied.
+
+    ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
+    ``number_of_nodes``: under-utilised nodes that there must be before anything is done.
+    """
+
+    thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
+    target_thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 90.0, "memory": 90.0})
+    number_of_nodes: int = 1
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        yield from percent_problems("thresholds", self.thresholds)
+        yield from percent_problems("targetThresholds", self.target_thresholds)
+        if not self.thresholds:
+            yield ("thresholds",), "is empty: name at least one resource"
+        for resource in sorted(self.thresholds.keys() & self.target_thresholds.keys()):
+            low, high = self.thresholds[resource], self.target_thresholds[resource]
+            if low >= high:
+                yield ("thresholds", resource), f"is {low:g}, not below its targetThreshold {high:g}"
+        if self.number_of_nodes < 1:
+            yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
+
+
+class HighNodeUtilization:
+    """Gain = (1 - pressure here) x (0.5 + 0.5 x pressure there after the move).
+
+    Pressure: share of the fullest resource of a node. So the emptiest node goes first and the fullest node
+    that has room receives. Targets: nodes that stay. A node that is emptier than the candidate's own is to
+    go itself, and so is one that this plan emptied; nodes without pods receive none; a node that received
+    pods in this plan stays.
+    """
+
+    name: ClassVar[str] = "HighNodeUtilization"
+
+    def __init__(self, args: HighNodeUtilizationArgs) -> None:
+        self._args = args
+        self._scope = args.scope()
+        self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
+
+    def candidates(self, view: View) -> Sequence[Candidate]:
+        """Per under-utilised node, the emptiest first: all of its pods that count, as one group."""
+        load = Load(view, self._resources, REQUESTS)
+        low = self._low(load, view)
+        if int(low.sum()) < self._args.number_of_nodes:
+            return []
+        pressure = load.pressure()
+        found: list[Candidate] = []
+        for node in _rank(np.flatnonzero(low).tolist(), pressure, view):
+            found.extend(self._group(node, float(pressure[node]), view))
+        return found
+
+    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+        """By the formula of the class."""
+        load = Load(view, self._resources, REQUESTS)
+        pod = candidate.pod
+        here = view.state.node_index[pod.node]
+        sources = {s.source for s in view.index.shifts}
+        if any(s.target == here for s in view.index.shifts):
+            return nowhere(view)
+        pressure = load.pressure()
+        after = np.zeros(len(view.nodes))
+        fits = self._staying(here, load, view)
+        fits[list(sources)] = False
+        for resource in self._resources:
+            share = load.share(resource) + load.part(pod, resource)
+            limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
+            fits &= share <= limit + _EPSILON
+            after = np.maximum(after, share)
+        gain = (1.0 - self._before(here, load, view)) * (0.5 + 0.5 * np.minimum(after, 1.0))
+        gain = np.where(fits & (pressure > 0), gain, 0.0)
+        return np.clip(gain, 0.0, 1.0)
+
+    def _low(self, load: Load, view: View) -> BoolArray:
+        """Nodes to be emptied: under-utilised, neither cordoned nor protected, with nothing arriving."""
+        low: BoolArray = view.nodes.targetable.copy()
+        for resource, percent in self._args.thresholds.items():
+            low &= load.share(resource) < percent / PERCENT - _EPSILON
+        for shift in view.index.shifts:
+            low[shift.target] = False
+        kept = [i for i, node in enumerate(view.nodes.nodes) if node.do_not_disrupt]
+        low[kept] = False
+        return low
+
+    def _staying(self, here: int, load: Load, view: View) -> BoolArray:
+        """Nodes that are not to be emptied before this one."""
+        low = self._low(load, view)
+        low[here] = True
+        order = _rank(np.flatnonzero(low).tolist(), self._all_before(load, view), view)
+        stays = np.ones(len(view.nodes), dtype=np.bool_)
+        stays[order[: order.index(here) + 1]] = False
+        return stays
+
+    def _before(self, node: int, load: Load, view: View) -> float:
+        return float(self._all_before(load, view)[node])
+
+    def _all_before(self, load: Load, view: View) -> FloatArray:
+        """Pressure before this plan took pods away, so that the order of nodes does not change under way."""
+        gone: dict[str, FloatArray] = {r: load.amounts[r].copy() for r in self._resources}
+        for shift in view.index.shifts:
+            for resource in self._resources:
+                gone[resource][shift.source] += load.taken(shift.pod, resource)
+        shares = [
+            np.divide(gone[r], load.capacity[r], out=np.zeros_like(gone[r]), where=load.capacity[r] > 0)
+            for r in self._resources
+        ]
+        highest: FloatArray = np.max(shares, axis=0)
+        return highest
+
+    def _group(self, node: int, pressure: float, view: View) -> Iterator[Candidate]:
+        name = view.nodes.names[node]
+        pods = [p for p in view.state.pods_on(name) if not never_moves(p)]
+        if any(not self._scope.admits(p) for p in pods):
+            return
+        for pod in sorted(pods, key=_largest_first):
+            if not pod.deleting:
+                yield Candidate(
+                    pod=pod,
+                    policy=self.name,
+                    reason="NodeUnderutilized",
+                    message=f"node {name} is used by {pressure:.0%} and can be emptied",
+                    gain=1.0 - pressure,
+                    group=f"{self.name}/{name}",
+                )
+
+
+def _largest_first(pod: Pod) -> tuple[int, int, str, str]:
+    return -pod.held.cpu_milli, -pod.held.memory_bytes, pod.namespace, pod.name
+
+
+def _rank(nodes: list[int], pressure: FloatArray, view: View) -> list[int]:
+    return sorted(nodes, key=lambda i: (round(float(pressure[i]), 9), view.nodes.names[i]))

@@ -1,0 +1,154 @@
+"""TopologySpread: pods in domains that hold more of them than maxSkew allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from rescheduler.model.records import Pod, SpreadConstraint
+from rescheduler.policies.framework import Candidate, View, nowhere
+from rescheduler.policies.index import PodClass
+from rescheduler.policies.kinds import never_moves
+from rescheduler.policies.order import by_gain, reluctance
+from rescheduler.policies.spread_counts import (
+    DomainCounts,
+    domain_counts,
+    effective_selector,
+    self_matches,
+)
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.framework import FloatArray
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+BASE_GAIN: Final = 0.4
+SOFT_WEIGHT: Final = 0.5
+
+
+class TopologySpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """``constraints``: DoNotSchedule, ScheduleAnyway; which kinds of constraints must be met."""
+
+    constraints: tuple[str, ...] = (HARD,)
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        if not self.constraints:
+            yield ("constraints",), f"is empty: name {HARD}, {SOFT} or both"
+        for i, kind in enumerate(self.constraints):
+            if kind not in (HARD, SOFT):
+                yield ("constraints", i), f"is {kind!r}: must be {HARD} or {SOFT}"
+
+
+class TopologySpread:
+    """Excess of a domain: pods above (least count + maxSkew), over all matching pods, movable or not.
+
+    Gain of a node = (0.4 + 0.6 x share of the total excess that the move removes), times 0.5 if only
+    ScheduleAnyway constraints of the pod are broken; summed over all considered constraints of the pod, of
+    which none may get worse. 0 where nothing is removed. Unwanted once no domain of the pod is in excess,
+    so it ends at skew <= maxSkew and never moves a pod back.
+    """
+
+    name: ClassVar[str] = "TopologySpread"
+
+    def __init__(self, args: TopologySpreadArgs) -> None:
+        self._args = args
+        self._scope = args.scope()
+
+    def candidates(self, view: View) -> Sequence[Candidate]:
+        """As many pods of each crowded domain as are too many; the others there as spares."""
+        found: dict[str, Candidate] = {}
+        seen: set[tuple[object, ...]] = set()
+        for known in view.index.classes:
+            if known.deleting or not known.pods:
+                continue
+            for constraint in self._considered(known.spec.spread):
+                key = _signature(known, constraint)
+                if key not in seen:
+                    seen.add(key)
+                    for candidate in self._crowded(known, constraint, view):
+                        old = found.get(candidate.pod.uid)
+                        if old is None or (old.spare, -old.gain) > (candidate.spare, -candidate.gain):
+                            found[candidate.pod.uid] = candidate
+        return by_gain(found.values())
+
+    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+        """By the formula of the class."""
+        pod = candidate.pod
+        here = view.state.node_index[pod.node]
+        removed = np.zeros(len(view.nodes))
+        total, weight = 0.0, 0.0
+        harmless = np.ones(len(view.nodes), dtype=np.bool_)
+        for constraint in self._considered(pod.spec.spread):
+            counts = domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view)
+            source = int(counts.codes[here])
+            if not self_matches(pod.labels, constraint) or source < 0:
+                continue
+            excess = counts.excess()
+            after = counts.total_excess_after(source)
+            difference = np.where(counts.codes >= 0, excess.sum() - after[counts.codes], 0.0)
+            harmless &= difference >= 0
+            if excess[source] > 0:
+                removed += difference
+                total += float(excess.sum())
+                weight = max(weight, 1.0 if constraint.hard else SOFT_WEIGHT)
+        if not total:
+            return nowhere(view)
+        gain = weight * (BASE_GAIN + (1 - BASE_GAIN) * np.minimum(removed / total, 1.0))
+        return np.where(harmless & (removed > 0), gain, 0.0)
+
+    def _considered(self, constraints: tuple[SpreadConstraint, ...]) -> list[SpreadConstraint]:
+        return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]
+
+    def _crowded(self, known: PodClass, constraint: SpreadConstraint, view: View) -> Iterator[Candidate]:
+        if not self_matches(known.labels, constraint):
+            return
+        counts = domain_counts(known.namespace, known.spec, known.labels, constraint, view)
+        excess = counts.excess()
+        if not excess.any():
+            return
+        selector = effective_selector(constraint, known.labels)
+        _, values = view.nodes.domains(constraint.topology_key)
+        for code in np.flatnonzero(excess).tolist():
+            pods = [
+                pod
+                for matched in view.index.matching((known.namespace,), selector)
+                if not matched.deleting and constraint in matched.spec.spread
+                for pod, node in zip(matched.pods, matched.nodes, strict=True)
+                if counts.codes[node] == code and not never_moves(pod) and self._scope.admits(pod)
+            ]
+            pods.sort(key=lambda p: (not view.movable(p), *reluctance(p), p.namespace, p.name))
+            yield from _choose(pods, counts, code, f"{constraint.topology_key}={values[code]}")
+
+
+def _choose(pods: list[Pod], counts: DomainCounts, code: int, domain: str) -> Iterator[Candidate]:
+    """As many pods of a crowded domain as are too many; the others are spares."""
+    excess = counts.excess()
+    hard = counts.constraint.hard
+    share = min(1.0, 2.0 / max(int(excess.sum()), 1))
+    for i, pod in enumerate(pods):
+        yield Candidate(
+            pod=pod,
+            policy=TopologySpread.name,
+            reason="SkewAboveMaximum" if hard else "SkewAboveWish",
+            message=f"{domain} has {int(counts.counts[code])} pods, the least {counts.least()}, "
+            f"maxSkew is {counts.constraint.max_skew}",
+            gain=(1.0 if hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
+            spare=i >= excess[code],
+        )
+
+
+def _signature(known: PodClass, constraint: SpreadConstraint) -> tuple[object, ...]:
+    """Classes with the same signature are counted and judged alike."""
+    spec = known.spec
+    return (
+        known.namespace,
+        constraint,
+        effective_selector(constraint, known.labels),
+        tuple(c.topology_key for c in spec.spread if c.hard == constraint.hard),
+        spec.node_selector if constraint.node_affinity_honor else (),
+        spec.node_affinity if constraint.node_affinity_honor else None,
+        spec.tolerations if constraint.node_taints_honor else (),
+    )

@@ -1,0 +1,107 @@
+"""How full nodes are: shares of what they can hold, by requests or by measured usage. Pure.
+
+Shares are 0..1 of allocatable, one array per resource in the order of the nodes; a node that offers none of
+a resource has the share 0 and is told apart by ``offers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.model.resources import Resources
+from rescheduler.policies.framework import View
+from rescheduler.scheduling.framework import BoolArray, FloatArray
+
+REQUESTS: Final = "requests"
+ACTUAL: Final = "actual"
+MEASURED: Final = ("cpu", "memory")
+
+
+def amount(held: Resources, resource: str) -> int:
+    """What a pod takes of a resource; every pod takes one of "pods"."""
+    match resource:
+        case "cpu":
+            return held.cpu_milli
+        case "memory":
+            return held.memory_bytes
+        case "ephemeral-storage":
+            return held.ephemeral_bytes
+        case "pods":
+            return 1
+        case _:
+            return held.scalar(resource)
+
+
+class Load:
+    """Amounts on nodes in the current what-if state. ``usage``: "requests" or "actual".
+
+    With "actual", cpu and memory come from measurements: a pod's part of its node's usage is taken in
+    proportion to its requests, and planned moves carry that part along. Nodes that nobody measured are
+    neither too full nor free (``known``).
+    """
+
+    def __init__(self, view: View, resources: Sequence[str], usage: str) -> None:
+        self._view = view
+        self.resources = tuple(resources)
+        self._scale: Mapping[str, FloatArray] = {}
+        self.known: BoolArray = view.nodes.targetable | True
+        self.capacity = {r: view.state.allocatable(r).astype(np.float64) for r in self.resources}
+        self.amounts = {r: view.state.requested(r).astype(np.float64) for r in self.resources}
+        if usage == ACTUAL:
+            self._measured()
+
+    def share(self, resource: str) -> FloatArray:
+        """Amount / capacity on each node."""
+        return self._divide(self.amounts[resource], resource)
+
+    def part(self, pod: Pod, resource: str) -> FloatArray:
+        """The share of each node that the pod would take there."""
+        return self._divide(np.full(len(self._view.nodes), self.taken(pod, resource)), resource)
+
+    def taken(self, pod: Pod, resource: str) -> float:
+        """How much of the resource the pod takes, wherever it stands."""
+        held = float(amount(pod.held, resource))
+        node = self._view.state.node_index.get(pod.node)
+        return held * self._scale[resource][node] if node is not None and resource in self._scale else held
+
+    def pressure(self) -> FloatArray:
+        """The share of the fullest resource of each node."""
+        fullest: FloatArray = np.max([self.share(r) for r in self.resources], axis=0)
+        return fullest
+
+    def _divide(self, amounts: FloatArray, resource: str) -> FloatArray:
+        capacity = self.capacity[resource]
+        return np.divide(amounts, capacity, out=np.zeros_like(capacity), where=capacity > 0)
+
+    def _measured(self) -> None:
+        usage = self._view.snapshot.usage
+        names = self._view.state.node_names
+        self.known = np.array([name in usage for name in names], dtype=np.bool_)
+        scale: dict[str, FloatArray] = {}
+        for resource in MEASURED:
+            if resource not in self.resources:
+                continue
+            measured = np.array(
+                [
+                    float(usage[name].cpu_milli if resource == "cpu" else usage[name].memory_bytes)
+                    if name in usage
+                    else 0.0
+                    for name in names
+                ]
+            )
+            requested = self.amounts[resource].copy()
+            for shift in self._view.index.shifts:
+                requested[shift.source] += amount(shift.pod.held, resource)
+                requested[shift.target] -= amount(shift.replacement.held, resource)
+            factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
+            for shift in self._view.index.shifts:
+                moved = amount(shift.pod.held, resource) * factor[shift.source]
+                measured[shift.source] -= moved
+                measured[shift.target] += moved
+            scale[resource] = factor
+            self.amounts[resource] = measured
+        self._scale = scale

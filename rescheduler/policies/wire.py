@@ -1,0 +1,113 @@
+"""What policy arguments have in common on the wire: label selectors, namespaces, percentages.
+
+The Structs are converted from YAML by the reader of the configuration, which refuses unknown keys. Value
+errors are values here: (path inside the arguments, message). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from rescheduler.model.records import Pod
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+
+ArgumentProblem = tuple[tuple[str | int, ...], str]
+"""Where in the arguments, and what is wrong there."""
+
+_OPERATORS: Final = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
+_WITH_VALUES: Final = (Operator.IN, Operator.NOT_IN)
+PERCENT: Final = 100.0
+
+
+class LabelExpressionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """One entry of ``matchExpressions``."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelectorArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A metav1.LabelSelector as it is written in YAML; an empty one selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelExpressionArgs, ...] = ()
+
+    def compiled(self) -> LabelSelector:
+        """The selector; ``invalid`` tells what is wrong with it."""
+        found = [Requirement(key, Operator.IN, (value,)) for key, value in sorted(self.match_labels.items())]
+        for expression in self.match_expressions:
+            wrong = _wrong(expression)
+            if wrong:
+                return LabelSelector(invalid=wrong)
+            values = tuple(sorted(expression.values))
+            found.append(Requirement(expression.key, Operator(expression.operator), values))
+        return LabelSelector(tuple(found))
+
+
+def _wrong(expression: LabelExpressionArgs) -> str:
+    if expression.operator not in _OPERATORS:
+        return f"operator {expression.operator!r} is none of {', '.join(_OPERATORS)}"
+    wants_values = expression.operator in _WITH_VALUES
+    if wants_values != bool(expression.values):
+        return f"operator {expression.operator} of key {expression.key!r} " + (
+            "needs values" if wants_values else "takes no values"
+        )
+    return ""
+
+
+class NamespacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Namespaces by name; include and exclude exclude each other."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def admits(self, namespace: str) -> bool:
+        """True if pods of the namespace are meant."""
+        return namespace in self.include if self.include else namespace not in self.exclude
+
+
+class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Arguments that every policy takes: whether it is on, and which pods it may propose.
+
+    Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed.
+    """
+
+    enabled: bool = True
+    label_selector: LabelSelectorArgs | None = None
+    namespaces: NamespacesArgs = NamespacesArgs()
+
+    def scope(self) -> Scope:
+        """The pods that the policy may propose."""
+        selector = self.label_selector.compiled() if self.label_selector is not None else None
+        return Scope(selector, self.namespaces)
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors; subclasses add theirs."""
+        if self.namespaces.include and self.namespaces.exclude:
+            yield ("namespaces",), "both include and exclude are given: keep one of them"
+        if self.label_selector is not None and (invalid := self.label_selector.compiled().invalid):
+            yield ("labelSelector",), invalid
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which pods a policy may propose."""
+
+    selector: LabelSelector | None
+    namespaces: NamespacesArgs
+
+    def admits(self, pod: Pod) -> bool:
+        """True if the policy may propose this pod."""
+        if not self.namespaces.admits(pod.namespace):
+            return False
+        return self.selector is None or self.selector.matches(pod.labels)
+
+
+def percent_problems(field: str, percents: Mapping[str, float]) -> Iterator[ArgumentProblem]:
+    """Percentages must be from 0 to 100."""
+    for resource, value in percents.items():
+        if not 0 <= value <= PERCENT:
+            yield (field, resource), f"is {value:g}; must be a percentage from 0 to 100"
