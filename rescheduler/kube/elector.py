@@ -24,6 +24,7 @@ from rescheduler.kube.election import Election, Epoch, Lease, LeaseSpec, LeaseTi
 from rescheduler.kube.errors import error_of
 from rescheduler.kube.transport import Request, Transport
 
+
 def suspend_aware_clock() -> float:
     """Monotonic seconds that go on while the machine sleeps, where the system has such a clock (Linux).
 

@@ -1,0 +1,106 @@
+"""What the API server at hand can do: its version and the API groups that the program can use.
+
+Asked once at start and again when something that was there is missing. Reading only; nothing is cached
+on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ApiError, NotFoundError
+from rescheduler.model.names import API_VERSION
+
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
+METRICS: Final = "metrics.k8s.io/v1beta1"
+KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
+EVENTS: Final = "events.k8s.io/v1"
+GATE_SINCE: Final = (1, 36)
+
+
+class Version(msgspec.Struct, frozen=True, order=True):
+    """Of the API server."""
+
+    major: int = 0
+    minor: int = 0
+    text: str = msgspec.field(default="")
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. Each flag: the resource is served."""
+
+    version: Version
+    mutating_admission_policies: bool = False
+    """admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 and later)."""
+    node_metrics: bool = False
+    koordinator_reservations: bool = False
+    reservations: bool = False
+    pod_migrations: bool = False
+    events: bool = True
+
+    @property
+    def installed(self) -> bool:
+        """Both of our own kinds are there."""
+        return self.reservations and self.pod_migrations
+
+
+class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""
+
+
+class _ApiResource(msgspec.Struct):
+    name: str
+
+
+class _ApiResourceList(msgspec.Struct):
+    resources: list[_ApiResource] | None = None
+
+
+def discover(api: KubeApi) -> Capabilities:
+    """Look at the server. Raises ApiError and TransportError; a group that is away counts as not there."""
+    admission = resources_of(api, ADMISSION)
+    own = resources_of(api, API_VERSION)
+    return Capabilities(
+        version=server_version(api),
+        mutating_admission_policies={"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
+        <= admission,
+        node_metrics="nodes" in resources_of(api, METRICS),
+        koordinator_reservations="reservations" in resources_of(api, KOORDINATOR),
+        reservations="reservations" in own,
+        pod_migrations="podmigrations" in own,
+        events="events" in resources_of(api, EVENTS),
+    )
+
+
+def server_version(api: KubeApi) -> Version:
+    """The version of the API server; vendors' suffixes ("29+") are cut off."""
+    info = msgspec.json.decode(api.get("/version"), type=_VersionInfo)
+    return Version(_number(info.major), _number(info.minor), info.git_version)
+
+
+def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
+    """Plural names that a group version serves, without subresources; empty if it is not there.
+
+    A group whose own server is away (503) is not there either: metrics.k8s.io is often so.
+    """
+    try:
+        body = api.get(f"/apis/{group_version}")
+    except NotFoundError:
+        return frozenset()
+    except ApiError as error:
+        if error.status == 503:  # noqa: PLR2004 - Service Unavailable, from the aggregator
+            return frozenset()
+        raise
+    listed = msgspec.json.decode(body, type=_ApiResourceList).resources or []
+    return frozenset(resource.name for resource in listed if "/" not in resource.name)
+
+
+def _number(text: str) -> int:
+    digits = re.match(r"\d+", text)
+    return int(digits.group()) if digits else 0

@@ -1,0 +1,131 @@
+"""Events (events.k8s.io/v1) for people: what was done to a pod, its owner, a Reservation, and why.
+
+Promises: ``record`` never blocks and never fails its caller; Events are best effort: what cannot be
+written is counted and forgotten. A thread of its own writes them.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.election import microtime
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.event_series import EventSeries, ObjectReference, Occurrence, Series, Write
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import CONTROLLER_NAME
+
+_NOTE_BYTES: Final = 1_000
+_NAME_CHARACTERS: Final = 220
+_FLUSH_S: Final = 3.0
+
+
+class EventRecorder:
+    """Writes Events in the background. ``instance``: this process, for example its pod's name."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        instance: str,
+        capacity: int = 1_000,
+        series: EventSeries | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._instance = instance
+        self._queue: queue.Queue[Occurrence | None] = queue.Queue(capacity)
+        self._series = series or EventSeries()
+        self._clock, self._wall = clock, wall
+        self._log = structlog.get_logger("rescheduler.events")
+        self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
+        self.written = 0
+        self.dropped = 0
+        """Not written: too many at once, or refused by the server."""
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def record(self, what: Occurrence) -> None:
+        """Say it, if there is room."""
+        try:
+            self._queue.put_nowait(what)
+        except queue.Full:
+            self.dropped += 1
+
+    def stop(self) -> None:
+        """Write what is left, for a few seconds at most."""
+        try:
+            self._queue.put(None, timeout=_FLUSH_S)
+        except queue.Full:
+            return
+        if self._thread.is_alive():
+            self._thread.join(_FLUSH_S)
+
+    def _write_all(self) -> None:
+        while (what := self._queue.get()) is not None:
+            try:
+                self._write(what)
+            except (ApiError, TransportError) as error:
+                self.dropped += 1
+                self._log.debug("An Event was not written", reason=what.reason, error=str(error))
+
+    def _write(self, what: Occurrence) -> None:
+        name = event_name(what.regarding.name)
+        write, series = self._series.on_occurrence(what, name, self._clock())
+        namespace = what.regarding.namespace or "default"
+        collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        if write is Write.CREATE:
+            self._api.create(collection, self._body(what, name, namespace))
+            self.written += 1
+        elif write is Write.UPDATE:
+            self._api.merge_patch(f"{collection}/{series.name}", self._counted(series))
+            self.written += 1
+        elif write is Write.DROP:
+            self.dropped += 1
+
+    def _body(self, what: Occurrence, name: str, namespace: str) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": microtime(self._wall()),
+            "reportingController": CONTROLLER_NAME,
+            "reportingInstance": self._instance[:128],
+            "action": what.action,
+            "reason": what.reason,
+            "type": "Warning" if what.warning else "Normal",
+            "note": what.note.encode()[:_NOTE_BYTES].decode("utf-8", "ignore"),
+            "regarding": _reference(what.regarding),
+        }
+        if what.related is not None:
+            body["related"] = _reference(what.related)
+        return body
+
+    def _counted(self, series: Series) -> dict[str, Any]:
+        return {"series": {"count": series.count, "lastObservedTime": microtime(self._wall())}}
+
+
+def event_name(regarding: str) -> str:
+    """A name that no other Event has, beginning with the object's."""
+    return f"{regarding[:_NAME_CHARACTERS]}.{random.getrandbits(64):016x}"
+
+
+def _reference(of: ObjectReference) -> dict[str, str]:
+    reference = {
+        "apiVersion": of.api_version,
+        "kind": of.kind,
+        "namespace": of.namespace,
+        "name": of.name,
+        "uid": of.uid,
+    }
+    return {key: value for key, value in reference.items() if value}

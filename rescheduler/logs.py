@@ -1,0 +1,104 @@
+"""Structured logs: one JSON object per line on stderr, or a readable line on a terminal.
+
+Keys: ``ts`` (RFC 3339 UTC), ``level``, ``logger``, ``msg`` (a constant sentence), and the data as keys of
+their own. ``bind`` adds keys to every line of the present thread or task (``cycle``, ``plan``).
+Call ``configure`` once, from the command line; libraries only call ``structlog.get_logger(NAME)``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+import structlog
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def configure(
+    level: str = "info",
+    *,
+    stream: TextIO | None = None,
+    console: bool | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> None:
+    """Send all logs, the standard library's too, to ``stream`` (stderr).
+
+    ``console`` None: readable lines if the stream is a terminal. NO_COLOR and FORCE_COLOR are honoured.
+    Raises ValueError for an unknown level.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"unknown log level {level!r}: one of {', '.join(LEVELS)}")
+    stream = stream or sys.stderr
+    console = stream.isatty() if console is None else console
+    number = logging.getLevelNamesMapping()[level.upper()]
+    before = _common()
+    renderers = _console(stream, os.environ if environ is None else environ) if console else _json()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            _named,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *before,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *before],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(number)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # its retries and pool sizes are no news
+
+
+@contextmanager
+def bind(**keys: Any) -> Iterator[None]:
+    """Add ``keys`` to every line inside."""
+    with structlog.contextvars.bound_contextvars(**keys):
+        yield
+
+
+def _common() -> list[structlog.typing.Processor]:
+    return [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+    ]
+
+
+def _json() -> list[structlog.typing.Processor]:
+    return [_ordered, structlog.processors.JSONRenderer(ensure_ascii=False, default=str)]
+
+
+def _console(stream: TextIO, environ: Mapping[str, str]) -> list[structlog.typing.Processor]:
+    colours = bool(environ.get("FORCE_COLOR")) or (stream.isatty() and not environ.get("NO_COLOR"))
+    return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="ts")]
+
+
+def _named(logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event.setdefault("logger", getattr(logger, "name", ""))
+    return event
+
+
+def _ordered(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The fixed keys first, then the data."""
+    head = {
+        "ts": event.pop("ts", ""),
+        "level": event.pop("level", ""),
+        "logger": event.pop("logger", ""),
+        "msg": event.pop("event", ""),
+    }
+    return {**head, **event}
