@@ -7,11 +7,17 @@ never an exception. All arrays have the shape (number of nodes,) in the order of
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from rescheduler.model.records import PreferredNodeTerm, SpreadConstraint
+from rescheduler.model.selectors import NodeSelector
+
+MAX_NODE_SCORE = 100
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -63,12 +69,43 @@ class ScoreResult:
     by_plugin: dict[str, IntArray] = field(default_factory=dict)
 
 
+class ScoringStrategy(enum.StrEnum):
+    """How NodeResourcesFit scores."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class ResourceWeight(NamedTuple):
+    """A resource that is scored, and its weight."""
+
+    name: str
+    weight: int = 1
+
+
+class ShapePoint(NamedTuple):
+    """One point of a broken line: utilisation in percent, score 0-10 as in the configuration."""
+
+    utilization: int
+    score: int
+
+
+CPU_AND_MEMORY = (ResourceWeight("cpu"), ResourceWeight("memory"))
+
+SYSTEM_DEFAULT_SPREAD = (
+    SpreadConstraint(max_skew=3, topology_key="kubernetes.io/hostname", hard=False, selector=None),
+    SpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", hard=False, selector=None),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One scheduler profile: weights and arguments. Defaults are those of kube-scheduler 1.37."""
 
     scheduler_name: str = "default-scheduler"
     disabled: frozenset[str] = frozenset()
+    """Plugins that do not filter."""
     weights: tuple[tuple[str, int], ...] = (
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
@@ -79,6 +116,18 @@ class Profile:
         ("ImageLocality", 1),
         ("VolumeBinding", 1),
     )
+    """Plugins that score; one that is not named does not."""
     hard_pod_affinity_weight: int = 1
-    # Further arguments (scoring strategy, added affinity, default constraints, ignored resources) are
-    # fields added by the module that reads KubeSchedulerConfiguration.
+    ignore_preferred_terms_of_existing_pods: bool = False
+    fit_strategy: ScoringStrategy = ScoringStrategy.LEAST_ALLOCATED
+    fit_resources: tuple[ResourceWeight, ...] = CPU_AND_MEMORY
+    fit_shape: tuple[ShapePoint, ...] = ()
+    balanced_resources: tuple[ResourceWeight, ...] = CPU_AND_MEMORY
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_resource_groups: frozenset[str] = frozenset()
+    added_affinity: NodeSelector | None = None
+    added_affinity_preferred: tuple[PreferredNodeTerm, ...] = ()
+    default_spread: tuple[SpreadConstraint, ...] = SYSTEM_DEFAULT_SPREAD
+    system_default_spread: bool = True
+    """The default constraints are the system's: nodes without the zone label still spread over hosts."""
+    volume_shape: tuple[ShapePoint, ...] = (ShapePoint(0, 10), ShapePoint(100, 0))

@@ -1,0 +1,208 @@
+"""What the filters and scores look at: nodes, pods on them, and every aggregate, kept current pod by pod.
+
+Adding or removing one pod touches its node's numbers and the counts that it takes part in, nothing else.
+Counts that nobody asked for yet do not exist; the first question makes them from the pod classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rescheduler.model.records import (
+    Namespace,
+    Node,
+    ObjectKey,
+    Pod,
+    PodAffinityTerm,
+    Service,
+    Workload,
+)
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.scheduling.classes import Ask, ClassKey, PodClass, class_key
+from rescheduler.scheduling.counts import GroupKey, PodGroup, TermCount, TermKey, TermKind
+from rescheduler.scheduling.framework import IntArray, Profile
+from rescheduler.scheduling.matching import Matcher, MatcherIndex, PodIndex, matcher_of
+from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.occupancy import Occupancy
+
+
+class Cluster:
+    """The aggregates over one set of nodes. Changes of nodes' labels need a new one."""
+
+    def __init__(self, snapshot: Snapshot, profile: Profile, nodes: Sequence[Node]) -> None:
+        self.snapshot = snapshot
+        self.profile = profile
+        self.nodes = NodeTable(nodes)
+        self.occupancy = Occupancy(self.nodes)
+        self.volume_epoch = 0
+        """Rises when a claim, volume, class, driver or capacity changed."""
+        self.selector_epoch = 0
+        """Rises when a Service or a workload's selector changed."""
+        self.terms_version = 0
+        """Rises when a term is carried for the first time."""
+        self._services: dict[str, list[Service]] | None = None
+        self._workloads: dict[tuple[str, str, str], Workload] | None = None
+        self._classes: dict[ClassKey, PodClass] = {}
+        self._class_index: PodIndex[PodClass] = PodIndex()
+        self._groups: dict[GroupKey, PodGroup] = {}
+        self._group_index: MatcherIndex[PodGroup] = MatcherIndex()
+        self._terms: dict[TermKey, TermCount] = {}
+        self._term_index: MatcherIndex[TermCount] = MatcherIndex()
+
+    def ask(self, pod: Pod) -> Ask:
+        """The pod as a question."""
+        return Ask(pod, self.kind_of(pod))
+
+    def kind_of(self, pod: Pod) -> PodClass:
+        """The class of a pod, made at its first sight."""
+        key = class_key(pod)
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = PodClass(key)
+            self._register(known)
+        return known
+
+    def fill(self, pods: Iterable[tuple[Pod, int]]) -> None:
+        """Add many pods at once to empty aggregates; (pod, node index)."""
+        standing = list(pods)
+        for pod, node in standing:
+            kind = self.kind_of(pod)
+            side = kind.terminating if pod.deleting else kind.living
+            side[node] = side.get(node, 0) + 1
+            if not kind.plain:
+                self.occupancy.attach(kind, node, 1)
+        self.occupancy.add_many([pod for pod, _ in standing], [node for _, node in standing])
+        for kind in self._classes.values():
+            for term in kind.terms:
+                for side in (kind.living, kind.terminating):
+                    for node, count in side.items():
+                        term.change(node, count)
+
+    def add(self, pod: Pod, node: int) -> None:
+        """A pod stands on a node now."""
+        self._change(pod, node, 1)
+
+    def remove(self, pod: Pod, node: int) -> None:
+        """A pod that was added is gone."""
+        self._change(pod, node, -1)
+
+    def group(self, matchers: tuple[Matcher, ...], *, living: bool) -> PodGroup:
+        """The count of pods that all matchers match."""
+        key = GroupKey(matchers, living)
+        known = self._groups.get(key)
+        return known if known is not None else self._new_group(key)
+
+    def terms_about(self, kind: PodClass) -> list[TermCount]:
+        """Terms carried by pods of the cluster that match a class of pods."""
+        memo = kind.memo.get("terms_about")
+        if memo is not None and memo[0] == self.terms_version:
+            found: list[TermCount] = memo[1]
+            return found
+        namespaces = self.snapshot.namespaces
+        found = [
+            term
+            for term in self._term_index.candidates(kind.namespace, kind.labels)
+            if term.key.matcher.matches(kind.namespace, kind.labels, namespaces, own=False)
+        ]
+        kind.memo["terms_about"] = (self.terms_version, found)
+        return found
+
+    def services_in(self, namespace: str) -> Sequence[Service]:
+        """The Services of a namespace."""
+        if self._services is None:
+            self._services = {}
+            for service in self.snapshot.services.values():
+                self._services.setdefault(service.namespace, []).append(service)
+        return self._services.get(namespace, ())
+
+    def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """A controller by name."""
+        if self._workloads is None:
+            self._workloads = {(w.kind, w.namespace, w.name): w for w in self.snapshot.workloads.values()}
+        return self._workloads.get((kind, namespace, name))
+
+    def selectors_changed(self) -> None:
+        """A Service or a workload's selector changed: default spread constraints are bound again."""
+        self.selector_epoch += 1
+        self._services = None
+        self._workloads = None
+
+    def claim_in_use(self, key: ObjectKey) -> bool:
+        """True if a pod on some node uses the claim."""
+        return self.occupancy.claims.get(key, 0) > 0
+
+    def _change(self, pod: Pod, node: int, delta: int) -> None:
+        kind = self.kind_of(pod)
+        deleting = pod.deleting
+        side = kind.terminating if deleting else kind.living
+        count = side.get(node, 0) + delta
+        if count:
+            side[node] = count
+        else:
+            del side[node]
+        self.occupancy.add(pod, node, delta)
+        if not kind.plain:
+            self.occupancy.attach(kind, node, delta)
+        for group in kind.groups:
+            if not (deleting and group.key.living):
+                group.change(node, delta)
+        for term in kind.terms:
+            term.change(node, delta)
+
+    def _register(self, kind: PodClass) -> None:
+        self._class_index.add(kind.namespace, kind.labels, kind)
+        namespaces = self.snapshot.namespaces
+        kind.groups = [
+            group
+            for group in self._group_index.candidates(kind.namespace, kind.labels)
+            if _matches_all(group.key.matchers, kind, namespaces)
+        ]
+        kind.terms = [self._term(key) for key in _carried(kind)]
+
+    def _term(self, key: TermKey) -> TermCount:
+        known = self._terms.get(key)
+        if known is None:
+            known = TermCount(key, self.nodes.column(key.topology_key))
+            self._terms[key] = known
+            self._term_index.add(key.matcher, known)
+            self.terms_version += 1
+        return known
+
+    def _new_group(self, key: GroupKey) -> PodGroup:
+        group = self._groups[key] = PodGroup(key, self.nodes)
+        if not key.matchers:
+            return group
+        namespaces = self.snapshot.namespaces
+        for kind in self._class_index.candidates(key.matchers[0]):
+            if not _matches_all(key.matchers, kind, namespaces):
+                continue
+            kind.groups.append(group)
+            for node, count in kind.living.items():
+                group.change(node, count)
+            if not key.living:
+                for node, count in kind.terminating.items():
+                    group.change(node, count)
+        self._group_index.add(key.matchers[0], group)
+        return group
+
+    def requested(self, resource: str) -> IntArray:
+        """What pods hold on each node."""
+        return self.occupancy.requested(resource)
+
+
+def _matches_all(matchers: tuple[Matcher, ...], kind: PodClass, namespaces: Mapping[str, Namespace]) -> bool:
+    return all(m.matches(kind.namespace, kind.labels, namespaces, own=True) for m in matchers)
+
+
+def _carried(kind: PodClass) -> list[TermKey]:
+    spec = kind.spec
+
+    def key(role: TermKind, term: PodAffinityTerm, weight: int = 1) -> TermKey:
+        return TermKey(role, matcher_of(term, kind.namespace), term.topology_key, weight)
+
+    return [
+        *(key(TermKind.REQUIRED_ANTI, term) for term in spec.pod_anti_affinity),
+        *(key(TermKind.REQUIRED, term) for term in spec.pod_affinity),
+        *(key(TermKind.PREFERRED, t.term, t.weight) for t in spec.pod_affinity_preferred),
+        *(key(TermKind.PREFERRED_ANTI, t.term, t.weight) for t in spec.pod_anti_affinity_preferred),
+    ]

@@ -1,0 +1,81 @@
+"""NodeResourcesFit: room for one more pod and for its requests; three ways to score it.
+
+Only what the pod requests is checked, so a pod without requests fits an overfull node (rows M35 ff.).
+Numbers that change with pods are cached per request shape and refreshed on the touched nodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rescheduler.model.resources import Resources
+from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import BoolArray, IntArray, Profile, Refusal
+from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.resource_scores import allocation_score
+
+TOO_MANY_PODS = "Too many pods"
+
+
+class NodeResourcesFit:
+    """Judges resources."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+
+    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
+        """Never refuses everywhere."""
+
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray:
+        """Nodes with room for one more pod and for every requested amount."""
+        mask: BoolArray = cluster.occupancy.pods < cluster.nodes.allocatable("pods")
+        for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile):
+            free = cluster.nodes.allocatable(resource) - cluster.requested(resource)
+            mask &= free >= amount
+        return mask
+
+    def refusals(
+        self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
+    ) -> tuple[Refusal, ...]:
+        """One reason for each amount that does not fit; unresolvable if the node is too small for any."""
+        occupancy, nodes = cluster.occupancy, cluster.nodes
+        lacking: list[str] = []
+        if occupancy.pods[node] + len(nominated) + 1 > nodes.allocatable("pods")[node]:
+            lacking.append(TOO_MANY_PODS)
+        too_small = False
+        for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile):
+            held = int(cluster.requested(resource)[node])
+            held += sum(dict(one.kind.spec.requests.items()).get(resource, 0) for one in nominated)
+            capacity = int(nodes.allocatable(resource)[node])
+            if amount > capacity - held:
+                lacking.append(f"Insufficient {resource}")
+                too_small |= amount > capacity
+        return tuple(Refusal(self.name, reason, too_small) for reason in lacking)
+
+    def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
+        """By the profile's strategy; not normalised, as in kube-scheduler."""
+        return allocation_score(ask, cluster, nodes)
+
+
+def checked_requests(requests: Resources, profile: Profile) -> list[tuple[str, int]]:
+    """The requested amounts that a node is checked for: positive and not ignored by the profile."""
+    return [
+        (resource, amount)
+        for resource, amount in requests.items()
+        if amount > 0 and resource != "pods" and not _ignored(resource, profile)
+    ]
+
+
+def _ignored(resource: str, profile: Profile) -> bool:
+    if not is_extended(resource):
+        return False
+    group = resource.split("/", 1)[0]
+    return resource in profile.ignored_resources or group in profile.ignored_resource_groups
+
+
+def is_extended(resource: str) -> bool:
+    """True for extended resources: a domain that is not kubernetes.io's, as the API defines them."""
+    if "/" not in resource or "kubernetes.io/" in resource:
+        return False
+    return not resource.startswith("requests.")

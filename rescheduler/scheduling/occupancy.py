@@ -1,0 +1,133 @@
+"""What pods hold on each node: resources, host ports, disks, claims.
+
+Kept current by ``Cluster``. ``touched`` logs the nodes whose numbers changed, so that a cached result is
+refreshed on those nodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from rescheduler.model.records import HostPort, ObjectKey, Pod, VolumeKind
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import IntArray
+from rescheduler.scheduling.nodes import NodeTable
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- kube-scheduler's name for "every address", nothing is bound
+PortUse = dict[str, int]
+K = TypeVar("K")
+
+
+class Occupancy:
+    """Per node: requested amounts, pods, used ports, and the classes whose pods use disks or claims there."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        size = nodes.size
+        self.cpu: IntArray = np.zeros(size, dtype=np.int64)
+        self.memory: IntArray = np.zeros(size, dtype=np.int64)
+        self.ephemeral: IntArray = np.zeros(size, dtype=np.int64)
+        self.pods: IntArray = np.zeros(size, dtype=np.int64)
+        self.score_cpu: IntArray = np.zeros(size, dtype=np.int64)
+        self.score_memory: IntArray = np.zeros(size, dtype=np.int64)
+        self.scalars: dict[str, IntArray] = {}
+        self.ports: dict[tuple[str, int], dict[int, PortUse]] = {}
+        """(protocol, port) -> node -> address -> how many pods use it."""
+        self.disk_users: dict[int, dict[PodClass, int]] = {}
+        self.claim_users: dict[int, dict[PodClass, int]] = {}
+        self.claims: dict[ObjectKey, int] = {}
+        """Claims (not the ones of ephemeral volumes) -> how many pods on nodes use them."""
+        self.touched: list[int] = []
+        self._size = size
+
+    def add(self, pod: Pod, node: int, delta: int) -> None:
+        """Count one pod (1) or take it back (-1)."""
+        held = pod.held
+        self.cpu[node] += delta * held.cpu_milli
+        self.memory[node] += delta * held.memory_bytes
+        self.pods[node] += delta
+        cpu, memory = score_amounts(pod)
+        self.score_cpu[node] += delta * cpu
+        self.score_memory[node] += delta * memory
+        if held.ephemeral_bytes:
+            self.ephemeral[node] += delta * held.ephemeral_bytes
+        for name, amount in held.scalars:
+            self._scalar(name)[node] += delta * amount
+        self.touched.append(node)
+
+    def add_many(self, pods: Sequence[Pod], nodes: Sequence[int]) -> None:
+        """Count many pods at once."""
+        if not pods:
+            return
+        where = np.asarray(nodes, dtype=np.intp)
+        amounts = np.asarray(
+            [
+                (p.held.cpu_milli, p.held.memory_bytes, p.held.ephemeral_bytes, 1, *score_amounts(p))
+                for p in pods
+            ],
+            dtype=np.int64,
+        )
+        columns = (self.cpu, self.memory, self.ephemeral, self.pods, self.score_cpu, self.score_memory)
+        for column, values in zip(columns, amounts.T, strict=True):
+            np.add.at(column, where, values)
+        for pod, node in zip(pods, nodes, strict=True):
+            for name, amount in pod.held.scalars:
+                self._scalar(name)[node] += amount
+
+    def requested(self, resource: str) -> IntArray:
+        """What pods hold of a resource on each node; "pods" is their number."""
+        match resource:
+            case "cpu":
+                return self.cpu
+            case "memory":
+                return self.memory
+            case "ephemeral-storage":
+                return self.ephemeral
+            case "pods":
+                return self.pods
+            case _:
+                return self._scalar(resource)
+
+    def attach(self, kind: PodClass, node: int, delta: int) -> None:
+        """Count what a pod of the class holds besides resources."""
+        for port in kind.spec.host_ports:
+            self._use_port(port, node, delta)
+        if kind.disks:
+            _count(self.disk_users.setdefault(node, {}), kind, delta)
+        if kind.claims:
+            _count(self.claim_users.setdefault(node, {}), kind, delta)
+            for volume in kind.spec.volumes:
+                if volume.kind is VolumeKind.CLAIM:
+                    _count(self.claims, ObjectKey(kind.namespace, volume.source), delta)
+
+    def _use_port(self, port: HostPort, node: int, delta: int) -> None:
+        use = self.ports.setdefault((port.protocol or "TCP", port.port), {}).setdefault(node, {})
+        _count(use, port.ip or ANY_ADDRESS, delta)
+
+    def _scalar(self, name: str) -> IntArray:
+        known = self.scalars.get(name)
+        if known is None:
+            known = self.scalars[name] = np.zeros(self._size, dtype=np.int64)
+        return known
+
+
+def score_amounts(pod: Pod) -> tuple[int, int]:
+    """Milli-CPU and bytes that scores count for a pod on a node: defaults for containers without a request."""
+    spec, held = pod.spec, pod.held
+    if held == spec.requests:
+        return spec.score_cpu_milli, spec.score_memory_bytes
+    asked = spec.requests
+    return (
+        held.cpu_milli + spec.score_cpu_milli - asked.cpu_milli,
+        held.memory_bytes + spec.score_memory_bytes - asked.memory_bytes,
+    )
+
+
+def _count(counts: dict[K, int], key: K, delta: int) -> None:
+    left = counts.get(key, 0) + delta
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

@@ -1,0 +1,58 @@
+"""What a scheduler plugin is here: a filter over all nodes, its reasons for one node, a score.
+
+``mask`` answers for every node at once; ``refusals`` answers for one node in words, and for the pass in
+which nominated pods are counted. Both follow the same rule and must never disagree (tests compare them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, Refusal
+
+NodeIndices = npt.NDArray[np.intp]
+
+
+class FilterPlugin(Protocol):
+    """PreFilter and Filter of one plugin."""
+
+    name: ClassVar[str]
+
+    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
+        """Why PreFilter refuses the pod on every node; None if it does not."""
+        ...
+
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+        """Nodes that pass; None if the plugin has nothing to say about the pod."""
+        ...
+
+    def refusals(
+        self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
+    ) -> tuple[Refusal, ...]:
+        """Why one node is refused, with ``nominated`` pods counted there; empty if it passes."""
+        ...
+
+
+class ScorePlugin(Protocol):
+    """PreScore, Score and NormalizeScore of one plugin."""
+
+    name: ClassVar[str]
+
+    def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray | None:
+        """Normalised scores of the feasible ``nodes``, in their order; None if PreScore skips."""
+        ...
+
+
+def normalise(scores: IntArray, *, reverse: bool = False) -> IntArray:
+    """kube-scheduler's default normalisation: 0..100 in proportion to the highest score."""
+    highest = int(scores.max(initial=0))
+    if highest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = MAX_NODE_SCORE * scores // highest
+    return MAX_NODE_SCORE - scaled if reverse else scaled

@@ -1,0 +1,210 @@
+"""PodTopologySpread: hard constraints refuse by skew, soft ones (or the profile's defaults) cost score.
+
+Terminating pods do not count, and an empty selector counts nobody although the pod itself matches it.
+A node that lacks the key of one hard constraint drops out of the counts of all hard constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from rescheduler.model.records import SpreadConstraint
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.scheduling.classes import Ask, Nominated, PodClass
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.counts import PodGroup, domain_sums
+from rescheduler.scheduling.default_spread import default_selector
+from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
+from rescheduler.scheduling.matching import Matcher, Scope
+from rescheduler.scheduling.node_affinity import required_mask
+from rescheduler.scheduling.nodes import Column
+from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.spread_score import SoftConstraint, spread_score
+from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
+
+SKEW = "node(s) didn't match pod topology spread constraints"
+MISSING_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
+_NO_DOMAIN = 2**31 - 1
+
+
+class _Hard(NamedTuple):
+    """A DoNotSchedule constraint, bound to the counts of the cluster."""
+
+    constraint: SpreadConstraint
+    selector: LabelSelector | None
+    column: Column
+    group: PodGroup
+    counted: BoolArray | None
+    """Nodes whose pods and domains count; None: all."""
+    domains: BoolArray
+    """Domains that have a counted node."""
+    number_of_domains: int
+    self_match: int
+
+
+class PodTopologySpread:
+    """Judges how evenly pods spread."""
+
+    name: ClassVar[str] = "PodTopologySpread"
+
+    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
+        """Never refuses everywhere."""
+
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+        """Nodes on which no hard constraint's skew is exceeded."""
+        constraints = _hard(ask.kind, cluster)
+        if not constraints:
+            return None
+        mask = cluster.nodes.all
+        for hard in constraints:
+            counts = _counts(hard)
+            room = hard.constraint.max_skew - hard.self_match + _least(hard, counts)
+            mask = mask & hard.column.spread_mask(counts <= room)
+        return mask
+
+    def refusals(
+        self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
+    ) -> tuple[Refusal, ...]:
+        """The first constraint that refuses; a missing label is unresolvable."""
+        constraints = _hard(ask.kind, cluster)
+        keyed = all(hard.column.code_list[node] >= 0 for hard in constraints)
+        for hard in constraints:
+            code = hard.column.code_list[node]
+            if code < 0:
+                return (Refusal(self.name, MISSING_LABEL, unresolvable=True),)
+            counts = _counts(hard)
+            if nominated and keyed and (hard.counted is None or hard.counted[node]):
+                counts = counts.copy()
+                counts[code] += sum(_joins(hard, ask.kind, one) for one in nominated)
+            if counts[code] + hard.self_match - _least(hard, counts) > hard.constraint.max_skew:
+                return (Refusal(self.name, SKEW),)
+        return ()
+
+    def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray | None:
+        """Fewer matching pods in the node's domains score higher; None without soft constraints."""
+        constraints = _soft(ask.kind, cluster)
+        if not constraints:
+            return None
+        whole = bool(ask.kind.spec.spread) or not cluster.profile.system_default_spread
+        return spread_score(constraints, cluster.nodes, nodes, require_all_keys=whole)
+
+
+def _hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
+    known: tuple[int, tuple[_Hard, ...]] | None = kind.memo.get("hard_spread")
+    if known is None or known[0] != cluster.selector_epoch:
+        known = (cluster.selector_epoch, _bind_hard(kind, cluster))
+        kind.memo["hard_spread"] = known
+    return known[1]
+
+
+def _bind_hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
+    wanted = constraints_of(kind, cluster, hard=True)
+    columns = [cluster.nodes.column(constraint.topology_key) for constraint, _ in wanted]
+    keyed = cluster.nodes.all
+    for column in columns:
+        keyed = keyed & column.present
+    bound: list[_Hard] = []
+    for (constraint, selector), column in zip(wanted, columns, strict=True):
+        counted = keyed & included(constraint, kind, cluster)
+        present = np.zeros(len(column.values), dtype=np.bool_)
+        present[column.codes[counted]] = True
+        bound.append(
+            _Hard(
+                constraint=constraint,
+                selector=selector,
+                column=column,
+                group=spread_group(kind, selector, cluster),
+                counted=None if bool(counted.all()) else counted,
+                domains=present,
+                number_of_domains=int(present.sum()),
+                self_match=int(selector is not None and selector.matches(kind.labels)),
+            )
+        )
+    return tuple(bound)
+
+
+def _counts(hard: _Hard) -> IntArray:
+    if hard.counted is None:
+        return hard.group.in_domains(hard.column)
+    return domain_sums(hard.column, np.where(hard.counted, hard.group.per_node, 0))
+
+
+def _least(hard: _Hard, counts: IntArray) -> int:
+    if hard.number_of_domains < hard.constraint.min_domains:
+        return 0
+    if not hard.number_of_domains:
+        return _NO_DOMAIN
+    return int(counts[hard.domains].min())
+
+
+def _joins(hard: _Hard, kind: PodClass, one: Nominated) -> bool:
+    """Nominated pods are counted without looking at deletion or at an empty selector, as kube-scheduler does."""
+    return (
+        one.kind.namespace == kind.namespace
+        and hard.selector is not None
+        and hard.selector.matches(one.kind.labels)
+    )
+
+
+def _soft(kind: PodClass, cluster: Cluster) -> tuple[SoftConstraint, ...]:
+    known: tuple[int, tuple[SoftConstraint, ...]] | None = kind.memo.get("soft_spread")
+    if known is None or known[0] != cluster.selector_epoch:
+        bound = tuple(
+            SoftConstraint(
+                max_skew=constraint.max_skew,
+                column=cluster.nodes.column(constraint.topology_key),
+                group=spread_group(kind, selector, cluster),
+                counted=included(constraint, kind, cluster),
+            )
+            for constraint, selector in constraints_of(kind, cluster, hard=False)
+        )
+        known = (cluster.selector_epoch, bound)
+        kind.memo["soft_spread"] = known
+    return known[1]
+
+
+def constraints_of(
+    kind: PodClass, cluster: Cluster, *, hard: bool
+) -> list[tuple[SpreadConstraint, LabelSelector | None]]:
+    """The pod's constraints, or the profile's defaults if it has none, with their final selectors."""
+    spec = kind.spec
+    if spec.spread:
+        return [(c, _merged(c, kind)) for c in spec.spread if c.hard is hard]
+    defaults = [c for c in cluster.profile.default_spread if c.hard is hard]
+    if not defaults:
+        return []
+    selector = default_selector(kind, cluster)
+    return [] if selector.empty else [(constraint, selector) for constraint in defaults]
+
+
+def _merged(constraint: SpreadConstraint, kind: PodClass) -> LabelSelector | None:
+    selector = constraint.selector
+    added = [
+        Requirement(key, Operator.IN, (kind.labels[key],))
+        for key in constraint.match_label_keys
+        if key in kind.labels
+    ]
+    if selector is None or selector.invalid or not added:
+        return selector
+    fresh = [requirement for requirement in added if requirement not in selector.requirements]
+    return LabelSelector((*selector.requirements, *fresh)) if fresh else selector
+
+
+def included(constraint: SpreadConstraint, kind: PodClass, cluster: Cluster) -> BoolArray:
+    """Nodes that the constraint's node inclusion policies count."""
+    mask = cluster.nodes.all
+    if constraint.node_affinity_honor:
+        mask = required_mask(kind.spec, cluster.nodes)
+    if constraint.node_taints_honor:
+        mask = mask & hard_taints_tolerated(kind.spec.tolerations, cluster.nodes)
+    return mask
+
+
+def spread_group(kind: PodClass, selector: LabelSelector | None, cluster: Cluster) -> PodGroup:
+    """The living pods of the namespace that the selector matches; nobody for an empty selector."""
+    if selector is not None and selector.empty:
+        selector = None
+    return cluster.group((Matcher(Scope(frozenset((kind.namespace,))), selector),), living=True)

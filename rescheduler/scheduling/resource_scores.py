@@ -1,0 +1,104 @@
+"""How much room a node keeps: the arithmetic that NodeResourcesFit scores by, on integers as in Go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rescheduler.model.resources import Resources
+from rescheduler.scheduling.classes import Ask
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import (
+    MAX_NODE_SCORE,
+    IntArray,
+    ScoringStrategy,
+    ShapePoint,
+)
+from rescheduler.scheduling.plugin import NodeIndices
+
+_SCORE_UNIT = MAX_NODE_SCORE // 10
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
+    """Score of each node by the profile's scoring strategy (0..100)."""
+    profile = cluster.profile
+    strategy = profile.fit_strategy
+    total = np.zeros(len(nodes), dtype=np.int64)
+    weights = np.zeros(len(nodes), dtype=np.int64)
+    for resource, weight in profile.fit_resources:
+        asked = asked_amount(ask, resource)
+        if asked == 0 and resource not in _NATIVE:
+            continue
+        capacity = cluster.nodes.allocatable(resource)[nodes]
+        wanted = scored_use(cluster, resource)[nodes] + asked
+        counted = capacity > 0
+        points = _points(strategy, wanted, np.maximum(capacity, 1), profile.fit_shape)
+        if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+            counted &= points > 0
+        total += np.where(counted, points * weight, 0)
+        weights += np.where(counted, weight, 0)
+    divisor = np.maximum(weights, 1)
+    if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+        return np.floor(total / divisor + 0.5).astype(np.int64)
+    return total // divisor
+
+
+def asked_amount(ask: Ask, resource: str) -> int:
+    """What the pod adds for scores: requests, with defaults for containers without CPU or memory."""
+    spec = ask.kind.spec
+    match resource:
+        case "cpu":
+            return spec.score_cpu_milli
+        case "memory":
+            return spec.score_memory_bytes
+        case _:
+            return real_amount(spec.requests, resource)
+
+
+def real_amount(requests: Resources, resource: str) -> int:
+    """One requested amount by its wire name."""
+    match resource:
+        case "cpu":
+            return requests.cpu_milli
+        case "memory":
+            return requests.memory_bytes
+        case "ephemeral-storage":
+            return requests.ephemeral_bytes
+        case _:
+            return requests.scalar(resource)
+
+
+def scored_use(cluster: Cluster, resource: str) -> IntArray:
+    """What pods on each node count for in scores."""
+    match resource:
+        case "cpu":
+            return cluster.occupancy.score_cpu
+        case "memory":
+            return cluster.occupancy.score_memory
+        case _:
+            return cluster.requested(resource)
+
+
+def broken_line(shape: tuple[ShapePoint, ...], utilization: IntArray) -> IntArray:
+    """The line through the shape's points (scores scaled to 100), truncated towards zero as Go does."""
+    points = [(point.utilization, point.score * _SCORE_UNIT) for point in shape]
+    result = np.full_like(utilization, points[-1][1])
+    for i in range(len(points) - 1, 0, -1):
+        (x0, y0), (x1, y1) = points[i - 1], points[i]
+        rise = (y1 - y0) * (utilization - x0)
+        step = np.sign(rise) * (np.abs(rise) // (x1 - x0))
+        result = np.where(utilization <= x1, y0 + step, result)
+    return np.where(utilization <= points[0][0], points[0][1], result)
+
+
+def _points(
+    strategy: ScoringStrategy, wanted: IntArray, capacity: IntArray, shape: tuple[ShapePoint, ...]
+) -> IntArray:
+    match strategy:
+        case ScoringStrategy.LEAST_ALLOCATED:
+            return np.where(wanted > capacity, 0, (capacity - wanted) * MAX_NODE_SCORE // capacity)
+        case ScoringStrategy.MOST_ALLOCATED:
+            return np.minimum(wanted, capacity) * MAX_NODE_SCORE // capacity
+        case ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+            utilization = np.where(wanted > capacity, 100, wanted * 100 // capacity)
+            return broken_line(shape, utilization)

@@ -1,0 +1,98 @@
+"""What differs between two snapshots, found by the identity of records first and by content where it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ObjectChanges(NamedTuple):
+    """Which bindings of pods to other objects are stale."""
+
+    selectors: bool
+    volumes: bool
+
+
+def nodes_differ(old: Snapshot, new: Snapshot) -> bool:
+    """True if a node came, left or changed in what scheduling reads, or a namespace's labels changed."""
+    if old.nodes.keys() != new.nodes.keys() or tuple(old.nodes) != tuple(new.nodes):
+        return True
+    for name, node in new.nodes.items():
+        before = old.nodes[name]
+        if before is not node and _read(before) != _read(node):
+            return True
+    return _labels(old) != _labels(new)
+
+
+def changed_pods(old: Mapping[ObjectKey, Pod], new: Mapping[ObjectKey, Pod]) -> tuple[list[Pod], list[Pod]]:
+    """(records that no longer hold, records that hold now)."""
+    if old is new:
+        return [], []
+    gone: list[Pod] = []
+    come: list[Pod] = []
+    for key, pod in new.items():
+        before = old.get(key)
+        if before is pod:
+            continue
+        come.append(pod)
+        if before is not None:
+            gone.append(before)
+    if len(old) != len(new) - (len(come) - len(gone)):
+        gone.extend(pod for key, pod in old.items() if key not in new)
+    return gone, come
+
+
+def objects_differ(old: Snapshot, new: Snapshot) -> ObjectChanges:
+    """Compares the kinds that pods refer to."""
+    volumes = (
+        _differ(old.claims, new.claims)
+        or _differ(old.volumes, new.volumes)
+        or _differ(old.storage_classes, new.storage_classes)
+        or _differ(old.csi_nodes, new.csi_nodes)
+        or _differ(old.csi_drivers, new.csi_drivers)
+        or _differ(old.csi_capacities, new.csi_capacities)
+    )
+    return ObjectChanges(_differ(old.services, new.services) or _selectors_differ(old, new), volumes)
+
+
+def _read(node: Node) -> tuple[object, ...]:
+    return (
+        node.labels,
+        node.taints,
+        node.unschedulable,
+        node.allocatable,
+        node.images,
+        node.declared_features,
+    )
+
+
+def _labels(snapshot: Snapshot) -> dict[str, object]:
+    return {name: namespace.labels for name, namespace in snapshot.namespaces.items()}
+
+
+def _differ(old: Mapping[K, V], new: Mapping[K, V]) -> bool:
+    if old is new:
+        return False
+    if len(old) != len(new):
+        return True
+    return any(old.get(key) is not value for key, value in new.items())
+
+
+def _selectors_differ(old: Snapshot, new: Snapshot) -> bool:
+    if old.workloads is new.workloads:
+        return False
+    if len(old.workloads) != len(new.workloads):
+        return True
+    for uid, workload in new.workloads.items():
+        before = old.workloads.get(uid)
+        if before is workload:
+            continue
+        if before is None or before.selector != workload.selector:
+            return True
+    return False
