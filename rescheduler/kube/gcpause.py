@@ -14,11 +14,15 @@ from contextlib import contextmanager
 
 
 class GarbagePause:
-    """Several threads may be inside; the last one out collects, freezes and switches the collector on."""
+    """Several threads may be inside. Once the last one is out, the collector is on again.
+
+    If any of them called ``settle``, everything that is there then is collected once and frozen.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
+        self._settled = False
 
     @contextmanager
     def during(self) -> Iterator[None]:
@@ -32,9 +36,18 @@ class GarbagePause:
             with self._lock:
                 self._inside -= 1
                 if self._inside == 0:
-                    gc.collect()
-                    gc.freeze()
-                    gc.enable()
+                    self._leave()
+
+    def settle(self) -> None:
+        """Say, inside, that a list is complete: its objects will stay."""
+        self._settled = True
+
+    def _leave(self) -> None:
+        if self._settled:
+            self._settled = False
+            gc.collect()
+            gc.freeze()
+        gc.enable()
 
 
 PROCESS_PAUSE = GarbagePause()

@@ -9,6 +9,7 @@ Time and chance are arguments. Rules: WatchList KEP-3157, bookmarks KEP-956, res
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +25,7 @@ PROBE_S: Final = 30.0
 """Half of the mean pause between two looks for a kind that the server does not have."""
 
 
-class EventType(enum.StrEnum):
+class ChangeType(enum.StrEnum):
     """What happened to an object. SYNCED: the first list is complete, all its events came before."""
 
     ADDED = "Added"
@@ -40,7 +41,7 @@ class InformerEvent(NamedTuple):
     """
 
     kind: Kind
-    type: EventType
+    type: ChangeType
     record: Any
     old: Any = None
 
@@ -133,7 +134,7 @@ class Reflector:
             return ListPage(self._token)
         return OpenWatch(self._version, initial=self._phase is _Phase.INITIAL)
 
-    def on_page(self, records: list[Any], version: str, token: str, now_s: float) -> list[InformerEvent]:
+    def on_page(self, records: Sequence[Any], version: str, token: str, now_s: float) -> list[InformerEvent]:
         """A page arrived. The last one (``token`` "") also brings the deletions that were missed."""
         events = [event for record in records for event in self._upsert(record)]
         self._token = token
@@ -222,7 +223,7 @@ class Reflector:
         if self.synced:
             return []
         self.synced = True
-        return [InformerEvent(self.kind, EventType.SYNCED, None)]
+        return [InformerEvent(self.kind, ChangeType.SYNCED, None)]
 
     def _upsert(self, record: Any) -> list[InformerEvent]:
         key = _key(record)
@@ -233,21 +234,21 @@ class Reflector:
             return []
         self._cache[key] = record
         if old is None:
-            return [InformerEvent(self.kind, EventType.ADDED, record)]
+            return [InformerEvent(self.kind, ChangeType.ADDED, record)]
         if getattr(old, "uid", "") != getattr(record, "uid", ""):
             # Another object of the same name: its predecessor's end was missed.
             return [
-                InformerEvent(self.kind, EventType.DELETED, old, old),
-                InformerEvent(self.kind, EventType.ADDED, record),
+                InformerEvent(self.kind, ChangeType.DELETED, old, old),
+                InformerEvent(self.kind, ChangeType.ADDED, record),
             ]
-        return [InformerEvent(self.kind, EventType.MODIFIED, record, old)]
+        return [InformerEvent(self.kind, ChangeType.MODIFIED, record, old)]
 
     def _remove(self, key: ObjectKey, last: Any = None) -> list[InformerEvent]:
         old = self._cache.pop(key, None)
         self._seen.discard(key)
         if old is None:
             return []
-        return [InformerEvent(self.kind, EventType.DELETED, old if last is None else last, old)]
+        return [InformerEvent(self.kind, ChangeType.DELETED, old if last is None else last, old)]
 
 
 def _key(record: Any) -> ObjectKey:

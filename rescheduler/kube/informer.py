@@ -1,0 +1,306 @@
+"""One informer: the thread that lists and watches one kind and puts its changes into a queue.
+
+All decisions are the Reflector's; this module sends what that asks for and hands the answers back.
+Promises: events reach the queue in order, the handler does nothing else; the thread ends within the
+time of one request after ``stop``; no failure of the server or the network ends it before.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from http import HTTPStatus
+from queue import SimpleQueue
+from typing import Final
+
+import structlog
+
+from rescheduler.kube.client import PAGE_LIMIT
+from rescheduler.kube.errors import ApiError, error_of
+from rescheduler.kube.gcpause import PROCESS_PAUSE
+from rescheduler.kube.lines import LineSplitter, LineTooLongError
+from rescheduler.kube.reflector import End, EndKind, InformerEvent, ListPage, OpenWatch, Reflector
+from rescheduler.kube.transport import Request, Stream, Transport, TransportError
+from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError, WatchEvent
+from rescheduler.model.decode import ListPage as DecodedPage
+from rescheduler.model.kinds import Kind, Resource
+from rescheduler.model.records import ObjectKey
+
+SILENCE_S: Final = 75.0
+"""Bookmarks come about once a minute: longer silence is a dead or half-open connection."""
+LIST_TIMEOUT_S: Final = 60.0
+WATCH_TIMEOUT_S: Final = (240, 480)
+"""Asked of the server, at random in between, so that not all watches end together."""
+
+Events = SimpleQueue[InformerEvent]
+
+
+class SharedDecoder:
+    """One Decoder for all informers, so that equal parts are shared between kinds; one thread at a time.
+
+    Decoding holds the interpreter anyway, so the lock costs nothing.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._lock = threading.Lock()
+
+    def page(self, kind: Kind, body: bytes) -> DecodedPage:
+        """See ``Decoder.page``."""
+        with self._lock:
+            return self._decoder.page(kind, body)
+
+    def event(self, kind: Kind, line: bytes) -> WatchEvent:
+        """See ``Decoder.event``."""
+        with self._lock:
+            return self._decoder.event(kind, line)
+
+
+class Informer:
+    """Lists and watches one kind from ``start`` until ``stop``."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        resource: Resource,
+        transport: Transport,
+        decoder: SharedDecoder,
+        events: Events,
+        *,
+        field_selector: str = "",
+        watch_list: bool = True,
+        silence_s: float = SILENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.kind = kind
+        self._path = resource.collection_path
+        self._transport, self._decoder, self._events = transport, decoder, events
+        self._selector = {"fieldSelector": field_selector} if field_selector else {}
+        self._silence_s = silence_s
+        self._clock, self._chance = clock, chance
+        self._reflector = Reflector(kind, optional=resource.optional, watch_list=watch_list)
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._stream: Stream | None = None
+        self._synced = False
+        self._filling = False
+        self._started_at_s = clock()
+        self._log = structlog.get_logger("rescheduler.informer")
+        self._thread = threading.Thread(target=self._run, name=f"informer-{resource.plural}", daemon=True)
+        self.decode_errors = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watch; ``join`` waits for it. May be called from any thread."""
+        self._stopping.set()
+        with self._lock:
+            if self._stream is not None:
+                self._stream.close()
+
+    def join(self, timeout_s: float) -> bool:
+        """True if the thread has ended within the time."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def died(self) -> bool:
+        """True if the thread ended although nobody stopped it: a fault of the program itself."""
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def synced(self) -> bool:
+        """All events of the first complete list are in the queue (or the kind is known to be absent)."""
+        return self._synced
+
+    @property
+    def absent(self) -> bool:
+        """The server does not have this kind now."""
+        return self._reflector.absent
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from being up to date; "" if nothing."""
+        return self._reflector.problem
+
+    @property
+    def objects(self) -> int:
+        """Number of objects known."""
+        return self._reflector.objects
+
+    @property
+    def relists(self) -> dict[EndKind, int]:
+        """How often everything was read again, by reason."""
+        return dict(self._reflector.relists)
+
+    def stale_for_s(self) -> float:
+        """Seconds since the server last proved that we are up to date; since the start if never."""
+        last_s = self._reflector.last_contact_s
+        return self._clock() - (self._started_at_s if last_s is None else last_s)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            with ExitStack() as pause:
+                self._filling = self._reflector.filling
+                if self._filling:
+                    pause.enter_context(PROCESS_PAUSE.during())
+                end = self._fill(pause)
+            if end is None or self._stopping.is_set():
+                continue
+            wait_s, events = self._reflector.on_end(end, self._clock(), self._chance())
+            self._put(events)
+            self._tell(end, wait_s)
+            self._stopping.wait(wait_s)
+
+    def _fill(self, pause: ExitStack) -> End | None:
+        """Steps until something ends; the pause of the collector is left once the list is complete."""
+        while not self._stopping.is_set():
+            step = self._reflector.next_step()
+            end = self._list(step) if isinstance(step, ListPage) else self._watch(step, pause)
+            if end is not None:
+                return end
+            self._unpause(pause)
+        return None
+
+    def _unpause(self, pause: ExitStack) -> None:
+        if self._filling and not self._reflector.filling:
+            self._filling = False
+            PROCESS_PAUSE.settle()
+            pause.close()
+
+    def _list(self, step: ListPage) -> End | None:
+        query = {"limit": str(PAGE_LIMIT), **self._selector}
+        if step.token:
+            query["continue"] = step.token
+        try:
+            answer = self._transport.send(
+                Request(method="GET", path=self._path, query=query, timeout_s=LIST_TIMEOUT_S)
+            )
+        except TransportError as error:
+            return End(EndKind.BROKEN, str(error))
+        if answer.status != HTTPStatus.OK:
+            return end_of(error_of(answer.status, answer.body, answer.headers))
+        try:
+            page = self._decoder.page(self.kind, answer.body)
+        except UndecodableError as error:
+            self.decode_errors += 1
+            return End(EndKind.UNDECODABLE, str(error))
+        for bad in page.bad:
+            self._warn(bad)
+        self._put(
+            self._reflector.on_page(page.records, page.resource_version, page.continue_token, self._clock())
+        )
+        return None
+
+    def _watch(self, step: OpenWatch, pause: ExitStack) -> End:
+        try:
+            stream = self._transport.stream(self._watch_request(step))
+        except TransportError as error:
+            return End(EndKind.BROKEN, str(error))
+        with self._lock:
+            self._stream = stream
+        try:
+            if self._stopping.is_set():
+                return End(EndKind.CLEAN)
+            if stream.status != HTTPStatus.OK:
+                refusal = error_of(stream.status, stream.read_all(), stream.headers)
+                return end_of(refusal, initial=step.initial)
+            self._reflector.on_opened(self._clock())
+            return self._follow(stream, pause, initial=step.initial)
+        except TransportError as error:
+            return End(EndKind.BROKEN, str(error))
+        finally:
+            with self._lock:
+                self._stream = None
+            stream.close()
+
+    def _watch_request(self, step: OpenWatch) -> Request:
+        shortest_s, longest_s = WATCH_TIMEOUT_S
+        query = {
+            **self._selector,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(round(shortest_s + (longest_s - shortest_s) * self._chance())),
+        }
+        if step.initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        else:
+            query["resourceVersion"] = step.version
+        return Request(method="GET", path=self._path, query=query, timeout_s=self._silence_s)
+
+    def _follow(self, stream: Stream, pause: ExitStack, *, initial: bool) -> End:
+        splitter = LineSplitter()
+        for chunk in stream:
+            try:
+                for line in splitter.feed(chunk):
+                    end = self._take(self._decoder.event(self.kind, line), initial=initial)
+                    if end is not None:
+                        return end
+            except (LineTooLongError, UndecodableError) as error:
+                self.decode_errors += 1
+                return End(EndKind.UNDECODABLE, str(error))
+            self._unpause(pause)
+        return End(EndKind.BROKEN, "cut off inside a line") if splitter.cut_off else End(EndKind.CLEAN)
+
+    def _take(self, event: WatchEvent, *, initial: bool) -> End | None:
+        now_s, version = self._clock(), event.resource_version
+        if event.type is EventType.ERROR:
+            return end_of(ApiError(event.status_code, "", event.message), initial=initial)
+        if event.type is EventType.BOOKMARK:
+            changes = self._reflector.on_bookmark(version, initial_end=event.initial_events_end, now_s=now_s)
+        elif event.bad is not None:
+            self._warn(event.bad)
+            changes = self._reflector.on_damaged(_key_of(event.bad), version, now_s)
+        else:
+            deleted = event.type is EventType.DELETED
+            changes = self._reflector.on_change(event.record, version, deleted=deleted, now_s=now_s)
+        self._put(changes)
+        return None
+
+    def _put(self, events: Iterable[InformerEvent]) -> None:
+        for event in events:
+            self._events.put(event)
+        self._synced = self._reflector.synced
+
+    def _warn(self, bad: BadObject) -> None:
+        self.decode_errors += 1
+        self._log.warning(
+            "An object cannot be read and is set aside", kind=bad.kind, object=bad.name, error=bad.error
+        )
+
+    def _tell(self, end: End, wait_s: float) -> None:
+        facts = {"kind": self.kind, "end": end.kind, "error": end.message, "wait_s": round(wait_s, 2)}
+        if end.kind is EndKind.DENIED:
+            self._log.warning("Objects may not be listed or watched: rights are missing", **facts)
+        elif end.kind is EndKind.CLEAN:
+            self._log.debug("A watch ended", **facts)
+        else:
+            self._log.info("A list or watch failed", **facts)
+
+
+def _key_of(bad: BadObject) -> ObjectKey:
+    namespace, _, name = bad.name.rpartition("/")
+    return ObjectKey(namespace, name)
+
+
+def end_of(error: ApiError, *, initial: bool = False) -> End:
+    """What an error of the server means for a list or watch; ``initial``: it had sendInitialEvents."""
+    match error.status:
+        case HTTPStatus.GONE:
+            kind = EndKind.EXPIRED
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY if initial:
+            kind = EndKind.UNSUPPORTED
+        case HTTPStatus.NOT_FOUND:
+            kind = EndKind.ABSENT
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            kind = EndKind.DENIED
+        case _:
+            kind = EndKind.REFUSED
+    return End(kind, str(error), error.retry_after_s)
