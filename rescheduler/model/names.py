@@ -62,6 +62,9 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
 LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
 """On a placeholder pod: name of its Reservation (cut to 63 characters with a digest)."""
 
+LABEL_WORKLOAD_UID: Final = "rescheduler.dev/workload-uid"
+"""On a PodMigration: uid of the topmost controller of its pod; by it a moved workload rests."""
+
 LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"
 CREATED_BY: Final = "rescheduler"
 
