@@ -1,0 +1,243 @@
+"""Server-side apply: merge by keys, field ownership of appliers, conflicts, removal of what is no longer applied.
+
+Ownership is kept in ``metadata.managedFields`` for managers that apply; other writers take no part in
+conflicts (a real server lets them), so an apply here succeeds in a few cases where ``force`` is needed there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rescheduler.sim.apiserver.errors import ApiError, Json
+from rescheduler.sim.apiserver.jsonpath import deep_copy, meta
+from rescheduler.sim.apiserver.mergekeys import merge_keys, merges_as_set
+from rescheduler.sim.apiserver.resources import ResourceType
+
+_IDENTITY = frozenset({"apiVersion", "kind"})
+_IDENTITY_META = frozenset(
+    {"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"}
+)
+Path = tuple[str, ...]
+_Keys = tuple[str, ...]
+
+
+def drop_ownership(obj: Json) -> None:
+    """Drops ownership that a client sent along with a creation."""
+    meta(obj).pop("managedFields", None)
+
+
+def apply_patch(
+    resource: ResourceType,
+    current: Json,
+    applied: Json,
+    manager: str,
+    now: str,
+    *,
+    force: bool,
+    subresource: str,
+) -> Json:
+    """``current`` with ``applied`` in it. Raises 409 with one cause per field that another applier owns."""
+    keys = _KeyFinder(resource)
+    wanted = _strip_identity(applied)
+    fields = _own_fields(wanted, keys)
+    entries = list(current["metadata"].get("managedFields") or ())
+    others = [e for e in entries if not _same_owner(e, manager, subresource)]
+    mine = next((e for e in entries if _same_owner(e, manager, subresource)), None)
+    if not force:
+        _check_conflicts(resource, current, wanted, fields, others)
+    result = _merge(current, wanted, "", "", keys)
+    if mine is not None:
+        kept = [set(_flatten(e["fieldsV1"])) for e in others]
+        gone = set(_flatten(mine["fieldsV1"])) - set(_flatten(fields))
+        for path in sorted(gone, key=len, reverse=True):
+            if not any(path in owned for owned in kept):
+                _delete_path(result, path)
+    metadata = result["metadata"]
+    for key in ("uid", "resourceVersion"):
+        if key in applied["metadata"]:
+            metadata[key] = applied["metadata"][key]
+    if mine is not None and mine["fieldsV1"] == fields:
+        metadata["managedFields"] = entries
+        return result
+    if force:
+        others = [{**e, "fieldsV1": _subtract(e["fieldsV1"], current, wanted, fields)} for e in others]
+    entry: Json = {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": resource.api_version,
+        "time": now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    if subresource:
+        entry["subresource"] = subresource
+    metadata["managedFields"] = [*others, entry]
+    return result
+
+
+def _same_owner(entry: Json, manager: str, subresource: str) -> bool:
+    return (
+        entry.get("manager") == manager
+        and entry.get("operation") == "Apply"
+        and entry.get("subresource", "") == subresource
+    )
+
+
+def _strip_identity(applied: Json) -> Json:
+    wanted = {k: deep_copy(v) for k, v in applied.items() if k not in _IDENTITY}
+    metadata = {k: v for k, v in (wanted.get("metadata") or {}).items() if k not in _IDENTITY_META}
+    wanted["metadata"] = metadata
+    if not metadata:
+        del wanted["metadata"]
+    return wanted
+
+
+class _KeyFinder:
+    """Keys of lists: from the schema of a custom resource, else from the built-in table."""
+
+    def __init__(self, resource: ResourceType) -> None:
+        self._custom = resource.custom
+
+    def keys(self, field: str, parent: str) -> _Keys:
+        if self._custom is not None and field != "ownerReferences":
+            found: _Keys = self._custom.list_keys(field)
+            return found
+        return merge_keys(field, parent, apply=True)
+
+    def is_set(self, field: str) -> bool:
+        return merges_as_set(field)
+
+
+def _identity(item: Json, keys: _Keys) -> str:
+    chosen = {k: item[k] for k in keys if k in item}
+    if "protocol" in keys:
+        chosen.setdefault("protocol", "TCP")
+    return "k:" + json.dumps(chosen, sort_keys=True, separators=(",", ":"))
+
+
+def _own_fields(value: Any, keys: _KeyFinder, field: str = "", parent: str = "") -> Json:
+    """The ``fieldsV1`` of a value."""
+    if isinstance(value, dict):
+        return {f"f:{k}": _own_fields(v, keys, k, field) for k, v in value.items()}
+    if isinstance(value, list):
+        by = keys.keys(field, parent)
+        if by and all(isinstance(item, dict) for item in value):
+            return {_identity(item, by): {".": {}, **_own_fields(item, keys, field, field)} for item in value}
+        if keys.is_set(field):
+            return {"v:" + json.dumps(item): {} for item in value}
+    return {}
+
+
+def _flatten(fields: Json, prefix: Path = ()) -> list[Path]:
+    found: list[Path] = []
+    for key, below in fields.items():
+        if key == ".":
+            continue
+        path = (*prefix, key)
+        inner = _flatten(below, path)
+        if not inner or key.startswith("k:"):
+            found.append(path)
+        found += inner
+    return found
+
+
+def _merge(current: Any, wanted: Any, field: str, parent: str, keys: _KeyFinder) -> Any:
+    if isinstance(wanted, dict):
+        result = deep_copy(current) if isinstance(current, dict) else {}
+        for key, value in wanted.items():
+            result[key] = _merge(result.get(key), value, key, field, keys)
+        return result
+    if isinstance(wanted, list) and isinstance(current, list):
+        by = keys.keys(field, parent)
+        if by and all(isinstance(item, dict) for item in wanted):
+            return _merge_keyed(current, wanted, by, field, keys)
+        if keys.is_set(field):
+            return [*deep_copy(current), *(item for item in wanted if item not in current)]
+    return deep_copy(wanted)
+
+
+def _merge_keyed(current: list[Any], wanted: list[Any], by: _Keys, field: str, keys: _KeyFinder) -> list[Any]:
+    result = deep_copy(current)
+    places = {_identity(item, by): index for index, item in enumerate(result)}
+    for item in wanted:
+        index = places.get(_identity(item, by))
+        if index is None:
+            result.append(deep_copy(item))
+        else:
+            result[index] = _merge(result[index], item, field, field, keys)
+    return list(result)
+
+
+def _step(node: Any, part: str) -> Any:
+    if part.startswith("f:"):
+        return node.get(part[2:]) if isinstance(node, dict) else None
+    if part.startswith("k:") and isinstance(node, list):
+        wanted = json.loads(part[2:])
+        for item in node:
+            if all(item.get(k, "TCP" if k == "protocol" else None) == v for k, v in wanted.items()):
+                return item
+    if part.startswith("v:") and isinstance(node, list):
+        value = json.loads(part[2:])
+        return value if value in node else None
+    return None
+
+
+def _value_at(node: Any, path: Path) -> Any:
+    for part in path:
+        node = _step(node, part)
+        if node is None:
+            return None
+    return node
+
+
+def _delete_path(root: Json, path: Path) -> None:
+    parent = _value_at(root, path[:-1]) if path[:-1] else root
+    last = path[-1]
+    target = _step(parent, last)
+    if target is None:
+        return
+    if last.startswith("f:"):
+        parent.pop(last[2:], None)
+        if not parent and len(path) > 1 and path[-2].startswith("f:"):
+            _delete_path(root, path[:-1])
+    elif isinstance(parent, list):
+        parent.remove(target)
+
+
+def _contested(current: Json, wanted: Json, fields: Json, other: Json) -> list[Path]:
+    ours = {path for path in _flatten(fields) if not path[-1].startswith("k:")}
+    shared = ours & set(_flatten(other.get("fieldsV1") or {}))
+    return sorted(path for path in shared if _value_at(current, path) != _value_at(wanted, path))
+
+
+def _subtract(owned: Json, current: Json, wanted: Json, fields: Json) -> Json:
+    result = deep_copy(owned)
+    for path in _contested(current, wanted, fields, {"fieldsV1": owned}):
+        node = result
+        for part in path[:-1]:
+            node = node[part]
+        node.pop(path[-1], None)
+    return dict(result)
+
+
+def _check_conflicts(
+    resource: ResourceType,
+    current: Json,
+    wanted: Json,
+    fields: Json,
+    others: list[Json],
+) -> None:
+    causes: list[Json] = []
+    for other in others:
+        for path in _contested(current, wanted, fields, other):
+            shown = "".join(f".{p[2:]}" if p.startswith("f:") else f"[{p[2:]}]" for p in path)
+            message = f'conflict with "{other["manager"]}"'
+            causes.append({"reason": "FieldManagerConflict", "message": message, "field": shown})
+    if not causes:
+        return
+    count = len(causes)
+    listed = "; ".join(f"{c['message']}: {c['field']}" for c in causes)
+    text = f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {listed}"
+    details = {"name": meta(current).get("name", ""), "kind": resource.plural, "causes": causes}
+    raise ApiError(409, "Conflict", text, details=details)

@@ -1,0 +1,130 @@
+"""Reading the bodies of requests: JSON, YAML and form-like options. Wrong input is a 400 or 415."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from rescheduler.sim.apiserver.deletion import DeleteOptions
+from rescheduler.sim.apiserver.errors import Json, bad_request, unsupported_media
+from rescheduler.sim.apiserver.jsonpath import dig
+from rescheduler.sim.apiserver.reading import Query
+from rescheduler.sim.apiserver.resources import ResourceType
+
+_JSON = frozenset({"", "application/json", "*/*"})
+_YAML = frozenset({"application/yaml", "text/yaml", "application/x-yaml"})
+_PATCHES = frozenset(
+    {
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    }
+)
+
+
+def decode_object(body: bytes, content_type: str) -> Json:
+    """The one object of a body."""
+    media = content_type.partition(";")[0].strip()
+    if media not in _JSON and media not in _YAML:
+        raise unsupported_media(
+            f"the body of the request was in an unknown format - accepted media types include: application/json, application/yaml: {media}"
+        )
+    value = decode_value(body, yaml_form=media in _YAML)
+    if not isinstance(value, dict):
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go value of type struct"
+        )
+    return value
+
+
+def decode_value(body: bytes, *, yaml_form: bool = False) -> Any:
+    """Any JSON (or YAML) value."""
+    try:
+        return yaml.safe_load(body) if yaml_form else msgspec.json.decode(body)
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from error
+
+
+def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) -> None:
+    """Raises 400 unless apiVersion and kind are those of the endpoint."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not required and not version and not kind:
+        return
+    if not version or not kind:
+        text = "Object 'Kind' is missing in body" if not kind else "Object 'apiVersion' is missing in body"
+        raise bad_request(text)
+    if version != resource.api_version or kind != resource.kind:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({resource.api_version}), or its kind ({kind}) is not {resource.kind}"
+        )
+    check_shape(obj)
+
+
+def check_shape(obj: Json) -> None:
+    """Raises 400 where metadata, its maps or its lists are of another type than they must be."""
+    for path, kind in (
+        (("metadata",), dict),
+        (("spec",), dict),
+        (("status",), dict),
+        (("metadata", "labels"), dict),
+        (("metadata", "annotations"), dict),
+        (("metadata", "ownerReferences"), list),
+        (("metadata", "finalizers"), list),
+        (("metadata", "name"), str),
+        (("metadata", "namespace"), str),
+    ):
+        value = dig(obj, *path)
+        if value is not None and not isinstance(value, kind):
+            raise bad_request(
+                f"json: cannot unmarshal {_go_type(value)} into Go struct field .{'.'.join(path)} of type {kind.__name__}"
+            )
+
+
+def _go_type(value: Any) -> str:
+    return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+
+
+def patch_type(content_type: str) -> str:
+    """The media type of a patch. Raises 415."""
+    media = content_type.partition(";")[0].strip()
+    if media not in _PATCHES:
+        listed = ", ".join(sorted(_PATCHES))
+        raise unsupported_media(
+            f"the body of the request was in an unknown format - accepted media types include: {listed}"
+        )
+    return media
+
+
+def is_dry_run(query: Query) -> bool:
+    """True for ``dryRun=All``. Raises 400 for anything else."""
+    text = query("dryRun")
+    if text not in {"", "All"}:
+        raise bad_request(f'dryRun: Unsupported value: "{text}": supported values: "All"')
+    return text == "All"
+
+
+def delete_options(body: Json, query: Query) -> DeleteOptions:
+    """Options from the body, else from the query."""
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and query("gracePeriodSeconds"):
+        try:
+            grace = int(query("gracePeriodSeconds"))
+        except ValueError as error:
+            raise bad_request("gracePeriodSeconds is not a number") from error
+    preconditions = body.get("preconditions") or {}
+    propagation = body.get("propagationPolicy") or query("propagationPolicy")
+    if body.get("orphanDependents") is not None:
+        propagation = "Orphan" if body["orphanDependents"] else "Background"
+    if propagation not in {"", "Foreground", "Background", "Orphan"}:
+        raise bad_request(f'propagationPolicy: Unsupported value: "{propagation}"')
+    return DeleteOptions(
+        grace_s=grace,
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        propagation=propagation or "",
+        dry_run=is_dry_run(query) or body.get("dryRun") == ["All"],
+    )

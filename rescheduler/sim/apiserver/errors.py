@@ -1,0 +1,185 @@
+"""The API server's refusals: one exception that carries a ``metav1.Status``.
+
+Reasons, codes and messages are those of apimachinery's ``api/errors``, because clients decide by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+"""One API object or a part of one, as decoded from JSON."""
+
+
+class ApiError(Exception):
+    """A request that was refused. ``status_object`` is the answer's body, ``code`` its HTTP code."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Json | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.headers = headers or {}
+
+    @property
+    def status_object(self) -> Json:
+        """The body of the answer."""
+        body: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if self.details:
+            body["details"] = self.details
+        if not self.reason:
+            del body["reason"]
+        return body
+
+
+def qualified(group: str, resource: str) -> str:
+    """``pods`` or ``deployments.apps``: how messages name a resource."""
+    return f"{resource}.{group}" if group else resource
+
+
+def _details(group: str, resource: str, name: str, causes: list[Json] | None = None) -> Json:
+    details: Json = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    details["kind"] = resource
+    if causes:
+        details["causes"] = causes
+    return details
+
+
+def not_found(group: str, resource: str, name: str) -> ApiError:
+    """404 NotFound of one object."""
+    message = f'{qualified(group, resource)} "{name}" not found'
+    return ApiError(404, "NotFound", message, details=_details(group, resource, name))
+
+
+def unknown_path() -> ApiError:
+    """404 of a path that serves nothing."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def already_exists(group: str, resource: str, name: str) -> ApiError:
+    """409 AlreadyExists."""
+    message = f'{qualified(group, resource)} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details=_details(group, resource, name))
+
+
+def conflict(group: str, resource: str, name: str, why: str) -> ApiError:
+    """409 Conflict; ``why`` follows the usual introduction."""
+    message = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(group, resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def invalid(group: str, kind: str, name: str, causes: list[FieldError]) -> ApiError:
+    """422 Invalid with one cause per field."""
+    text = ", ".join(cause.text for cause in causes)
+    if len(causes) > 1:
+        text = f"[{text}]"
+    details = _details(group, kind, name, [cause.as_cause for cause in causes])
+    return ApiError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {text}', details=details)
+
+
+def bad_request(message: str) -> ApiError:
+    """400 BadRequest."""
+    return ApiError(400, "BadRequest", message)
+
+
+def forbidden(group: str, resource: str, name: str, why: str, causes: list[Json] | None = None) -> ApiError:
+    """403 Forbidden."""
+    message = f'{qualified(group, resource)} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, details=_details(group, resource, name, causes))
+
+
+def expired(message: str) -> ApiError:
+    """410 Expired: the version or the continue token is older than the kept history."""
+    return ApiError(410, "Expired", message)
+
+
+def method_not_allowed() -> ApiError:
+    """405: the resource does not serve this verb."""
+    text = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", text, details={})
+
+
+def unsupported_media(message: str) -> ApiError:
+    """415: a body in a format that is not read."""
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable() -> ApiError:
+    """406: only answers that are not written were asked for."""
+    text = "only the following media types are accepted: application/json, application/yaml"
+    return ApiError(406, "NotAcceptable", text)
+
+
+class FieldError:
+    """One fault of one field, in the words of ``field.Error``."""
+
+    def __init__(self, reason: str, path: str, message: str) -> None:
+        self.reason = reason
+        self.path = path
+        self.message = message
+
+    @property
+    def text(self) -> str:
+        """``path: message``."""
+        return f"{self.path}: {self.message}"
+
+    @property
+    def as_cause(self) -> Json:
+        """The cause in ``details``."""
+        return {"reason": self.reason, "message": self.message, "field": self.path}
+
+
+def required(path: str, message: str = "") -> FieldError:
+    """A missing value."""
+    return FieldError("FieldValueRequired", path, "Required value" + (f": {message}" if message else ""))
+
+
+def invalid_value(path: str, value: object, message: str) -> FieldError:
+    """A wrong value."""
+    shown = f'"{value}"' if isinstance(value, str) else _shown(value)
+    return FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: {message}")
+
+
+def not_supported(path: str, value: object, allowed: list[str]) -> FieldError:
+    """A value outside an enumeration."""
+    listed = ", ".join(f'"{item}"' for item in allowed)
+    return FieldError(
+        "FieldValueNotSupported", path, f'Unsupported value: "{value}": supported values: {listed}'
+    )
+
+
+def forbidden_field(path: str, message: str) -> FieldError:
+    """A field that may not be set or changed here."""
+    return FieldError("FieldValueForbidden", path, f"Forbidden: {message}")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,124 @@
+"""Built-in admission: namespaces must be there and alive, priorities are resolved, pods get the usual tolerations."""
+
+from __future__ import annotations
+
+from rescheduler.sim.apiserver.admission import Attributes
+from rescheduler.sim.apiserver.errors import Json, forbidden, not_found
+from rescheduler.sim.apiserver.policies import PolicyEngine
+from rescheduler.sim.apiserver.store import Store
+
+SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_EVICT_AFTER_S = 300
+_CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+def check_namespace(store: Store, attributes: Attributes) -> None:
+    """Raises 404 for a creation in no namespace, 403 in a terminating one or for the deletion of a system one."""
+    if attributes.resource.name == "namespaces":
+        if attributes.operation == "DELETE" and attributes.name in _IMMORTAL:
+            raise forbidden("", "namespaces", attributes.name, "this namespace may not be deleted")
+        return
+    if attributes.operation != "CREATE" or not attributes.namespace:
+        return
+    namespace = store.find("namespaces", "", attributes.namespace)
+    if namespace is None:
+        raise not_found("", "namespaces", attributes.namespace)
+    if namespace["metadata"].get("deletionTimestamp"):
+        resource = attributes.resource
+        why = (
+            f"unable to create new content in namespace {attributes.namespace} because it is being terminated"
+        )
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {attributes.namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise forbidden(resource.group, resource.plural, attributes.name, why, [cause])
+
+
+def resolve_priority(store: Store, pod: Json) -> None:
+    """Sets priority and preemptionPolicy from the class, or from the global default. Raises 403."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName") or ""
+    if not name:
+        default = next((c for c in store.objects.items(_CLASSES) if c.get("globalDefault")), None)
+        found = default
+        if default is not None:
+            spec["priorityClassName"] = default["metadata"]["name"]
+    else:
+        found = store.find(_CLASSES, "", name)
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    value = found.get("value", 0) if found else 0
+    policy = (found.get("preemptionPolicy") if found else None) or "PreemptLowerPriority"
+    if spec.get("priority") is not None and spec["priority"] != value:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+            f"admission controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    spec["priority"] = value
+    if spec.get("preemptionPolicy") not in (None, policy):
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod "
+            f"spec; priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    spec["preemptionPolicy"] = policy
+
+
+def add_default_tolerations(pod: Json) -> None:
+    """Tolerates not-ready and unreachable nodes for five minutes, unless the pod says otherwise."""
+    tolerations = pod["spec"].get("tolerations") or []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_covers(t, key) for t in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_S}
+            )
+    pod["spec"]["tolerations"] = tolerations
+
+
+def _covers(toleration: Json, key: str) -> bool:
+    return toleration.get("key") in (key, "", None) and toleration.get("effect") in ("NoExecute", "", None)
+
+
+def check_global_default(store: Store, attributes: Attributes, obj: Json) -> None:
+    """Raises 422 for a second PriorityClass that is the global default."""
+    if not obj.get("globalDefault"):
+        return
+    for other in store.objects.items(_CLASSES):
+        if other.get("globalDefault") and other["metadata"]["name"] != attributes.name:
+            why = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
+            raise forbidden("scheduling.k8s.io", "priorityclasses", attributes.name, why)
+
+
+class BuiltinAdmission:
+    """The built-in plugins, then the policies of the cluster."""
+
+    def __init__(self, store: Store, policies: PolicyEngine) -> None:
+        self._store = store
+        self._policies = policies
+
+    def mutate(self, attributes: Attributes, obj: Json) -> Json:
+        """The object to store."""
+        check_namespace(self._store, attributes)
+        new_pod = attributes.resource.name == "pods" and attributes.operation == "CREATE"
+        if new_pod:
+            add_default_tolerations(obj)
+            resolve_priority(self._store, obj)
+        changed = self._policies.mutate(attributes, obj)
+        if changed is not obj:
+            self._store.strategies.default(attributes.resource, changed)
+            if new_pod:
+                changed["status"] = self._store.strategies.new_status(attributes.resource, changed)
+        return changed
+
+    def validate(self, attributes: Attributes, obj: Json) -> None:
+        """Raises ApiError to refuse."""
+        if attributes.operation == "DELETE":
+            check_namespace(self._store, attributes)
+        elif attributes.resource.name == _CLASSES:
+            check_global_default(self._store, attributes, obj)
+        self._policies.validate(attributes, obj)

@@ -1,0 +1,288 @@
+"""Typed access to the cluster's objects: reads, and writes that pass defaults, admission and validation.
+
+The HTTP front and the in-process controllers use the same calls. Promises: every write is atomic under one
+lock; results are shared and must not be changed; refusals are ``ApiError``. Must not know HTTP.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rescheduler.sim.apiserver.admission import Admission, Attributes
+from rescheduler.sim.apiserver.columns import format_time
+from rescheduler.sim.apiserver.errors import (
+    MODIFIED,
+    FieldError,
+    Json,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+)
+from rescheduler.sim.apiserver.jsonpath import deep_copy, dig, meta
+from rescheduler.sim.apiserver.mvcc import Change, VersionedObjects
+from rescheduler.sim.apiserver.resources import Registry, ResourceType
+from rescheduler.sim.apiserver.selecting import Selection, parse_label_selector
+from rescheduler.sim.apiserver.strategies import Strategies
+
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
+
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_IMMUTABLE = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Options of one write."""
+
+    dry_run: bool = False
+    subresource: str = ""
+    uid_is_precondition: bool = False
+    """A foreign uid in the object: 409 as of PUT if true, 422 as of PATCH otherwise."""
+
+
+class Store:
+    """All objects of one cluster."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        registry: Registry,
+        strategies: Strategies,
+        history_per_resource: int = 20_000,
+    ) -> None:
+        self.clock = clock
+        self.registry = registry
+        self.lock = threading.RLock()
+        self.objects = VersionedObjects(history_per_resource)
+        self.strategies = strategies
+        self.admission: Admission | None = None
+        self._rng = rng
+
+    # reads
+
+    def get(self, resource: str, namespace: str, name: str) -> Json:
+        """One object (``pods``, ``deployments.apps``). Raises 404."""
+        found = self.find(resource, namespace, name)
+        if found is None:
+            served = self.registry.named(resource)
+            raise not_found(served.group, served.plural, name)
+        return found
+
+    def find(self, resource: str, namespace: str, name: str) -> Json | None:
+        """One object or None."""
+        return self.objects.get(resource, (namespace, name))
+
+    def list(self, resource: str, namespace: str = "", label_selector: str = "") -> list[Json]:
+        """Objects now, sorted by namespace and name."""
+        chosen = Selection(labels=parse_label_selector(label_selector), namespace=namespace)
+        with self.lock:
+            return [obj for obj in self.objects.items(resource, namespace) if chosen.matches(obj)]
+
+    def subscribe(self, resources: Iterable[str], callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Calls back at every change, in order, on the writer's thread and under the lock: only enqueue.
+
+        Returns the way to stop.
+        """
+        with self.lock:
+            stops = [self.objects.listen(resource, callback) for resource in resources]
+
+        def stop() -> None:
+            with self.lock:
+                for each in stops:
+                    each()
+
+        return stop
+
+    # writes
+
+    def create(self, resource: ResourceType, namespace: str, obj: Json, options: Write | None = None) -> Json:
+        """Stores a new object; ``obj`` becomes the store's own. Raises ApiError."""
+        options = options or Write()
+        with self.lock:
+            self._prepare_new(resource, namespace, obj)
+            attributes = Attributes(
+                resource=resource,
+                operation="CREATE",
+                namespace=namespace,
+                name=obj["metadata"]["name"],
+                dry_run=options.dry_run,
+            )
+            obj = self._admit(attributes, obj)
+            self._check(resource, obj, self.strategies.validate_new(resource, obj))
+            self._finish_admission(attributes, obj)
+            key = (namespace, obj["metadata"]["name"])
+            if self.objects.get(resource.table, key) is not None:
+                raise already_exists(resource.group, resource.plural, key[1])
+            if options.dry_run:
+                return obj
+            return self.objects.put(resource.table, key, obj)
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        change: Callable[[Json], Json],
+        options: Write | None = None,
+    ) -> Json:
+        """Replaces an object by ``change(copy of it)``. Raises 404, 409, 422 and what admission raises.
+
+        A resourceVersion in the result that is not the current one is a conflict; nothing is written if
+        nothing changes. The last finalizer of a terminating object removes it.
+        """
+        options = options or Write()
+        with self.lock:
+            old = self._existing(resource, namespace, name)
+            new = change(deep_copy(old))
+            self._check_identity(resource, name, old, new, options)
+            self._keep_system_fields(old, new)
+            self.strategies.prepare_update(resource, new, old, options.subresource)
+            attributes = Attributes(
+                resource=resource,
+                operation="UPDATE",
+                namespace=namespace,
+                name=name,
+                subresource=options.subresource,
+                old=old,
+                dry_run=options.dry_run,
+            )
+            new = self._admit(attributes, new)
+            self._check(
+                resource, new, self.strategies.validate_change(resource, new, old, options.subresource)
+            )
+            self._finish_admission(attributes, new)
+            return self.replace(resource, old, new, dry_run=options.dry_run)
+
+    def replace(self, resource: ResourceType, old: Json, new: Json, *, dry_run: bool = False) -> Json:
+        """Stores ``new`` in place of ``old`` without further checks; removes it if its end has come."""
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        if _is_finished(new):
+            if dry_run:
+                return new
+            return self.objects.remove(resource.table, key, new)
+        if new == old:
+            return old
+        if dry_run:
+            return new
+        return self.objects.put(resource.table, key, new)
+
+    def update_status(self, resource: str, obj: Json) -> Json:
+        """Writes ``obj.status``; a resourceVersion in it is a precondition."""
+        metadata = obj["metadata"]
+        return self.update(
+            self.registry.named(resource),
+            metadata.get("namespace", ""),
+            metadata["name"],
+            lambda _: deep_copy(obj),
+            Write(subresource="status"),
+        )
+
+    # helpers
+
+    def new_uid(self) -> str:
+        """A uid from the handed-in source of randomness."""
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def stamp(self) -> str:
+        """The time now as metav1.Time."""
+        return format_time(self.clock())
+
+    def _existing(self, resource: ResourceType, namespace: str, name: str) -> Json:
+        found = self.objects.get(resource.table, (namespace, name))
+        if found is None:
+            raise not_found(resource.group, resource.plural, name)
+        return found
+
+    def _prepare_new(self, resource: ResourceType, namespace: str, obj: Json) -> None:
+        metadata = meta(obj)
+        _match_namespace(resource, namespace, metadata)
+        if metadata.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        for key in (*_IMMUTABLE, "resourceVersion", "generation"):
+            metadata.pop(key, None)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"][:58] + "".join(self._rng.choices(_NAME_ALPHABET, k=5))
+        if not metadata.get("name"):
+            faults = [
+                FieldError(
+                    "FieldValueRequired", "metadata.name", "Required value: name or generateName is required"
+                )
+            ]
+            raise invalid(resource.group, resource.kind, "", faults)
+        metadata["uid"] = self.new_uid()
+        metadata["creationTimestamp"] = self.stamp()
+        self.strategies.prepare_create(resource, obj)
+
+    def _admit(self, attributes: Attributes, obj: Json) -> Json:
+        return self.admission.mutate(attributes, obj) if self.admission else obj
+
+    def _finish_admission(self, attributes: Attributes, obj: Json) -> None:
+        if self.admission:
+            self.admission.validate(attributes, obj)
+
+    @staticmethod
+    def _check(resource: ResourceType, obj: Json, faults: list[FieldError]) -> None:
+        if faults:
+            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), faults)
+
+    @staticmethod
+    def _check_identity(resource: ResourceType, name: str, old: Json, new: Json, options: Write) -> None:
+        have, want = old["metadata"], meta(new)
+        if want.get("name", name) != name:
+            message = f"the name of the object ({want['name']}) does not match the name on the URL ({name})"
+            raise bad_request(message)
+        _match_namespace(resource, have.get("namespace", ""), want)
+        uid = want.get("uid")
+        if uid and uid != have["uid"] and options.uid_is_precondition:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {have['uid']}"
+            raise conflict(resource.group, resource.plural, name, why)
+        if want.get("resourceVersion") and want["resourceVersion"] != have["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, name, MODIFIED)
+        if uid and uid != have["uid"]:
+            fault = FieldError(
+                "FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable'
+            )
+            raise invalid(resource.group, resource.kind, name, [fault])
+
+    @staticmethod
+    def _keep_system_fields(old: Json, new: Json) -> None:
+        new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
+        have, want = old["metadata"], new["metadata"]
+        want["name"] = have["name"]
+        for key in (*_IMMUTABLE, "generation", "resourceVersion", "namespace", "generateName"):
+            if key in have:
+                want[key] = have[key]
+            else:
+                want.pop(key, None)
+
+
+def _match_namespace(resource: ResourceType, namespace: str, metadata: Json) -> None:
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if metadata.get("namespace", namespace) not in (namespace, ""):
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def _is_finished(obj: Json) -> bool:
+    """Terminating, without a finalizer and with its grace over."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and dig(obj, "spec", "finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")

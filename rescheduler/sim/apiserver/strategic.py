@@ -1,0 +1,111 @@
+"""Strategic merge patch: merge by key, ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``, ``$retainKeys``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rescheduler.sim.apiserver.errors import Json, bad_request
+from rescheduler.sim.apiserver.jsonpath import deep_copy
+from rescheduler.sim.apiserver.mergekeys import merge_keys, merges_as_set
+
+_DIRECTIVE = "$patch"
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+_RETAIN = "$retainKeys"
+
+
+def strategic_patch(target: Json, patch: Json) -> Json:
+    """``target`` after the patch; neither argument is changed. Raises 400 for an unknown directive."""
+    result = _merge_object(target, patch, "")
+    return result if result is not None else {}
+
+
+def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "delete":
+        return None
+    if directive == "replace":
+        return {k: deep_copy(v) for k, v in patch.items() if k != _DIRECTIVE}
+    if directive not in (None, "merge"):
+        raise bad_request(f"unknown patch type found: {directive}")
+    result: Json = deep_copy(target) if isinstance(target, dict) else {}
+    if _RETAIN in patch:
+        result = {k: v for k, v in result.items() if k in patch[_RETAIN]}
+    for key, value in patch.items():
+        if not key.startswith("$"):
+            _merge_field(result, key, value, field)
+    for key, value in patch.items():
+        if key.startswith(_DELETE):
+            name = key[len(_DELETE) :]
+            result[name] = [item for item in result.get(name) or () if item not in value]
+        elif key.startswith(_ORDER):
+            _reorder(result, key[len(_ORDER) :], value, field)
+    return result
+
+
+def _merge_field(result: Json, key: str, value: Any, parent: str) -> None:
+    if value is None:
+        result.pop(key, None)
+    elif isinstance(value, dict):
+        merged = _merge_object(result.get(key), value, key)
+        if merged is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged
+    elif isinstance(value, list):
+        result[key] = _merge_list(result.get(key) or [], value, key, parent)
+    else:
+        result[key] = value
+
+
+def _merge_list(current: list[Any], patch: list[Any], field: str, parent: str) -> list[Any]:
+    if merges_as_set(field):
+        return [*deep_copy(current), *(item for item in patch if item not in current)]
+    keys = merge_keys(field, parent)
+    if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [
+            _without_directives(item)
+            for item in patch
+            if not (isinstance(item, dict) and set(item) == {_DIRECTIVE})
+        ]
+    if not keys:
+        return [_without_directives(item) for item in patch]
+    return _merge_keyed(deep_copy(current), patch, keys[0], field)
+
+
+def _merge_keyed(result: list[Any], patch: list[Any], key: str, field: str) -> list[Any]:
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+        position = next((i for i, have in enumerate(result) if have.get(key) == item[key]), None)
+        merged = _merge_object(result[position] if position is not None else {}, item, field)
+        if position is None:
+            if merged is not None:
+                result.append(merged)
+        elif merged is None:
+            del result[position]
+        else:
+            result[position] = merged
+    return result
+
+
+def _reorder(result: Json, field: str, order: list[Any], parent: str) -> None:
+    items = result.get(field)
+    if not isinstance(items, list):
+        return
+    keys = merge_keys(field, parent)
+    wanted = [entry.get(keys[0]) if keys and isinstance(entry, dict) else entry for entry in order]
+
+    def identity(item: Any) -> Any:
+        return item.get(keys[0]) if keys and isinstance(item, dict) else item
+
+    listed = sorted((i for i in items if identity(i) in wanted), key=lambda i: wanted.index(identity(i)))
+    result[field] = [*listed, *(i for i in items if identity(i) not in wanted)]
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_directives(v) for k, v in value.items() if not k.startswith("$")}
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value]
+    return value

@@ -1,0 +1,115 @@
+"""What each kind does to an object before it is stored: defaults, cleared fields, generation, validation.
+
+The generic rules are here; those of single kinds are looked up by resource name in ``defaults`` and
+``validation``, those of custom resources in their definition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rescheduler.sim.apiserver.defaults import DEFAULTS, NEW_STATUS
+from rescheduler.sim.apiserver.errors import FieldError, Json
+from rescheduler.sim.apiserver.jsonpath import deep_copy
+from rescheduler.sim.apiserver.metadata import validate_metadata
+from rescheduler.sim.apiserver.resources import ResourceType
+from rescheduler.sim.apiserver.validation import VALIDATE_CHANGE, VALIDATE_NEW
+
+_ALLOWED_TOP = frozenset({"metadata", "status"})
+
+
+class Strategies:
+    """Stateless rules; custom resources bring theirs in ``ResourceType.custom``."""
+
+    def default(self, resource: ResourceType, obj: Json) -> None:
+        """Writes the kind's defaults into ``obj``."""
+        obj["apiVersion"] = resource.api_version if not resource.storage else "v1"
+        obj["kind"] = resource.kind
+        if resource.custom is not None:
+            resource.custom.prune_and_default(obj)
+            return
+        fill = DEFAULTS.get(resource.name)
+        if fill is not None:
+            fill(obj)
+
+    def prepare_create(self, resource: ResourceType, obj: Json) -> None:
+        """Defaults, first generation, and the status that a new object of the kind has."""
+        if resource.status and not (resource.custom is None and resource.name in _KEEPS_STATUS):
+            obj.pop("status", None)
+        self.default(resource, obj)
+        make = NEW_STATUS.get(resource.name)
+        if make is not None:
+            obj["status"] = make(obj)
+        if resource.generation:
+            obj["metadata"]["generation"] = 1
+
+    def new_status(self, resource: ResourceType, obj: Json) -> Json:
+        """The status that a new object gets."""
+        make = NEW_STATUS.get(resource.name)
+        return make(obj) if make is not None else {}
+
+    def prepare_update(self, resource: ResourceType, new: Json, old: Json, subresource: str) -> None:
+        """Keeps what this endpoint may not change; counts the generation."""
+        if subresource == "status":
+            self._only_status(resource, new, old)
+        elif resource.status:
+            _restore(new, old, "status")
+        self.default(resource, new)
+        if (
+            resource.generation
+            and subresource != "status"
+            and _spec_of(resource, new) != _spec_of(resource, old)
+        ):
+            new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+    def validate_new(self, resource: ResourceType, obj: Json) -> list[FieldError]:
+        """Faults of a new object."""
+        faults = validate_metadata(resource, obj)
+        if resource.custom is not None:
+            return faults + resource.custom.validate(obj, None)
+        check = VALIDATE_NEW.get(resource.name)
+        return faults + (check(obj) if check else [])
+
+    def validate_change(
+        self, resource: ResourceType, new: Json, old: Json, subresource: str
+    ) -> list[FieldError]:
+        """Faults of a changed object."""
+        faults = validate_metadata(resource, new)
+        if resource.custom is not None:
+            return faults + resource.custom.validate(new, old)
+        if subresource == "status":
+            return faults
+        check = VALIDATE_CHANGE.get(resource.name)
+        return faults + (check(new, old) if check else [])
+
+    @staticmethod
+    def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
+        for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
+            _restore(new, old, key)
+        if resource.custom is not None:
+            kept = deep_copy(old["metadata"])
+            if "managedFields" in new["metadata"]:
+                kept["managedFields"] = new["metadata"]["managedFields"]
+            new["metadata"] = kept
+        elif "ownerReferences" in old["metadata"]:
+            new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
+        else:
+            new["metadata"].pop("ownerReferences", None)
+
+
+_KEEPS_STATUS = frozenset({"nodes", "persistentvolumes", "namespaces"})
+"""Kinds whose status may be given at creation."""
+
+
+def _restore(new: Json, old: Json, key: str) -> None:
+    if key in old:
+        new[key] = deep_copy(old[key])
+    else:
+        new.pop(key, None)
+
+
+def _spec_of(resource: ResourceType, obj: Json) -> Any:
+    parts = {k: v for k, v in obj.items() if k not in _ALLOWED_TOP}
+    if resource.name == "deployments.apps":
+        parts["annotations"] = obj["metadata"].get("annotations") or {}
+    return parts
