@@ -1,0 +1,173 @@
+"""Prometheus metrics of the controller, in a registry of its own.
+
+Names: ``rescheduler_<noun>_<unit>``. Labels come from closed lists, never from names of pods or nodes, and
+every series exists from the start with 0. What the informers know is read when somebody asks, so there are
+no stale series.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rescheduler import __version__
+from rescheduler.kube.reflector import EndKind
+from rescheduler.model.eviction import EvictionOutcome
+from rescheduler.model.kinds import Kind
+from rescheduler.planning.plan import SkipReason
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class MoveResult(enum.StrEnum):
+    """How a move ended."""
+
+    ON_TARGET = "on_target"
+    ELSEWHERE = "elsewhere"
+    FAILED_BEFORE_EVICTION = "failed_before_eviction"
+    FAILED_AFTER_EVICTION = "failed_after_eviction"
+
+
+class InformerFacts(Protocol):
+    """What is read of an informer at each scrape."""
+
+    kind: Kind
+    decode_errors: int
+
+    @property
+    def objects(self) -> int:
+        """Objects known."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """First list complete."""
+        ...
+
+    @property
+    def relists(self) -> dict[EndKind, int]:
+        """Re-lists by reason."""
+        ...
+
+    def stale_for_s(self) -> float:
+        """Age of the cache."""
+        ...
+
+
+class Metrics:
+    """All metrics of one process. Counters may be used from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        one = self.registry
+        self.moves_planned = Counter(
+            "rescheduler_moves_planned", "Moves that plans decided on and that were begun.", registry=one
+        )
+        self.reservations_available = Counter(
+            "rescheduler_reservations_available", "Reservations that became Available.", registry=one
+        )
+        self.evictions = Counter(
+            "rescheduler_evictions", "Answers to eviction calls.", ["outcome"], registry=one
+        )
+        self.moves_landed = Counter(
+            "rescheduler_moves_landed", "Moves that ended, by how.", ["result"], registry=one
+        )
+        self.moves_blocked = Gauge(
+            "rescheduler_moves_blocked",
+            "Pods of the last decision that are wanted elsewhere but stay, by reason.",
+            ["reason"],
+            registry=one,
+        )
+        self.moves_in_flight = Gauge(
+            "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
+        )
+        self.move_landing_seconds = Histogram(
+            "rescheduler_move_landing_seconds",
+            "From the eviction to the binding of the replacement.",
+            buckets=_SECONDS,
+            registry=one,
+        )
+        self.cycle_seconds = Histogram(
+            "rescheduler_cycle_seconds", "Duration of one decision.", buckets=_SECONDS, registry=one
+        )
+        self.cycles = Counter("rescheduler_cycles", "Decisions, by result.", ["result"], registry=one)
+        self.events_dropped = Gauge(
+            "rescheduler_events_dropped", "Events for people that could not be written.", registry=one
+        )
+        self.configuration_ok = Gauge(
+            "rescheduler_configuration_ok", "1 if the newest configuration is in force.", registry=one
+        )
+        self.configuration_reloads = Counter(
+            "rescheduler_configuration_reloads", "Configurations read, by result.", ["result"], registry=one
+        )
+        self.leader = Gauge("rescheduler_leader", "1 while this process leads.", registry=one)
+        build = Gauge("rescheduler_build_info", "Always 1.", ["version"], registry=one)
+        build.labels(__version__).set(1)
+        self._start_at_zero()
+
+    def watch_informers(self, informers: Iterable[InformerFacts]) -> None:
+        """Show the informers' state at each scrape. Call once."""
+        self.registry.register(_InformerCollector(tuple(informers)))
+
+    def blocked(self, by_reason: Mapping[SkipReason, int]) -> None:
+        """Replace the counts of pods that stay; reasons that are not there become 0."""
+        for reason in SkipReason:
+            self.moves_blocked.labels(reason.value).set(by_reason.get(reason, 0))
+
+    def render(self) -> bytes:
+        """The text that Prometheus reads."""
+        return generate_latest(self.registry)
+
+    def _start_at_zero(self) -> None:
+        for outcome in EvictionOutcome:
+            self.evictions.labels(outcome.value)
+        for result in MoveResult:
+            self.moves_landed.labels(result.value)
+        for reason in SkipReason:
+            self.moves_blocked.labels(reason.value)
+        for ended in ("decided", "not_ready", "failed"):
+            self.cycles.labels(ended)
+        for read in ("taken", "refused"):
+            self.configuration_reloads.labels(read)
+
+
+class _InformerCollector(Collector):
+    """Computes the gauges of the caches when they are asked for."""
+
+    def __init__(self, informers: tuple[InformerFacts, ...]) -> None:
+        self._informers = informers
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the names are known only while collecting."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """One family per fact."""
+        age = GaugeMetricFamily(
+            "rescheduler_cache_age_seconds",
+            "Since the cache was last known to be up to date.",
+            labels=["kind"],
+        )
+        objects = GaugeMetricFamily("rescheduler_cache_objects", "Objects in the cache.", labels=["kind"])
+        synced = GaugeMetricFamily("rescheduler_cache_synced", "1 once it is complete.", labels=["kind"])
+        errors = CounterMetricFamily(
+            "rescheduler_decode_errors", "Objects and lines that could not be read.", labels=["kind"]
+        )
+        relists = CounterMetricFamily(
+            "rescheduler_relists", "Times that everything was read again.", labels=["kind", "reason"]
+        )
+        for informer in self._informers:
+            kind = informer.kind.value
+            age.add_metric([kind], informer.stale_for_s())
+            objects.add_metric([kind], informer.objects)
+            synced.add_metric([kind], float(informer.synced))
+            errors.add_metric([kind], informer.decode_errors)
+            for reason, count in informer.relists.items():
+                relists.add_metric([kind, reason.value], count)
+        return age, objects, synced, errors, relists
