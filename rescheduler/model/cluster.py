@@ -80,6 +80,10 @@ class ClusterState:
         self._touch(kind)
         return Change(before, None)
 
+    def remove(self, kind: Kind, record: Record) -> Change | None:
+        """Forget the very object that a DELETED event carries. None if it was not held."""
+        return self.delete(kind, key_of(record), _uid(record))
+
     def replace(self, kind: Kind, records: Iterable[Record]) -> tuple[Change, ...]:
         """Take a whole list of ``kind``; gives what differs from what was held."""
         old = self._objects[kind]
@@ -95,7 +99,7 @@ class ClusterState:
         self._touch(kind)
         return tuple(changes)
 
-    def replace_usage(self, usage: Iterable[NodeUsage]) -> None:
+    def set_usage(self, usage: Iterable[NodeUsage]) -> None:
         """Take the measured usage of all nodes."""
         self._usage = {item.node: item for item in usage}
 

@@ -8,9 +8,9 @@ between the records that it makes, and keeps no reference to the bytes. For one 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
@@ -192,7 +192,10 @@ class _Parsers:
         self.one: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(wire).decode
 
 
-_parsers = cache(_Parsers)
+@cache
+def _parsers(wire: Hashable) -> _Parsers:
+    """The parsers of a wire type, compiled once for all decoders."""
+    return _Parsers(cast("type[Any]", wire))
 
 
 class _Codec:
@@ -201,7 +204,7 @@ class _Codec:
     __slots__ = ("convert", "event", "one", "page")
 
     def __init__(self, wire: type[Any], convert: Callable[[Any], Record]) -> None:
-        parsers = _parsers(wire)
+        parsers = _parsers(cast("Hashable", wire))
         self.page, self.event, self.one = parsers.page, parsers.event, parsers.one
         self.convert = convert
 
@@ -234,7 +237,9 @@ class Decoder:
         meta = wire.metadata or ListMetaWire()
         return ListPage(records, bad, meta.resource_version or "", meta.continue_ or "")
 
-    def objects(self, kind: Kind, raws: Any) -> tuple[tuple[Record, ...], tuple[BadObject, ...]]:
+    def objects(
+        self, kind: Kind, raws: Iterable[bytes | Raw]
+    ) -> tuple[tuple[Record, ...], tuple[BadObject, ...]]:
         """Single objects (an iterable of JSON texts), each decoded on its own; damaged ones come second."""
         records: list[Record] = []
         bad: list[BadObject] = []
@@ -286,7 +291,7 @@ class Decoder:
         except (msgspec.MsgspecError, ValueError) as error:
             raise UndecodableError(f"watch of {kind}: line is no event: {error}") from error
         found = self._try(kind, wire.object)
-        bad = found if isinstance(found, BadObject) else BadObject(kind, "?", "the event has no object")
+        bad = found if isinstance(found, BadObject) else BadObject(kind.value, "?", "the event has no object")
         return WatchEvent(event_type, None, self._version(wire.object), bad=bad)
 
     def _version(self, raw: Raw) -> str:
@@ -307,7 +312,7 @@ class Decoder:
         try:
             return codec.convert(codec.one(raw))
         except (msgspec.MsgspecError, ValueError) as error:
-            return BadObject(kind, self._name(raw), str(error))
+            return BadObject(kind.value, self._name(raw), str(error))
 
     def _name(self, raw: bytes | Raw) -> str:
         try:
