@@ -34,8 +34,11 @@ class Controller(Protocol):
     """One control loop. It may keep nothing between two calls that it could not find again in the view."""
 
     name: str
-    watches: frozenset[GroupKind] | None
-    """Kinds whose changes it wants to hear of; None: all."""
+
+    @property
+    def watches(self) -> frozenset[GroupKind] | None:
+        """Kinds whose changes it wants to hear of; None: all."""
+        ...
 
     def keys_for(self, view: View, change: Change, old: Obj | None) -> Iterable[Key]:
         """Which keys a change concerns."""
