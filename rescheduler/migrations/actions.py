@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from rescheduler.model.migration import MigrationStatus
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod
+from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.selectors import NodeSelector
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 
 
@@ -36,6 +37,8 @@ class CreateReservation(msgspec.Struct, frozen=True, tag=True):
     node: str
     ttl_s: float
     soft: bool = False
+    template: PodSpec | None = None
+    volumes: tuple[NodeSelector, ...] = ()
 
 
 class ProveGate(msgspec.Struct, frozen=True, tag=True):
@@ -65,12 +68,11 @@ class Evict(msgspec.Struct, frozen=True, tag=True):
 
 
 class AddAvoidHint(msgspec.Struct, frozen=True, tag=True):
-    """Say on the source node that pods of this controller should not come back (rows R53-R58)."""
+    """Write the list of PreferAvoidPods hints (rows R53-R58) of a node that is still of that version."""
 
     node: str
-    controller: OwnerRef
-    namespace: str
-    reason: str
+    resource_version: str
+    entries: tuple[AvoidEntry, ...]
 
 
 class DeleteMigration(msgspec.Struct, frozen=True, tag=True):

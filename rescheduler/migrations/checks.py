@@ -173,6 +173,8 @@ def _create(draft: Draft) -> None:
             draft.status.node_name,
             left_s,
             draft.status.mode is MoveMode.SOFT,
+            observed.template,
+            observed.volumes,
         )
     )
 

@@ -16,8 +16,9 @@ from rescheduler.migrations.lifecycle import CONDITION_READY, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import OwnerRef
+from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.planning.avoid import DEFAULT_TTL_S, TTL_S, holds, with_entry
 
 _STRAY_AFTER_S: Final = 5.0
 
@@ -61,15 +62,28 @@ def finished(draft: Draft) -> None:
 
 
 def _hint(draft: Draft) -> None:
-    migration, status = draft.observed.migration, draft.status
-    if draft.observed.hint_recorded or not status.source_node:
-        return
-    reservation = draft.observed.reservation
+    """Pods of this controller should not come back to the source for the same reason (rows R53-R58)."""
+    migration, source, reservation = (
+        draft.observed.migration,
+        draft.observed.source,
+        draft.observed.reservation,
+    )
     owner = reservation.owners[0].controller if reservation and reservation.owners else None
-    if owner is not None and owner.uid:
-        ref = OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
-        reason = migration.policy or "Moved"
-        draft.do(act.AddAvoidHint(status.source_node, ref, migration.namespace, reason))
+    if source is None or owner is None or not owner.uid:
+        return
+    reason = migration.policy or "Moved"
+    if any(entry.reason == reason for entry in holds(source.avoid, owner.uid, draft.now_s)):
+        return
+    entry = AvoidEntry(
+        controller_kind=owner.kind,
+        controller_name=owner.name,
+        controller_uid=owner.uid,
+        namespace=migration.namespace,
+        reason=reason,
+        expires_at_s=draft.now_s + TTL_S.get(reason, DEFAULT_TTL_S),
+    )
+    entries = with_entry(source.avoid, entry, draft.now_s)
+    draft.do(act.AddAvoidHint(source.name, source.resource_version, entries))
 
 
 def _landed(draft: Draft, reservation: Reservation) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.records import DisruptionBudget, Node, Pod
+from rescheduler.model.records import DisruptionBudget, Node, Pod, PodSpec
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.selectors import NodeSelector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,10 @@ class ObservedMigration:
     (protections, controller). ``target``: the node to go to, the user's or the one chosen ("" and
     ``target_message``: none). ``target_node``: its record. ``fits``: would the replacement itself fit
     there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``.
-    ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
+    ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
+    volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
     ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
-    ``hint_recorded``: the source node carries the PreferAvoidPods entry already.
+    ``source``: the node that the pod leaves.
     """
 
     migration: PodMigration
@@ -92,12 +94,14 @@ class ObservedMigration:
     target_message: str = ""
     target_node: Node | None = None
     fits: Verdict = YES
+    template: PodSpec | None = None
+    volumes: tuple[NodeSelector, ...] = ()
     reservation: Reservation | None = None
     owner_of_reservation: bool = True
     budgets: tuple[DisruptionBudget, ...] = ()
     claimant: Pod | None = None
     stray: Pod | None = None
-    hint_recorded: bool = True
+    source: Node | None = None
     calls: Calls = NO_CALLS
 
     @property

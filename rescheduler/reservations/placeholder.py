@@ -17,6 +17,7 @@ import msgspec
 from rescheduler.model import names
 from rescheduler.model.records import HostPort, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.resource_lists import encode_resources
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import Operator
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
@@ -114,7 +115,7 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings) ->
 
 
 def _container(requests: Resources, ports: tuple[HostPort, ...], settings: ReservationSettings) -> Json:
-    amounts = resource_list(requests)
+    amounts = encode_resources(requests)
     scalars = {name: str(amount) for name, amount in requests.scalars if amount}
     container: Json = {
         "name": "placeholder",
@@ -129,18 +130,6 @@ def _container(requests: Resources, ports: tuple[HostPort, ...], settings: Reser
     if ports:
         container["ports"] = [port_entry(port) for port in ports]
     return container
-
-
-def resource_list(amounts: Resources) -> dict[str, str]:
-    """A ResourceList with the wire's names; what is zero is left out, ``pods`` is not a request."""
-    result = {
-        "cpu": f"{amounts.cpu_milli}m",
-        "memory": str(amounts.memory_bytes),
-        "ephemeral-storage": str(amounts.ephemeral_bytes),
-    }
-    result = {name: text for name, text in result.items() if text not in ("0", "0m")}
-    result.update({name: str(amount) for name, amount in amounts.scalars if amount})
-    return result
 
 
 def port_entry(port: HostPort) -> Json:

@@ -15,10 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
+from rescheduler.model.api_objects import encode_owner
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
-from rescheduler.model.resources import Resources
+from rescheduler.model.reservation import ControllerRef, ReservationOwner
+from rescheduler.model.resource_lists import encode_resources
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Requirement
-from rescheduler.reservations.placeholder import port_entry, resource_list
+from rescheduler.reservations.placeholder import port_entry
 
 Json = dict[str, Any]
 
@@ -46,7 +48,7 @@ def reservation_manifest(
 ) -> bytes:
     """A Reservation for the pod's controller, as JSON.
 
-    ``template``: what the controller would create now, None if unknown. ``volumes``: node affinity of the
+    ``template``: what the controller would create now, None: like the pod itself. ``volumes``: node affinity of the
     pod's bound volumes. ``pod.controller`` must be there: only controlled pods are moved.
     """
     annotations = {names.ANNOTATION_MIGRATION: str(migration)}
@@ -62,8 +64,8 @@ def reservation_manifest(
                 "annotations": annotations,
             },
             "spec": {
-                "template": _template(pod, template, volumes, node),
-                "owners": [_owner(pod.namespace, pod.controller)] if pod.controller else [],
+                "template": _template(pod.namespace, template or pod.spec, volumes, node),
+                "owners": [encode_owner(_owner(pod.namespace, pod.controller))] if pod.controller else [],
                 "ttl": f"{int(ttl_s)}s",
                 "allocateOnce": True,
             },
@@ -71,56 +73,37 @@ def reservation_manifest(
     )
 
 
-def replacement_requests(pod: PodSpec, template: PodSpec | None) -> Resources:
-    """At least what the pod asks for and what its template asks for: webhooks may have added to either."""
-    if template is None or template.requests == pod.requests:
-        return pod.requests
-    one, two = pod.requests, template.requests
-    scalars = sorted({name for name, _ in (*one.scalars, *two.scalars)})
-    return Resources(
-        cpu_milli=max(one.cpu_milli, two.cpu_milli),
-        memory_bytes=max(one.memory_bytes, two.memory_bytes),
-        ephemeral_bytes=max(one.ephemeral_bytes, two.ephemeral_bytes),
-        scalars=tuple((name, max(one.scalar(name), two.scalar(name))) for name in scalars),
+def _owner(namespace: str, ref: OwnerRef) -> ReservationOwner:
+    return ReservationOwner(
+        controller=ControllerRef(
+            api_version=ref.api_version, kind=ref.kind, name=ref.name, uid=ref.uid, namespace=namespace
+        )
     )
 
 
-def _owner(namespace: str, ref: OwnerRef) -> Json:
-    return {
-        "controller": {
-            "apiVersion": ref.api_version,
-            "kind": ref.kind,
-            "name": ref.name,
-            "uid": ref.uid,
-            "controller": True,
-            "namespace": namespace,
-        }
-    }
-
-
-def _template(pod: Pod, template: PodSpec | None, volumes: Sequence[NodeSelector], node: str) -> Json:
-    requests = replacement_requests(pod.spec, template)
+def _template(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], node: str) -> Json:
+    requests = pod.requests
     container: Json = {
         "name": "replacement",
         "image": "replacement",
-        "resources": {"requests": resource_list(requests)},
+        "resources": {"requests": encode_resources(requests)},
     }
     scalars = {name: str(amount) for name, amount in requests.scalars if amount}
     if scalars:
         container["resources"]["limits"] = scalars
-    if pod.spec.host_ports:
-        container["ports"] = [port_entry(port) for port in pod.spec.host_ports]
+    if pod.host_ports:
+        container["ports"] = [port_entry(port) for port in pod.host_ports]
     spec: Json = {"nodeName": node, "containers": [container]}
-    if pod.spec.node_selector:
-        spec["nodeSelector"] = dict(pod.spec.node_selector)
-    if pod.spec.tolerations:
-        spec["tolerations"] = [toleration_json(t) for t in pod.spec.tolerations]
-    if pod.spec.scheduler_name != "default-scheduler":
-        spec["schedulerName"] = pod.spec.scheduler_name
-    terms = _terms([pod.spec.node_affinity, *volumes])
+    if pod.node_selector:
+        spec["nodeSelector"] = dict(pod.node_selector)
+    if pod.tolerations:
+        spec["tolerations"] = [toleration_json(t) for t in pod.tolerations]
+    if pod.scheduler_name != "default-scheduler":
+        spec["schedulerName"] = pod.scheduler_name
+    terms = _terms([pod.node_affinity, *volumes])
     if terms:
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
-    return {"metadata": {"namespace": pod.namespace}, "spec": spec}
+    return {"metadata": {"namespace": namespace}, "spec": spec}
 
 
 def toleration_json(toleration: Toleration) -> Json:

@@ -1,0 +1,263 @@
+"""From one round's index to what the machines look at: gathering, no decisions.
+
+The only judgement that is added is whether pods of higher priority wait that could take a room in
+hand-over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rescheduler.controller.index import RoundIndex
+from rescheduler.controller.placement import Placement
+from rescheduler.controller.recent import Recent
+from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import Node, ObjectKey, Pod, Toleration
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.planning.replacement import replacement_of
+from rescheduler.reservations.allocation import Room
+from rescheduler.reservations.handover import tainted
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedReservation, soft_mode
+from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.template import reservation_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """Gathers the objects of one round. ``namespace``: where placeholders are."""
+
+    index: RoundIndex
+    placement: Placement
+    recent: Recent
+    namespace: str
+    now_s: float
+
+    # Reservations
+
+    def links(self) -> dict[str, LinkedMigration]:
+        """The PodMigration of each Reservation that serves one, by name of the Reservation."""
+        result: dict[str, LinkedMigration] = {}
+        for migration in self.index.snapshot.migrations.values():
+            name = name_of_reservation(migration)
+            link = LinkedMigration(
+                key=str(migration.key),
+                phase=migration.status.phase,
+                created=not migration.reservation_ref,
+                mode=migration.status.mode,
+                pod_name=migration.pod_name,
+                pod_uid=migration.pod_uid,
+                eviction_requested_at_s=migration.status.eviction_requested_at_s,
+                evicted_at_s=migration.status.evicted_at_s,
+            )
+            known = result.get(name)
+            if known is None or known.finished:
+                result[name] = link
+        return result
+
+    def reservation(self, reservation: Reservation, migration: LinkedMigration | None) -> ObservedReservation:
+        """One Reservation, before rooms are dealt out (``offered`` is added later)."""
+        key = ObjectKey(self.namespace, placeholder_name(reservation))
+        placeholder = self.index.snapshot.pods.get(key)
+        if placeholder is not None and (
+            placeholder.controller is None or placeholder.controller.uid != reservation.uid
+        ):
+            placeholder = None
+        claimant = self.index.claimant(reservation)
+        where = reservation.status.node_name or (placeholder.node if placeholder else "")
+        node = self.index.snapshot.nodes.get(where) if where else None
+        return ObservedReservation(
+            reservation=reservation,
+            placeholder=placeholder,
+            node=node,
+            choice=self._choice(reservation, placeholder),
+            claimant=claimant,
+            arrival=self._arrival(reservation, migration),
+            migration=migration,
+            contended=node is not None and claimant is not None and self._contended(claimant, node),
+            tainted_since_s=self.recent.since("taint", where, self.now_s, true=tainted(node)),
+        )
+
+    def room(self, observed: ObservedReservation) -> Room | None:
+        """The part that a Reservation takes in dealing rooms out; None if it has none to give."""
+        reservation, migration = observed.reservation, observed.migration
+        status, placeholder = reservation.status, observed.placeholder
+        if status.phase in FINISHED or status.current_owners or reservation.deleting or observed.soft:
+            return None
+        made_for_move = bool(reservation.annotations.get(names.ANNOTATION_MIGRATION))
+        if made_for_move and (
+            migration is None or migration.finished or not migration.eviction_requested_at_s
+        ):
+            return None
+        if status.phase not in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING):
+            return None
+        claims_open = not made_for_move or (migration is not None and bool(migration.evicted_at_s))
+        held = placeholder is not None and not placeholder.deleting and not placeholder.terminal
+        return Room(
+            reservation=reservation,
+            open=claims_open and held and status.phase is ReservationPhase.AVAILABLE,
+            since_s=migration.evicted_at_s if migration else 0.0,
+            replaces=migration.pod_name if migration else "",
+        )
+
+    def _choice(self, reservation: Reservation, placeholder: Pod | None) -> Choice:
+        failure = self.recent.failures.get(ObjectKey("", reservation.name))
+        if failure is not None and self.now_s < failure.until_s:
+            return Choice(message=failure.message)
+        pending = reservation.status.phase is ReservationPhase.PENDING
+        if not pending or reservation.deleting or reservation.template is None:
+            return Choice()
+        if reservation.template_node:
+            return Choice(node=reservation.template_node)
+        if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
+            return self.placement.for_reservation(reservation)
+        return Choice()
+
+    def _arrival(self, reservation: Reservation, migration: LinkedMigration | None) -> Pod | None:
+        """Soft mode: the first owner that was created after the eviction and is bound."""
+        if not soft_mode(reservation) or migration is None or not migration.evicted_at_s:
+            return None
+        if reservation.status.phase in FINISHED:
+            return None
+        pods = [pod for pod in self._new_pods(reservation, migration) if pod.node]
+        pods.sort(key=lambda pod: (pod.node != reservation.status.node_name, pod.created_at_s, pod.name))
+        return pods[0] if pods else None
+
+    def _new_pods(self, reservation: Reservation, migration: LinkedMigration) -> list[Pod]:
+        since_s = float(int(migration.evicted_at_s))
+        uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
+        return [
+            pod
+            for uid in sorted(uids)
+            for pod in self.index.pods_of(uid)
+            if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
+        ]
+
+    def _contended(self, claimant: Pod, node: Node) -> bool:
+        """True if a pod that the scheduler would prefer waits and could go to the node."""
+        if claimant.node:
+            return False
+        return any(
+            pod.spec.priority > claimant.spec.priority and _may_go(pod, node) for pod in self.index.waiting
+        )
+
+    # PodMigrations
+
+    def migration(
+        self, migration: PodMigration, rooms: Mapping[str, ObservedReservation]
+    ) -> ObservedMigration:
+        """One move."""
+        snapshot = self.index.snapshot
+        name = name_of_reservation(migration)
+        reservation = snapshot.reservations.get(name)
+        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        same = pod is not None and migration.pod_uid in ("", pod.uid)
+        choice, movable, fits = self._judged(migration, pod if same else None, reservation)
+        key = migration.key
+        calls = self.recent.calls.get(key, NO_CALLS)
+        handing_over = migration.status.phase is MigrationPhase.HANDING_OVER
+        gone_s = self.recent.since("pod gone", str(key), self.now_s, true=handing_over and not same)
+        room = rooms.get(name)
+        claimant = self.index.pod(migration.status.replacement) if migration.status.replacement else None
+        return ObservedMigration(
+            migration=migration,
+            reservation_name=name,
+            pod=pod,
+            movable=movable,
+            target=choice.node,
+            target_message=choice.message,
+            target_node=snapshot.nodes.get(choice.node) if choice.node else None,
+            fits=fits,
+            template=replacement_of(pod, snapshot).spec if pod else None,
+            volumes=self.index.volume_affinities(pod) if pod else (),
+            reservation=reservation,
+            owner_of_reservation=self._owns(pod, reservation),
+            budgets=self.index.budgets_of(pod) if pod else (),
+            claimant=claimant or (room.claimant if room else None),
+            stray=self._stray(migration, reservation) if handing_over and not same else None,
+            source=snapshot.nodes.get(migration.status.source_node),
+            calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
+        )
+
+    def _judged(
+        self, migration: PodMigration, pod: Pod | None, reservation: Reservation | None
+    ) -> tuple[Choice, Verdict, Verdict]:
+        """Target, movable and fits: asked only in the phases that look at them, for they cost."""
+        phase = migration.status.phase
+        settled = migration.status.node_name
+        if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
+            return Choice(node=settled), YES, YES
+        if phase is MigrationPhase.EVICTING:
+            return Choice(node=settled), YES, self.placement.fits(pod, settled, reservation)
+        movable = self.placement.movable(pod)
+        if not movable.ok:
+            return Choice(), movable, YES
+        choice = self._target(migration, pod, reservation)
+        if not choice.node or choice.node == pod.node or choice.node not in self.index.snapshot.nodes:
+            return choice, movable, YES
+        return choice, movable, self.placement.fits(pod, choice.node, reservation)
+
+    def _target(self, migration: PodMigration, pod: Pod, reservation: Reservation | None) -> Choice:
+        if migration.reservation_ref:
+            return Choice(node=reservation.status.node_name if reservation else "")
+        if migration.target_node:
+            return Choice(node=migration.target_node)
+        return self.placement.for_migration(migration, pod)
+
+    def _owns(self, pod: Pod | None, reservation: Reservation | None) -> bool:
+        if pod is None or reservation is None:
+            return True
+        return any_owner_matches(reservation.owners, pod, self.index.controllers(pod))
+
+    def _stray(self, migration: PodMigration, reservation: Reservation | None) -> Pod | None:
+        if reservation is None or reservation.status.current_owners:
+            return None
+        link = LinkedMigration(
+            key="",
+            phase=migration.status.phase,
+            created=True,
+            pod_uid=migration.pod_uid,
+            evicted_at_s=migration.status.evicted_at_s,
+        )
+        pods = self._new_pods(reservation, link)
+        if any(names.GATE in pod.spec.gates for pod in pods):
+            return None
+        return pods[0] if pods else None
+
+
+def name_of_reservation(migration: PodMigration) -> str:
+    """The Reservation that a move uses: the one that it names, else its own."""
+    if migration.reservation_ref:
+        return migration.reservation_ref
+    return migration.status.reservation_name or reservation_name(migration.key, migration.uid)
+
+
+def _may_go(pod: Pod, node: Node) -> bool:
+    """Could the scheduler bind ``pod`` to ``node``, judged by what is fixed: constraints and size."""
+    spec = pod.spec
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
+        return False
+    if spec.requests.cpu_milli > node.allocatable.cpu_milli:
+        return False
+    if spec.requests.memory_bytes > node.allocatable.memory_bytes:
+        return False
+    return all(
+        any(_tolerates(toleration, taint.key, taint.value, taint.effect) for toleration in spec.tolerations)
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule" and taint.key != names.ANNOTATION_HANDOVER_TAINT
+    )
+
+
+def _tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+    if toleration.effect not in ("", effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", key)
+    return toleration.key == key and toleration.value == value

@@ -1,0 +1,39 @@
+"""Where rooms go: the questions that the reconciler asks our own scheduling rules (a seam).
+
+The answers are advice: kube-scheduler has the last word on every placeholder and every replacement.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rescheduler.migrations.observed import Verdict
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.observed import Choice
+
+
+class Placement(Protocol):
+    """Judges by the scheduler's rules on the snapshot of one round."""
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """A new round begins with this snapshot."""
+        ...
+
+    def for_reservation(self, reservation: Reservation) -> Choice:
+        """A node for a Reservation that names none; never one where only room in hand-over would do."""
+        ...
+
+    def for_migration(self, migration: PodMigration, pod: Pod) -> Choice:
+        """A better node for the pod, where the user named none."""
+        ...
+
+    def movable(self, pod: Pod) -> Verdict:
+        """May this pod be moved at all: controller, protections."""
+        ...
+
+    def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Verdict:
+        """Would the pod's replacement fit on ``node`` with the old pod gone and its own placeholder gone."""
+        ...

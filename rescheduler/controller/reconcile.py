@@ -1,0 +1,297 @@
+"""One round over all live Reservations and PodMigrations: observe, step, carry out, remember.
+
+``Reconciler.round`` is a function of the snapshot, the time and a memory that may be lost. Order within a
+round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so
+that a gate is on before it is proven. One damaged object or failing call does not stop the others; it
+rests. A machine does not act again before the cache shows what it wrote.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+import structlog
+
+from rescheduler.controller.effects import Action, Effect
+from rescheduler.controller.executor import Executor
+from rescheduler.controller.index import RoundIndex
+from rescheduler.controller.observe import Observer
+from rescheduler.controller.patches import is_hand_over
+from rescheduler.controller.placement import Placement
+from rescheduler.controller.recent import Recent
+from rescheduler.controller.switches import difference, gate_keys
+from rescheduler.kube.errors import ApiError, StaleError
+from rescheduler.kube.transport import TransportError
+from rescheduler.migrations import actions as moves
+from rescheduler.migrations import machine as migration_machine
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations import machine as reservation_machine
+from rescheduler.reservations.actions import ReleasePod, WriteReservationStatus
+from rescheduler.reservations.allocation import Allotment, Room, allot
+from rescheduler.reservations.handover import holds_gate, tainted, wants_taint
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+
+_GATE: Final = ObjectKey("", "gate switch")
+_STORED_FOR_S: Final = 30.0
+
+
+class GateSwitch(Protocol):
+    """The ConfigMap ``live``: controller uid -> Reservation name. Raises ApiError, TransportError."""
+
+    def entries(self) -> dict[str, str]:
+        """What is stored."""
+        ...
+
+    def write(self, add: dict[str, str], remove: tuple[str, ...]) -> None:
+        """Switch on and off."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Both machines' settings."""
+
+    reservations: ReservationSettings = field(default_factory=ReservationSettings)
+    migrations: MigrationSettings = field(default_factory=MigrationSettings)
+
+
+Listener = Callable[[Action, Effect], None]
+
+
+def _silent(_action: Action, _effect: Effect) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    """Drives all machines. ``settings`` may be exchanged between rounds; everything else stays."""
+
+    executor: Executor
+    gate: GateSwitch
+    placement: Placement
+    settings: Settings = field(default_factory=Settings)
+    listener: Listener = _silent
+    recent: Recent = field(default_factory=Recent)
+    _stored: dict[str, str] | None = None
+    _stored_at_s: float = 0.0
+    _wake_at_s: float | None = None
+
+    def round(self, snapshot: Snapshot, now_s: float) -> float | None:
+        """Do everything that can be done now; when to look again at the latest (None: on events only).
+
+        Raises:
+            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+        """
+        self._wake_at_s = None
+        index = RoundIndex.of(snapshot)
+        self.placement.begin(snapshot)
+        observer = Observer(
+            index=index,
+            placement=self.placement,
+            recent=self.recent,
+            namespace=self.settings.reservations.namespace,
+            now_s=now_s,
+        )
+        rooms = self._observe_rooms(observer)
+        dealt = self._deal(observer, rooms)
+        self._switch_gate(rooms.values(), index, now_s)
+        self._switch_taints(rooms.values(), snapshot, now_s)
+        for name, observed in rooms.items():
+            offered = dealt.claims.get(name)
+            self._step_reservation(dataclasses.replace(observed, offered=offered), index, now_s)
+        self._release(dealt, index, now_s)
+        for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
+            self._step_migration(migration, observer, rooms, index, now_s)
+        self.recent.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(index)})
+        return self._wake_at_s
+
+    # Gathering
+
+    def _observe_rooms(self, observer: Observer) -> dict[str, ObservedReservation]:
+        links = observer.links()
+        reservations = observer.index.snapshot.reservations
+        return {
+            name: observer.reservation(reservations[name], links.get(name)) for name in sorted(reservations)
+        }
+
+    def _deal(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Allotment:
+        taken = {
+            observed.claimant.uid
+            for observed in rooms.values()
+            if observed.claimant is not None
+            and observed.reservation.status.phase not in FINISHED
+            and not observed.reservation.deleting
+        }
+        limit_s = self.settings.reservations.gate_limit_s
+        free = [pod for pod in observer.index.gated if pod.uid not in taken and not pod.deleting]
+        young = [pod for pod in free if observer.now_s < pod.created_at_s + limit_s]
+        for pod in young:
+            self._wake(pod.created_at_s + limit_s)
+        dealt = allot(young, self._rooms_to_give(observer, rooms), observer.index.controllers)
+        overdue = [(pod, f"held for {limit_s:g} s") for pod in free if pod not in young]
+        return dataclasses.replace(dealt, released=(*dealt.released, *overdue))
+
+    def _rooms_to_give(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Iterable[Room]:
+        """A room whose last write the cache does not show yet may be claimed already: it only holds."""
+        for name, observed in rooms.items():
+            room = observer.room(observed)
+            if room is None:
+                continue
+            blind = self._blind(ObjectKey("", name), observer.index, observer.now_s)
+            yield dataclasses.replace(room, open=room.open and not blind)
+
+    def _helpers(self, index: RoundIndex) -> Iterable[ObjectKey]:
+        yield _GATE
+        for pod in index.gated:
+            yield _pod_machine(pod)
+        for node in index.snapshot.nodes.values():
+            if tainted(node):
+                yield _node_machine(node)
+
+    # Switches
+
+    def _switch_gate(self, rooms: Iterable[ObservedReservation], index: RoundIndex, now_s: float) -> None:
+        if self._rests(_GATE, now_s):
+            return
+        should = gate_keys(rooms, index)
+        try:
+            if self._stored is None or now_s >= self._stored_at_s + _STORED_FOR_S:
+                self._stored, self._stored_at_s = self.gate.entries(), now_s
+            add, remove = difference(should, self._stored)
+            if add or remove:
+                self.gate.write(add, remove)
+                self._stored = {**{k: v for k, v in self._stored.items() if k not in remove}, **add}
+        except (ApiError, TransportError) as error:
+            self._stored = None
+            self._failed(_GATE, "gate", error, now_s)
+        else:
+            self.recent.succeeded(_GATE)
+
+    def _switch_taints(self, rooms: Iterable[ObservedReservation], snapshot: Snapshot, now_s: float) -> None:
+        wanted = {o.node.name: o for o in rooms if o.node is not None and _taintable(o)}
+        for name, observed in wanted.items():
+            node = snapshot.nodes[name]
+            if not tainted(node):
+                reservation = observed.reservation.name
+                self._switch_node(node, partial(self.executor.taint, node, reservation), now_s)
+        for node in snapshot.nodes.values():
+            if node.taints and node.name not in wanted and any(is_hand_over(t) for t in node.taints):
+                self._switch_node(node, partial(self.executor.untaint, node), now_s)
+
+    def _switch_node(self, node: Node, switch: Callable[[], Effect], now_s: float) -> None:
+        machine = _node_machine(node)
+        if self._rests(machine, now_s):
+            return
+        try:
+            self.recent.wrote(machine, switch(), now_s)
+        except (ApiError, TransportError) as error:
+            self._failed(machine, "hand-over taint", error, now_s)
+
+    # Machines
+
+    def _step_reservation(self, observed: ObservedReservation, index: RoundIndex, now_s: float) -> None:
+        machine = ObjectKey("", observed.reservation.name)
+        if self._blind(machine, index, now_s):
+            return
+        resting = self._rests(machine, now_s)
+        step = reservation_machine.step(observed, now_s, self.settings.reservations)
+        self._wake(step.wake_at_s)
+        actions = step.actions
+        if resting:  # after a refused call only the words about it are written
+            actions = tuple(a for a in actions if isinstance(a, WriteReservationStatus))
+            if observed.placeholder is not None:
+                return
+        self._carry_out(machine, actions, now_s, keep_failure=resting)
+
+    def _step_migration(
+        self,
+        migration: PodMigration,
+        observer: Observer,
+        rooms: dict[str, ObservedReservation],
+        index: RoundIndex,
+        now_s: float,
+    ) -> None:
+        machine = migration.key
+        if self._blind(machine, index, now_s) or self._rests(machine, now_s):
+            return
+        step = migration_machine.step(observer.migration(migration, rooms), now_s, self.settings.migrations)
+        self._wake(step.wake_at_s)
+        self._carry_out(machine, step.actions, now_s)
+
+    def _release(self, dealt: Allotment, index: RoundIndex, now_s: float) -> None:
+        for pod, why in dealt.released:
+            machine = _pod_machine(pod)
+            if holds_gate(pod) and not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
+                self._carry_out(machine, (ReleasePod(pod.key, pod.uid, why),), now_s)
+
+    # Carrying out
+
+    def _carry_out(
+        self, machine: ObjectKey, actions: Iterable[Action], now_s: float, *, keep_failure: bool = False
+    ) -> None:
+        """All actions in order; the first that fails ends the step, for later ones build on it."""
+        for action in actions:
+            try:
+                effect = self.executor.execute(action)
+            except (ApiError, TransportError) as error:
+                self._failed(machine, type(action).__name__, error, now_s)
+                return
+            self._remember(machine, action, effect, now_s)
+            self.listener(action, effect)
+        if not keep_failure:
+            self.recent.succeeded(machine)
+
+    def _remember(self, machine: ObjectKey, action: Action, effect: Effect, now_s: float) -> None:
+        self.recent.wrote(machine, effect, now_s)
+        if isinstance(action, moves.DryRunEvict) and effect.eviction is not None:
+            self.recent.dry_run(machine, effect.eviction, now_s)
+            self._wake(now_s)
+        elif isinstance(action, moves.Evict) and effect.eviction is not None:
+            self.recent.eviction(machine, effect.eviction, now_s)
+            self._wake(now_s)
+        elif isinstance(action, moves.ProveGate) and effect.gate_proven is not None:
+            self.recent.gate(machine, now_s, proven=effect.gate_proven)
+            self._wake(now_s)
+
+    def _blind(self, machine: ObjectKey, index: RoundIndex, now_s: float) -> bool:
+        until_s = self.recent.blind_until(machine, index.version, now_s)
+        self._wake(until_s)
+        return until_s is not None
+
+    def _rests(self, machine: ObjectKey, now_s: float) -> bool:
+        failure = self.recent.failures.get(machine)
+        if failure is None or now_s >= failure.until_s:
+            return False
+        self._wake(failure.until_s)
+        return True
+
+    def _failed(self, machine: ObjectKey, what: str, error: Exception, now_s: float) -> None:
+        failure = self.recent.failed(machine, str(error), now_s, stale=isinstance(error, StaleError))
+        self._wake(failure.until_s)
+        log = structlog.get_logger("rescheduler.reconcile")
+        say = log.debug if isinstance(error, StaleError) else log.warning
+        say("A call failed", object=str(machine), action=what, error=str(error), tries=failure.count)
+
+    def _wake(self, at_s: float | None) -> None:
+        if at_s is not None:
+            self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
+
+
+def _taintable(observed: ObservedReservation) -> bool:
+    return observed.reservation.status.phase not in FINISHED and wants_taint(observed)
+
+
+def _pod_machine(pod: Pod) -> ObjectKey:
+    return ObjectKey("release", pod.uid)
+
+
+def _node_machine(node: Node) -> ObjectKey:
+    return ObjectKey("taint", node.name)
