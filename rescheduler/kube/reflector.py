@@ -182,6 +182,7 @@ class Reflector:
             return 0.0, []
         self.problem = "" if end.kind is EndKind.CLEAN else end.message
         if end.kind is EndKind.ABSENT and self._optional:
+            self.problem = ""
             return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
         self._failures = 1 if lived else self._failures + 1
         if self._phase is _Phase.INITIAL and opened and end.kind in (EndKind.CLEAN, EndKind.BROKEN):

@@ -1,0 +1,139 @@
+import json
+
+import pytest
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ExpiredError,
+    NotFoundError,
+    TryLaterError,
+)
+from rescheduler.kube.retry import Retry
+from rescheduler.kube.transport import TransportError
+
+
+@pytest.fixture
+def api(fake_transport):
+    """Factory: an API over answers given one after the other; the last one repeats."""
+
+    def make(*answers):
+        left = list(answers)
+        transport = fake_transport(lambda _: left.pop(0) if len(left) > 1 else left[0])
+        return KubeApi(transport, Retry(sleep=lambda _: None)), transport.sent
+
+    return make
+
+
+def page(names, token=""):
+    return {
+        "metadata": {"continue": token, "resourceVersion": "7"},
+        "items": [{"metadata": {"name": n}} for n in names],
+    }
+
+
+def test_lists_are_paged_and_ask_for_no_stale_answer(api):
+    client, sent = api(page(["a"], "t1"), page(["b"], "t2"), page(["c"]))
+    names = [
+        item["metadata"]["name"] for body in client.list("/api/v1/pods") for item in json.loads(body)["items"]
+    ]
+    assert names == ["a", "b", "c"]
+    assert [r.query.get("continue") for r in sent] == [None, "t1", "t2"]
+    assert all(r.query["limit"] == "500" and "resourceVersion" not in r.query for r in sent)
+
+
+def test_a_page_token_that_grew_too_old_restarts_the_list(api, refusal):
+    client, sent = api(page(["a"], "t1"), refusal(410, "Expired"), page(["a", "b"]))
+    assert len(list(client.list("/api/v1/pods"))) == 2
+    assert "continue" not in sent[2].query
+
+
+def test_410_on_the_first_page_is_an_error(api, refusal):
+    client, _ = api(refusal(410, "Expired"))
+    with pytest.raises(ExpiredError):
+        list(client.list("/api/v1/pods"))
+
+
+@pytest.mark.parametrize(
+    ("call", "content_type"),
+    [
+        (lambda c: c.merge_patch("/p", {"a": None}), "application/merge-patch+json"),
+        (lambda c: c.strategic_patch("/p", {"a": 1}), "application/strategic-merge-patch+json"),
+        (
+            lambda c: c.json_patch("/p", [{"op": "test", "path": "/a", "value": 1}]),
+            "application/json-patch+json",
+        ),
+        (lambda c: c.apply("/p", {"kind": "X"}), "application/apply-patch+yaml"),
+    ],
+)
+def test_patches_say_what_they_are_and_are_repeatable(api, refusal, call, content_type):
+    client, sent = api(TransportError("reset"), refusal(503), {})
+    call(client)
+    assert [r.method for r in sent] == ["PATCH"] * 3
+    assert sent[0].content_type == content_type
+    assert sent[0].query["fieldManager"] == "rescheduler"
+
+
+def test_an_unguarded_json_patch_is_sent_once(api):
+    client, sent = api(TransportError("reset"))
+    with pytest.raises(TransportError):
+        client.json_patch("/p", [{"op": "add", "path": "/a/-", "value": 1}])
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("body", [{"metadata": {"name": "a"}}, b'{"metadata":{"name":"a"}}'])
+def test_a_named_object_is_created_again_after_a_lost_answer(api, refusal, body):
+    client, sent = api(TransportError("reset"), refusal(409, "AlreadyExists"))
+    with pytest.raises(AlreadyExistsError):
+        client.create("/api/v1/pods", body)
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize(
+    "body", [{"metadata": {"generateName": "a-"}}, b'{"metadata":{"generateName":"a-"}}', {}]
+)
+def test_an_object_without_a_name_is_never_created_twice(api, body):
+    client, sent = api(TransportError("reset"))
+    with pytest.raises(TransportError):
+        client.create("/api/v1/pods", body)
+    assert len(sent) == 1
+
+
+def test_a_delete_with_preconditions(api, refusal):
+    client, sent = api(TransportError("reset"), refusal(409, "Conflict"))
+    with pytest.raises(ConflictError):
+        client.delete("/p", uid="u", resource_version="5", grace_s=1)
+    assert json.loads(sent[0].body)["preconditions"] == {"uid": "u", "resourceVersion": "5"}
+    assert json.loads(sent[0].body)["gracePeriodSeconds"] == 1
+
+
+def test_a_delete_by_name_alone_is_sent_once(api):
+    client, sent = api(TransportError("reset"))
+    with pytest.raises(TransportError):
+        client.delete("/p")
+    assert len(sent) == 1
+
+
+def test_dry_runs_go_through_the_url(api):
+    client, sent = api({})
+    client.create("/p", {}, dry_run=True)
+    client.merge_patch("/p", {}, dry_run=True)
+    client.replace("/p", {}, dry_run=True)
+    client.delete("/p", dry_run=True)
+    assert [r.query["dryRun"] for r in sent] == ["All"] * 4
+
+
+def test_errors_reach_the_caller_as_they_are(api, refusal):
+    client, sent = api(refusal(404, "NotFound", "no such pod"))
+    with pytest.raises(NotFoundError, match="no such pod"):
+        client.get("/p")
+    assert len(sent) == 1
+
+
+def test_a_server_that_stays_away_is_given_up_at_the_deadline(fake_transport, refusal):
+    now = [0.0]
+    retry = Retry(deadline_s=10, clock=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    with pytest.raises(TryLaterError):
+        KubeApi(fake_transport(lambda _: refusal(503)), retry).get("/p")
+    assert now[0] <= 10
