@@ -90,7 +90,7 @@ class HttpStream:
         """Shuts the socket down, so that a reader returns."""
         if not self._closed.is_set():
             self._closed.set()
-            with contextlib.suppress(ValueError):  # the server has ended it: no socket any more
+            with contextlib.suppress(ValueError, RuntimeError):  # the server has ended it: no socket any more
                 self._response.shutdown()
             self._response.close()
 
