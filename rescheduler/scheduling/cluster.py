@@ -12,6 +12,7 @@ from rescheduler.model.records import (
     Namespace,
     Node,
     ObjectKey,
+    PersistentVolume,
     Pod,
     PodAffinityTerm,
     Service,
@@ -41,6 +42,7 @@ class Cluster:
         self.terms_version = 0
         """Rises when a term is carried for the first time."""
         self._services: dict[str, list[Service]] | None = None
+        self._volumes: dict[str, list[PersistentVolume]] | None = None
         self._workloads: dict[tuple[str, str, str], Workload] | None = None
         self._classes: dict[ClassKey, PodClass] = {}
         self._class_index: PodIndex[PodClass] = PodIndex()
@@ -126,6 +128,20 @@ class Cluster:
         self.selector_epoch += 1
         self._services = None
         self._workloads = None
+
+    def volumes_of_class(self, storage_class: str) -> Sequence[PersistentVolume]:
+        """Volumes of a class, by name."""
+        if self._volumes is None:
+            self._volumes = {}
+            for name in sorted(self.snapshot.volumes):
+                volume = self.snapshot.volumes[name]
+                self._volumes.setdefault(volume.storage_class, []).append(volume)
+        return self._volumes.get(storage_class, ())
+
+    def volumes_changed(self) -> None:
+        """A claim, volume, class, driver or capacity changed: volumes are judged again."""
+        self.volume_epoch += 1
+        self._volumes = None
 
     def claim_in_use(self, key: ObjectKey) -> bool:
         """True if a pod on some node uses the claim."""

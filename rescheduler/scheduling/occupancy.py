@@ -48,9 +48,8 @@ class Occupancy:
         self.cpu[node] += delta * held.cpu_milli
         self.memory[node] += delta * held.memory_bytes
         self.pods[node] += delta
-        cpu, memory = score_amounts(pod)
-        self.score_cpu[node] += delta * cpu
-        self.score_memory[node] += delta * memory
+        self.score_cpu[node] += delta * pod.held_score_cpu_milli
+        self.score_memory[node] += delta * pod.held_score_memory_bytes
         if held.ephemeral_bytes:
             self.ephemeral[node] += delta * held.ephemeral_bytes
         for name, amount in held.scalars:
@@ -64,7 +63,14 @@ class Occupancy:
         where = np.asarray(nodes, dtype=np.intp)
         amounts = np.asarray(
             [
-                (p.held.cpu_milli, p.held.memory_bytes, p.held.ephemeral_bytes, 1, *score_amounts(p))
+                (
+                    p.held.cpu_milli,
+                    p.held.memory_bytes,
+                    p.held.ephemeral_bytes,
+                    1,
+                    p.held_score_cpu_milli,
+                    p.held_score_memory_bytes,
+                )
                 for p in pods
             ],
             dtype=np.int64,
@@ -96,7 +102,7 @@ class Occupancy:
             self._use_port(port, node, delta)
         if kind.disks:
             _count(self.disk_users.setdefault(node, {}), kind, delta)
-        if kind.claims:
+        if kind.attaches:
             _count(self.claim_users.setdefault(node, {}), kind, delta)
             for volume in kind.spec.volumes:
                 if volume.kind is VolumeKind.CLAIM:
@@ -111,18 +117,6 @@ class Occupancy:
         if known is None:
             known = self.scalars[name] = np.zeros(self._size, dtype=np.int64)
         return known
-
-
-def score_amounts(pod: Pod) -> tuple[int, int]:
-    """Milli-CPU and bytes that scores count for a pod on a node: defaults for containers without a request."""
-    spec, held = pod.spec, pod.held
-    if held == spec.requests:
-        return spec.score_cpu_milli, spec.score_memory_bytes
-    asked = spec.requests
-    return (
-        held.cpu_milli + spec.score_cpu_milli - asked.cpu_milli,
-        held.memory_bytes + spec.score_memory_bytes - asked.memory_bytes,
-    )
 
 
 def _count(counts: dict[K, int], key: K, delta: int) -> None:

@@ -11,10 +11,14 @@ from rescheduler.scheduling.node_ports import NodePorts
 from rescheduler.scheduling.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from rescheduler.scheduling.node_resources_fit import NodeResourcesFit
 from rescheduler.scheduling.node_unschedulable import NodeUnschedulable
+from rescheduler.scheduling.node_volume_limits import NodeVolumeLimits
 from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.scheduling_gates import SchedulingGates
 from rescheduler.scheduling.taint_toleration import TaintToleration
+from rescheduler.scheduling.volume_binding import VolumeBinding
+from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
+from rescheduler.scheduling.volume_zone import VolumeZone
 
 FILTERS: tuple[FilterPlugin, ...] = (
     SchedulingGates(),
@@ -23,6 +27,10 @@ FILTERS: tuple[FilterPlugin, ...] = (
     NodeAffinity(),
     NodePorts(),
     NodeResourcesFit(),
+    VolumeRestrictions(),
+    NodeVolumeLimits(),
+    VolumeBinding(),
+    VolumeZone(),
     PodTopologySpread(),
     InterPodAffinity(),
     DynamicResources(),
@@ -37,4 +45,5 @@ SCORES: tuple[ScorePlugin, ...] = (
     InterPodAffinity(),
     NodeResourcesBalancedAllocation(),
     ImageLocality(),
+    VolumeBinding(),
 )

@@ -79,7 +79,7 @@ class SchedulingState:
         if changes.selectors:
             self._cluster.selectors_changed()
         if changes.volumes:
-            self._cluster.volume_epoch += 1
+            self._cluster.volumes_changed()
 
     def checkpoint(self) -> int:
         """A mark to roll back to. Marks nest."""
@@ -112,7 +112,13 @@ class SchedulingState:
         """
         self.node_index[node]
         placed = msgspec.structs.replace(
-            pod, node=node, nominated_node="", held=pod.spec.requests, deleting=False
+            pod,
+            node=node,
+            nominated_node="",
+            held=pod.spec.requests,
+            held_score_cpu_milli=pod.spec.score_cpu_milli,
+            held_score_memory_bytes=pod.spec.score_memory_bytes,
+            deleting=False,
         )
         self._enter(placed)
         self._journal.append((True, placed))

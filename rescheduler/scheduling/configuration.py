@@ -1,0 +1,257 @@
+"""Reads a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) into the Profile that it describes.
+
+Only what changes a verdict or a score is kept. Plugins that are not here, extenders, and arguments that
+kube-scheduler would refuse are errors that say where they stand; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from rescheduler.model.decode_affinity import preferred_node_terms, spread_constraints
+from rescheduler.model.decode_selectors import node_selector
+from rescheduler.scheduling.configuration_wire import (
+    ArgsWire,
+    BalancedArgs,
+    ConfigurationWire,
+    FitArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    PluginConfigWire,
+    PluginSetWire,
+    PluginsWire,
+    ProfileWire,
+    ResourceSpecWire,
+    ShapePointWire,
+    SpreadArgs,
+    VolumeBindingArgs,
+)
+from rescheduler.scheduling.framework import (
+    CPU_AND_MEMORY,
+    SYSTEM_DEFAULT_SPREAD,
+    Profile,
+    ResourceWeight,
+    ScoringStrategy,
+    ShapePoint,
+)
+from rescheduler.scheduling.registry import FILTERS, SCORES
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+_SILENT: Final = frozenset(
+    {"PrioritySort", "DefaultBinder", "DefaultPreemption", "SchedulingGates", "NodeName", "GangScheduling"}
+)
+"""Plugins that change no verdict: they sort, bind, preempt, or are judged before the profile."""
+_FILTERS: Final = frozenset(plugin.name for plugin in FILTERS)
+_SCORES: Final = frozenset(plugin.name for plugin in SCORES) | {"DynamicResources"}
+_KNOWN: Final = _FILTERS | _SCORES | _SILENT
+_MAX_WEIGHT: Final = 100
+ArgsT = TypeVar("ArgsT", bound=ArgsWire)
+
+
+class SchedulerConfigurationError(ValueError):
+    """The document is not one that kube-scheduler would take, or asks for what is left out here."""
+
+
+def parse_scheduler_configuration(document: object, scheduler_name: str = "") -> Profile:
+    """The profile of a parsed document (mappings, lists and scalars, as YAML or JSON give them).
+
+    ``scheduler_name``: which profile; "" takes the one named default-scheduler, else the first.
+
+    Raises:
+        SchedulerConfigurationError: unknown fields, plugins or values; the message says where.
+    """
+    try:
+        wire = msgspec.convert(document, ConfigurationWire)
+    except msgspec.ValidationError as error:
+        raise SchedulerConfigurationError(f"not a {KIND}: {error}") from error
+    if wire.api_version != API_VERSION or wire.kind != KIND:
+        found = f"{wire.api_version} {wire.kind}"
+        raise SchedulerConfigurationError(f"expected {API_VERSION} {KIND}, found {found}")
+    if wire.extenders:
+        raise SchedulerConfigurationError("extenders: scheduler extenders are left out and cannot be judged")
+    return _profile(_chosen(wire.profiles or [ProfileWire()], scheduler_name))
+
+
+def _chosen(profiles: list[ProfileWire], wanted: str) -> ProfileWire:
+    by_name = {profile.scheduler_name or "default-scheduler": profile for profile in profiles}
+    if wanted and wanted not in by_name:
+        names = ", ".join(sorted(by_name))
+        raise SchedulerConfigurationError(f"profiles: no profile {wanted!r}; there are: {names}")
+    return by_name.get(wanted or "default-scheduler") or profiles[0]
+
+
+def _profile(wire: ProfileWire) -> Profile:
+    plain = Profile(scheduler_name=wire.scheduler_name or "default-scheduler")
+    disabled, weights = _plugins(wire.plugins or PluginsWire(), plain)
+    profile = replace(plain, disabled=disabled, weights=weights)
+    for config in wire.plugin_config or ():
+        profile = _with_args(profile, config)
+    return profile
+
+
+def _plugins(wire: PluginsWire, plain: Profile) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
+    everywhere = wire.multi_point or PluginSetWire()
+    filters = _switched(_FILTERS, everywhere, wire.filter, "filter")
+    pre_filters = _switched(_FILTERS, everywhere, wire.pre_filter, "preFilter")
+    if filters != pre_filters:
+        odd = ", ".join(sorted(filters ^ pre_filters))
+        message = f"plugins: filter and preFilter differ for {odd}; switch both, or use multiPoint"
+        raise SchedulerConfigurationError(message)
+    _switched(_SCORES, everywhere, wire.pre_score, "preScore")
+    defaults = dict(plain.weights)
+    scoring = _switched(frozenset(defaults), everywhere, wire.score, "score")
+    chosen = _weights(everywhere) | _weights(wire.score)
+    weights = {name: chosen.get(name) or defaults.get(name, 1) for name in [*defaults, *sorted(scoring)]}
+    for name, weight in weights.items():
+        if not 0 < weight <= _MAX_WEIGHT:
+            raise SchedulerConfigurationError(f"plugins.score: weight {weight} of {name} is not in 1..100")
+    return _FILTERS - filters, tuple((name, weight) for name, weight in weights.items() if name in scoring)
+
+
+def _switched(
+    defaults: frozenset[str], everywhere: PluginSetWire, point: PluginSetWire | None, where: str
+) -> frozenset[str]:
+    active = set(defaults)
+    for switches, path in ((everywhere, "multiPoint"), (point or PluginSetWire(), where)):
+        for plugin in [*(switches.disabled or ()), *(switches.enabled or ())]:
+            if plugin.name != "*" and plugin.name not in _KNOWN:
+                raise SchedulerConfigurationError(f"plugins.{path}: unknown plugin {plugin.name!r}")
+        off = {plugin.name for plugin in switches.disabled or ()}
+        active = set() if "*" in off else active - off
+        able = defaults | (_SCORES if where in ("score", "preScore") else _FILTERS)
+        active |= {plugin.name for plugin in switches.enabled or () if plugin.name in able}
+    return frozenset(active)
+
+
+def _weights(switches: PluginSetWire | None) -> dict[str, int]:
+    enabled = (switches.enabled if switches else None) or ()
+    return {plugin.name: plugin.weight or 1 for plugin in enabled}
+
+
+def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
+    match config.name:
+        case "NodeResourcesFit":
+            return _fit(profile, _args(config, FitArgs))
+        case "NodeResourcesBalancedAllocation":
+            balanced = _args(config, BalancedArgs)
+            return replace(profile, balanced_resources=_resources(balanced.resources, config.name))
+        case "NodeAffinity":
+            return _added_affinity(profile, _args(config, NodeAffinityArgs))
+        case "PodTopologySpread":
+            return _default_spread(profile, _args(config, SpreadArgs))
+        case "InterPodAffinity":
+            return _pod_affinity(profile, _args(config, InterPodAffinityArgs))
+        case "VolumeBinding":
+            shape = _args(config, VolumeBindingArgs).shape
+            return replace(profile, volume_shape=_shape(shape, config.name)) if shape else profile
+        case name if name in _KNOWN:
+            return profile
+        case name:
+            raise SchedulerConfigurationError(f"pluginConfig: unknown plugin {name!r}")
+
+
+def _args(config: PluginConfigWire, wire: type[ArgsT]) -> ArgsT:
+    try:
+        return msgspec.convert(config.args or {}, wire)
+    except msgspec.ValidationError as error:
+        raise SchedulerConfigurationError(f"pluginConfig of {config.name}: {error}") from error
+
+
+def _fit(profile: Profile, args: FitArgs) -> Profile:
+    profile = replace(
+        profile,
+        ignored_resources=frozenset(args.ignored_resources or ()),
+        ignored_resource_groups=frozenset(args.ignored_resource_groups or ()),
+    )
+    strategy = args.scoring_strategy
+    if strategy is None:
+        return profile
+    try:
+        kind = ScoringStrategy(strategy.type or "")
+    except ValueError:
+        known = ", ".join(ScoringStrategy)
+        message = (
+            f"pluginConfig of NodeResourcesFit: scoringStrategy.type {strategy.type!r} is not one of {known}"
+        )
+        raise SchedulerConfigurationError(message) from None
+    ratio = strategy.requested_to_capacity_ratio
+    shape = _shape(ratio.shape if ratio else None, "NodeResourcesFit") if _is_ratio(kind) else ()
+    resources = _resources(strategy.resources, "NodeResourcesFit")
+    return replace(profile, fit_strategy=kind, fit_resources=resources, fit_shape=shape)
+
+
+def _is_ratio(kind: ScoringStrategy) -> bool:
+    return kind is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
+
+
+def _resources(wires: list[ResourceSpecWire] | None, plugin: str) -> tuple[ResourceWeight, ...]:
+    if not wires:
+        return CPU_AND_MEMORY
+    found = tuple(ResourceWeight(wire.name, wire.weight or 1) for wire in wires)
+    for name, weight in found:
+        if not 0 < weight <= _MAX_WEIGHT:
+            message = f"pluginConfig of {plugin}: weight {weight} of resource {name} is not in 1..100"
+            raise SchedulerConfigurationError(message)
+    return found
+
+
+def _shape(wires: list[ShapePointWire] | None, plugin: str) -> tuple[ShapePoint, ...]:
+    points = tuple(ShapePoint(wire.utilization, wire.score) for wire in wires or ())
+    places = [point.utilization for point in points]
+    rising = all(a < b for a, b in pairwise(places))
+    inside = all(0 <= p.utilization <= 100 and 0 <= p.score <= 10 for p in points)  # noqa: PLR2004 -- API limits
+    if not points or not rising or not inside:
+        message = "needs points of rising utilization 0..100 with scores 0..10"
+        raise SchedulerConfigurationError(f"pluginConfig of {plugin}: shape {message}")
+    return points
+
+
+def _added_affinity(profile: Profile, args: NodeAffinityArgs) -> Profile:
+    if args.added_affinity is None:
+        return profile
+    required = node_selector(args.added_affinity.required_during_scheduling_ignored_during_execution)
+    preferred = preferred_node_terms(args.added_affinity.preferred_during_scheduling_ignored_during_execution)
+    _complain((*(required.terms if required else ()), *(p.term for p in preferred)))
+    return replace(profile, added_affinity=required, added_affinity_preferred=preferred)
+
+
+def _complain(terms: Iterable[Any]) -> None:
+    for term in terms:
+        if term.invalid:
+            raise SchedulerConfigurationError(f"pluginConfig of NodeAffinity: addedAffinity: {term.invalid}")
+
+
+def _default_spread(profile: Profile, args: SpreadArgs) -> Profile:
+    kind = args.defaulting_type or "System"
+    constraints = spread_constraints(args.default_constraints)
+    if kind == "System":
+        if constraints:
+            message = "defaultConstraints need defaultingType List"
+            raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
+        return replace(profile, default_spread=SYSTEM_DEFAULT_SPREAD, system_default_spread=True)
+    if kind != "List":
+        message = f"defaultingType {kind!r} is not System or List"
+        raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
+    for constraint in constraints:
+        if constraint.selector is not None or constraint.max_skew < 1 or not constraint.topology_key:
+            message = "default constraints need maxSkew and topologyKey, and no labelSelector"
+            raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
+    return replace(profile, default_spread=constraints, system_default_spread=False)
+
+
+def _pod_affinity(profile: Profile, args: InterPodAffinityArgs) -> Profile:
+    weight = 1 if args.hard_pod_affinity_weight is None else args.hard_pod_affinity_weight
+    if not 0 <= weight <= _MAX_WEIGHT:
+        message = f"hardPodAffinityWeight {weight} is not in 0..100"
+        raise SchedulerConfigurationError(f"pluginConfig of InterPodAffinity: {message}")
+    return replace(
+        profile,
+        hard_pod_affinity_weight=weight,
+        ignore_preferred_terms_of_existing_pods=bool(args.ignore_preferred_terms_of_existing_pods),
+    )

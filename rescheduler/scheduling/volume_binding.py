@@ -1,0 +1,143 @@
+"""VolumeBinding: bound volumes must reach the node; unbound claims need a volume or a provisioner there.
+
+Scores the bindings that it would make: the loosest fit wins, as with kube-scheduler's default shape.
+Between volumes of equal size kube-scheduler's choice is not defined; here the first by name is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
+from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.resource_scores import broken_line
+from rescheduler.scheduling.volume_claims import PodClaims, pod_claims
+from rescheduler.scheduling.volume_matching import Binding, Provisioning, bind_on, provisioned_on
+
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class VolumeBinding:
+    """Judges claims."""
+
+    name: ClassVar[str] = "VolumeBinding"
+
+    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
+        """Refuses missing, lost or deleted claims, and unbound ones that do not wait for a pod."""
+        if not ask.kind.claims:
+            return None
+        error = pod_claims(ask, cluster).error
+        return Refusal(self.name, error, unresolvable=True) if error else None
+
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+        """Nodes that reach all volumes, or can get them."""
+        if not ask.kind.claims:
+            return None
+        memo: tuple[int, BoolArray] | None = ask.kind.memo.get("volume_mask")
+        if memo is None or memo[0] != cluster.volume_epoch:
+            memo = (cluster.volume_epoch, self._mask(ask, cluster))
+            ask.kind.memo["volume_mask"] = memo
+        return memo[1]
+
+    def refusals(
+        self,
+        ask: Ask,
+        cluster: Cluster,
+        node: int,
+        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
+    ) -> tuple[Refusal, ...]:
+        """Up to two reasons: of the bound and of the unbound claims."""
+        if not ask.kind.claims:
+            return ()
+        claims = pod_claims(ask, cluster)
+        reasons = [_bound_conflict(claims, cluster, node), _unbound_conflict(claims, cluster, node)]
+        order = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING)
+        found = sorted((reason for reason in reasons if reason), key=order.index)
+        return tuple(Refusal(self.name, reason, unresolvable=True) for reason in found)
+
+    def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
+        """0..100 by how much room the chosen volumes leave; 0 where nothing would be bound."""
+        points = np.zeros(len(nodes), dtype=np.int64)
+        if not ask.kind.claims:
+            return points
+        claims = pod_claims(ask, cluster)
+        if not claims.delayed:
+            return points
+        for place, node in enumerate(nodes):
+            points[place] = _points(claims, cluster, int(node))
+        return points
+
+    @staticmethod
+    def _mask(ask: Ask, cluster: Cluster) -> BoolArray:
+        claims = pod_claims(ask, cluster)
+        mask = cluster.nodes.all.copy()
+        for claim in claims.bound:
+            volume = cluster.snapshot.volumes.get(claim.volume)
+            if volume is None:
+                return np.zeros(cluster.nodes.size, dtype=np.bool_)
+            if volume.node_affinity is not None:
+                mask &= cluster.nodes.selector_mask(volume.node_affinity)
+        if claims.delayed:
+            for node in np.flatnonzero(mask):
+                mask[node] = not _unbound_conflict(claims, cluster, int(node))
+        return mask
+
+
+def _bound_conflict(claims: PodClaims, cluster: Cluster, node: int) -> str:
+    for claim in claims.bound:
+        volume = cluster.snapshot.volumes.get(claim.volume)
+        if volume is None:
+            return VOLUME_MISSING
+        if volume.node_affinity is not None and not cluster.nodes.selector_mask(volume.node_affinity)[node]:
+            return NODE_CONFLICT
+    return ""
+
+
+def _unbound_conflict(claims: PodClaims, cluster: Cluster, node: int) -> str:
+    name = cluster.nodes.names[node]
+    if any(claim.selected_node and claim.selected_node != name for claim in claims.delayed):
+        return BIND_CONFLICT
+    matched = bind_on([c for c in claims.delayed if not c.selected_node], cluster, node)
+    to_provision = [c for c in claims.delayed if c.selected_node] + matched.unbound
+    return {
+        Provisioning.POSSIBLE: "",
+        Provisioning.NO_PROVISIONER: BIND_CONFLICT,
+        Provisioning.NO_SPACE: NOT_ENOUGH_SPACE,
+    }[provisioned_on(to_provision, cluster, node).verdict]
+
+
+def _points(claims: PodClaims, cluster: Cluster, node: int) -> int:
+    matched = bind_on([c for c in claims.delayed if not c.selected_node], cluster, node)
+    sums: dict[str, tuple[int, int]] = {}
+    if matched.bindings:
+        for binding in matched.bindings:
+            _add(sums, binding)
+    else:
+        to_provision = [c for c in claims.delayed if c.selected_node] + matched.unbound
+        for claim, capacity in provisioned_on(to_provision, cluster, node).capacities:
+            name = claim.storage_class or ""
+            sums[name] = (sums.get(name, (0, 0))[0] + claim.request_bytes, capacity.capacity_bytes or 0)
+    if not sums:
+        return 0
+    use = [
+        100 if not capacity or asked > capacity else asked * 100 // capacity
+        for asked, capacity in sums.values()
+    ]
+    points = broken_line(cluster.profile.volume_shape, np.asarray(use, dtype=np.int64))
+    return int(np.floor(points.sum() / len(use) + 0.5))
+
+
+def _add(sums: dict[str, tuple[int, int]], binding: Binding) -> None:
+    asked, capacity = sums.get(binding.volume.storage_class, (0, 0))
+    sums[binding.volume.storage_class] = (
+        asked + binding.claim.request_bytes,
+        capacity + binding.volume.capacity_bytes,
+    )

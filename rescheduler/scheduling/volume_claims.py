@@ -1,0 +1,84 @@
+"""The claims of a pod, resolved: found, bound, waiting for a first consumer, or not usable at all.
+
+Shared by the volume plugins. A pod that names a claim which does not exist is refused with the words of
+kube-scheduler's listers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rescheduler.model.records import ObjectKey, PersistentVolumeClaim, PodVolume, VolumeKind
+from rescheduler.scheduling.classes import Ask, PodClass
+from rescheduler.scheduling.cluster import Cluster
+
+_LOST = "Lost"
+
+
+class PodClaims(NamedTuple):
+    """Claims of a pod in the order of its volumes. ``error``: why it cannot be scheduled anywhere."""
+
+    bound: tuple[PersistentVolumeClaim, ...] = ()
+    delayed: tuple[PersistentVolumeClaim, ...] = ()
+    error: str = ""
+
+
+def claim_volumes(kind: PodClass) -> Iterator[tuple[PodVolume, ObjectKey]]:
+    """Volumes that stand on a claim, and the claim's key."""
+    for volume in kind.spec.volumes:
+        if volume.kind is VolumeKind.CLAIM:
+            yield volume, ObjectKey(kind.namespace, volume.source)
+        elif volume.kind is VolumeKind.EPHEMERAL:
+            yield volume, ObjectKey(kind.namespace, f"{kind.key.pod_name}-{volume.source}")
+
+
+def pod_claims(ask: Ask, cluster: Cluster) -> PodClaims:
+    """The pod's claims as VolumeBinding sees them."""
+    memo: tuple[int, PodClaims] | None = ask.kind.memo.get("claims")
+    if memo is None or memo[0] != cluster.volume_epoch:
+        memo = (cluster.volume_epoch, _resolve(ask.kind, cluster))
+        ask.kind.memo["claims"] = memo
+    return memo[1]
+
+
+def not_found(kind: str, name: str) -> str:
+    """What a lister says of a missing object."""
+    return f'{kind} "{name}" not found'
+
+
+def is_delayed(claim: PersistentVolumeClaim, cluster: Cluster) -> bool:
+    """True if the claim's class waits for a first consumer."""
+    found = cluster.snapshot.storage_classes.get(claim.storage_class or "")
+    return found is not None and found.wait_for_first_consumer
+
+
+def _resolve(kind: PodClass, cluster: Cluster) -> PodClaims:
+    found: list[PersistentVolumeClaim] = []
+    for volume, key in claim_volumes(kind):
+        claim = cluster.snapshot.claims.get(key)
+        error = _unusable(kind, volume, key, claim)
+        if error or claim is None:
+            return PodClaims(error=error)
+        found.append(claim)
+    bound = tuple(claim for claim in found if claim.bound)
+    unbound = [claim for claim in found if not claim.bound]
+    if any(claim.volume or not is_delayed(claim, cluster) for claim in unbound):
+        return PodClaims(error="pod has unbound immediate PersistentVolumeClaims")
+    return PodClaims(bound, tuple(unbound))
+
+
+def _unusable(kind: PodClass, volume: PodVolume, key: ObjectKey, claim: PersistentVolumeClaim | None) -> str:
+    ephemeral = volume.kind is VolumeKind.EPHEMERAL
+    if claim is None:
+        if ephemeral:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{key.name}"'
+        return not_found("persistentvolumeclaim", key.name)
+    if claim.phase == _LOST:
+        return f'persistentvolumeclaim "{key.name}" bound to non-existent persistentvolume "{claim.volume}"'
+    if claim.deleting:
+        return f'persistentvolumeclaim "{key.name}" is being deleted'
+    if ephemeral and claim.owner_uid != kind.key.pod_uid:
+        pod = f"{kind.namespace}/{kind.key.pod_name}"
+        return f"PVC {key} was not created for pod {pod} (pod is not owner)"
+    return ""

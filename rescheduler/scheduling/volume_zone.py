@@ -1,0 +1,127 @@
+"""VolumeZone: a bound volume's zone and region labels must agree with the node's.
+
+A node without any zone or region label passes. A volume may name several zones, joined by two
+underscores. Claims of ephemeral volumes are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from rescheduler.model.records import ObjectKey, PersistentVolume, PersistentVolumeClaim, VolumeKind
+from rescheduler.model.selectors import Operator, Requirement
+from rescheduler.scheduling.classes import Ask, Nominated, PodClass
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import BoolArray, Refusal
+from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.volume_claims import not_found
+
+REASON = "node(s) had no available volume zone"
+_STABLE = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_LABELS = (*_STABLE, *_STABLE.values())
+
+
+class _Places(NamedTuple):
+    """Where the pod's volumes are. ``mask``: nodes that fit, None if nothing is bound to a place."""
+
+    mask: BoolArray | None
+    error: str
+
+
+class VolumeZone:
+    """Judges zones of volumes."""
+
+    name: ClassVar[str] = "VolumeZone"
+
+    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
+        """Refuses a pod whose claim or volume does not exist, or will never be bound."""
+        error = _places(ask.kind, cluster).error
+        return Refusal(self.name, error, unresolvable=True) if error else None
+
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+        """Nodes in the zones of all bound volumes."""
+        return _places(ask.kind, cluster).mask
+
+    def refusals(
+        self,
+        ask: Ask,
+        cluster: Cluster,
+        node: int,
+        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
+    ) -> tuple[Refusal, ...]:
+        """The one reason, unresolvable."""
+        mask = self.mask(ask, cluster)
+        return () if mask is None or mask[node] else (Refusal(self.name, REASON, unresolvable=True),)
+
+
+def _places(kind: PodClass, cluster: Cluster) -> _Places:
+    if not kind.claims:
+        return _Places(None, "")
+    memo: tuple[int, _Places] | None = kind.memo.get("places")
+    if memo is None or memo[0] != cluster.volume_epoch:
+        memo = (cluster.volume_epoch, _locate(kind, cluster))
+        kind.memo["places"] = memo
+    return memo[1]
+
+
+def _locate(kind: PodClass, cluster: Cluster) -> _Places:
+    mask: BoolArray | None = None
+    for volume in kind.spec.volumes:
+        if volume.kind is not VolumeKind.CLAIM:
+            continue
+        claim = cluster.snapshot.claims.get(ObjectKey(kind.namespace, volume.source))
+        if claim is None:
+            return _Places(None, not_found("persistentvolumeclaim", volume.source))
+        if not claim.volume:
+            error = _unbound(claim, cluster)
+            if error:
+                return _Places(None, error)
+            continue
+        found = cluster.snapshot.volumes.get(claim.volume)
+        if found is None:
+            return _Places(None, not_found("persistentvolume", claim.volume))
+        for requirement in _zones(found):
+            here = _fits(requirement, cluster.nodes)
+            mask = here if mask is None else mask & here
+    return _Places(None if mask is None else mask | ~_labelled(cluster.nodes), "")
+
+
+def _unbound(claim: PersistentVolumeClaim, cluster: Cluster) -> str:
+    if not claim.storage_class:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    found = cluster.snapshot.storage_classes.get(claim.storage_class)
+    if found is None:
+        return not_found("storageclass.storage.k8s.io", claim.storage_class)
+    return "" if found.wait_for_first_consumer else "PersistentVolume had no name"
+
+
+def _zones(volume: PersistentVolume) -> list[Requirement]:
+    return [
+        Requirement(key, Operator.IN, tuple(value.split("__")))
+        for key in _LABELS
+        if (value := volume.labels.get(key)) is not None
+    ]
+
+
+def _fits(requirement: Requirement, nodes: NodeTable) -> BoolArray:
+    """Nodes with such a label; where the old label is missing, the one that replaced it counts."""
+    column = nodes.column(requirement.key)
+    mask = column.matches(requirement)
+    stable = _STABLE.get(requirement.key)
+    if stable is None or column.complete:
+        return mask
+    return mask | (~column.present & nodes.column(stable).matches(requirement))
+
+
+def _labelled(nodes: NodeTable) -> BoolArray:
+    known: BoolArray | None = nodes.memo.get("zone_labelled")
+    if known is None:
+        known = ~nodes.all
+        for key in _LABELS:
+            known = known | nodes.column(key).present
+        nodes.memo["zone_labelled"] = known
+    return known

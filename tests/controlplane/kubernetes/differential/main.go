@@ -1,0 +1,301 @@
+// Command differential answers questions about pods with the real kube-scheduler code.
+//
+// It reads one JSON document per line: {"objects": [...], "asks": ["namespace/name"], "configuration": "..."}.
+// Each asked pod is taken off its node, then PreEnqueue, PreFilter, Filter (with nominated pods), PreScore,
+// Score and NormalizeScore of the profile run against all nodes. One JSON document per line comes back.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+)
+
+type question struct {
+	Objects       []json.RawMessage `json:"objects"`
+	Asks          []string          `json:"asks"`
+	Configuration string            `json:"configuration"`
+}
+
+type nodeVerdict struct {
+	Feasible     bool             `json:"feasible"`
+	Plugin       string           `json:"plugin,omitempty"`
+	Reasons      []string         `json:"reasons,omitempty"`
+	Unresolvable bool             `json:"unresolvable,omitempty"`
+	Scores       map[string]int64 `json:"scores,omitempty"`
+	Total        int64            `json:"total"`
+}
+
+type podVerdict struct {
+	Pod   string                  `json:"pod"`
+	Nodes map[string]*nodeVerdict `json:"nodes"`
+}
+
+type answer struct {
+	Pods  []podVerdict `json:"pods"`
+	Error string       `json:"error,omitempty"`
+}
+
+// lister lets every asked pod have a snapshot of its own behind one framework.
+type lister struct{ *cache.Snapshot }
+
+// nominator holds the pending pods that are nominated to nodes.
+type nominator struct{ byNode map[string][]fwk.PodInfo }
+
+func (n *nominator) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (n *nominator) DeleteNominatedPodIfExists(*v1.Pod)                            {}
+func (n *nominator) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {}
+func (n *nominator) NominatedPodsForNode(node string) []fwk.PodInfo                { return n.byNode[node] }
+
+func main() {
+	klog.SetOutput(os.Stderr)
+	klog.LogToStderr(false)
+	metrics.Register()
+	reader := bufio.NewReaderSize(os.Stdin, 1<<20)
+	writer := bufio.NewWriter(os.Stdout)
+	encoder := json.NewEncoder(writer)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if len(strings.TrimSpace(string(line))) > 0 {
+			result := answer{}
+			if pods, failure := judge(line); failure != nil {
+				result.Error = failure.Error()
+			} else {
+				result.Pods = pods
+			}
+			if failure := encoder.Encode(result); failure != nil {
+				panic(failure)
+			}
+			writer.Flush()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func judge(line []byte) ([]podVerdict, error) {
+	var asked question
+	if err := json.Unmarshal(line, &asked); err != nil {
+		return nil, fmt.Errorf("reading the question: %w", err)
+	}
+	var objects []runtime.Object
+	var nodes []*v1.Node
+	pods := map[string]*v1.Pod{}
+	for _, raw := range asked.Objects {
+		object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", raw, err)
+		}
+		objects = append(objects, object)
+		switch typed := object.(type) {
+		case *v1.Node:
+			nodes = append(nodes, typed)
+		case *v1.Pod:
+			pods[typed.Namespace+"/"+typed.Name] = typed
+		}
+	}
+	profile, err := readProfile(asked.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	snapshots, nominated := &lister{cache.NewEmptySnapshot()}, &nominator{}
+	scheduler, err := newFramework(ctx, objects, profile, snapshots, nominated)
+	if err != nil {
+		return nil, err
+	}
+	var verdicts []podVerdict
+	for _, name := range asked.Asks {
+		pod, ok := pods[name]
+		if !ok {
+			return nil, fmt.Errorf("no pod %s", name)
+		}
+		verdict, err := ask(ctx, scheduler, pod, pods, nodes, snapshots, nominated)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", name, err)
+		}
+		verdicts = append(verdicts, podVerdict{Pod: name, Nodes: verdict})
+	}
+	return verdicts, nil
+}
+
+func readProfile(document string) (*config.KubeSchedulerProfile, error) {
+	var internal config.KubeSchedulerConfiguration
+	if document == "" {
+		var versioned configv1.KubeSchedulerConfiguration
+		configscheme.Scheme.Default(&versioned)
+		if err := configscheme.Scheme.Convert(&versioned, &internal, nil); err != nil {
+			return nil, err
+		}
+	} else if err := runtime.DecodeInto(configscheme.Codecs.UniversalDecoder(), []byte(document), &internal); err != nil {
+		return nil, err
+	}
+	if err := validation.ValidateKubeSchedulerConfiguration(&internal); err != nil {
+		return nil, err
+	}
+	return &internal.Profiles[0], nil
+}
+
+func newFramework(ctx context.Context, objects []runtime.Object, profile *config.KubeSchedulerProfile, snapshots *lister, nominated *nominator) (framework.Framework, error) {
+	logger := klog.FromContext(ctx)
+	client := fake.NewSimpleClientset(objects...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	claims := assumecache.NewAssumeCache(logger, factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	options := resourceslicetracker.Options{
+		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
+		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		SliceInformer:            factory.Resource().V1().ResourceSlices(),
+		KubeClient:               client,
+	}
+	if options.EnableDeviceTaintRules {
+		options.TaintInformer = factory.Resource().V1().DeviceTaintRules()
+	}
+	slices, err := resourceslicetracker.StartTracker(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	scheduler, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshots),
+		frameworkruntime.WithPodNominator(nominated),
+		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return scheduler, nil
+}
+
+func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all map[string]*v1.Pod, nodes []*v1.Node, snapshots *lister, nominated *nominator) (map[string]*nodeVerdict, error) {
+	var standing []*v1.Pod
+	nominated.byNode = map[string][]fwk.PodInfo{}
+	for _, other := range all {
+		done := other.Status.Phase == v1.PodSucceeded || other.Status.Phase == v1.PodFailed
+		if other == bound || done {
+			continue
+		}
+		if other.Spec.NodeName != "" {
+			standing = append(standing, other)
+		} else if node := other.Status.NominatedNodeName; node != "" {
+			info, err := framework.NewPodInfo(other)
+			if err != nil {
+				return nil, err
+			}
+			nominated.byNode[node] = append(nominated.byNode[node], info)
+		}
+	}
+	snapshots.Snapshot = cache.NewSnapshot(standing, nodes)
+	pod := bound.DeepCopy()
+	pod.Spec.NodeName = ""
+	pod.Status = v1.PodStatus{NominatedNodeName: bound.Status.NominatedNodeName}
+	pod.DeletionTimestamp = nil
+
+	verdicts := map[string]*nodeVerdict{}
+	for _, node := range nodes {
+		verdicts[node.Name] = &nodeVerdict{}
+	}
+	refuseAll := func(status *fwk.Status, plugin string) map[string]*nodeVerdict {
+		for _, verdict := range verdicts {
+			refuse(verdict, status, plugin)
+		}
+		return verdicts
+	}
+	for _, plugin := range scheduler.PreEnqueuePlugins() {
+		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
+			return refuseAll(status, plugin.Name()), nil
+		}
+	}
+	state := framework.NewCycleState()
+	narrowed, status, narrowing := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() {
+		return refuseAll(status, status.Plugin()), nil
+	}
+	infos, err := snapshots.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	var feasible []fwk.NodeInfo
+	for _, info := range infos {
+		verdict := verdicts[info.Node().Name]
+		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(info.Node().Name) {
+			names := narrowing.UnsortedList()
+			outside := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", names))
+			refuse(verdict, outside, strings.Join(names, ","))
+			continue
+		}
+		if status := scheduler.RunFilterPluginsWithNominatedPods(ctx, state, pod, info); !status.IsSuccess() {
+			refuse(verdict, status, status.Plugin())
+			continue
+		}
+		verdict.Feasible = true
+		feasible = append(feasible, info)
+	}
+	return verdicts, score(ctx, scheduler, state, pod, feasible, verdicts)
+}
+
+func refuse(verdict *nodeVerdict, status *fwk.Status, plugin string) {
+	verdict.Plugin = plugin
+	verdict.Reasons = status.Reasons()
+	verdict.Unresolvable = status.Code() == fwk.UnschedulableAndUnresolvable
+	if status.Code() == fwk.Error {
+		verdict.Plugin = "Error:" + plugin
+	}
+}
+
+func score(ctx context.Context, scheduler framework.Framework, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo, verdicts map[string]*nodeVerdict) error {
+	if len(feasible) == 0 {
+		return nil
+	}
+	if status := scheduler.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
+		return fmt.Errorf("PreScore: %w", status.AsError())
+	}
+	results, status := scheduler.RunScorePlugins(ctx, state, pod, feasible)
+	if !status.IsSuccess() {
+		return fmt.Errorf("Score: %w", status.AsError())
+	}
+	for _, result := range results {
+		verdict := verdicts[result.Name]
+		verdict.Scores = map[string]int64{}
+		for _, points := range result.Scores {
+			verdict.Scores[points.Name] = points.Score
+		}
+		verdict.Total = result.TotalScore
+	}
+	return nil
+}
