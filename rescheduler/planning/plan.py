@@ -31,6 +31,7 @@ class SkipReason(enum.StrEnum):
     NOT_SUPPORTED = "NotSupported"
     SINGLE_REPLICA = "MinReplicas"
     WORKLOAD_BUSY = "WorkloadBusy"
+    GATE_NOT_IN_FORCE = "GateNotInForce"
 
 
 class PodRef(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -136,6 +136,14 @@ class PodIndex:
             and anti.term.selector.matches(pod.labels)
         )
 
+    def enter(self, pod: Pod, node: int) -> None:
+        """Count a pod that is expected on a node: a pending one, or the replacement of a move under way."""
+        self._put(pod, node)
+
+    def leave(self, pod: Pod, node: int) -> None:
+        """Take a pod out that is expected to go."""
+        self._take(pod, node)
+
     def shift(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
         """Plan a move."""
         self.shifts.append(Shift(pod, replacement, source, target))

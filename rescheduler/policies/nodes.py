@@ -36,6 +36,8 @@ class NodeTable:
             [node.ready and not node.unschedulable and not node.deleting for node in nodes], dtype=np.bool_
         )
         """Nodes that may be targets at all: Ready, schedulable, not being deleted (row R75)."""
+        self.hinted = tuple(i for i, node in enumerate(nodes) if node.avoid)
+        """Nodes with PreferAvoidPods hints."""
 
     def __len__(self) -> int:
         return len(self.nodes)

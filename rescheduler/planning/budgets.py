@@ -1,0 +1,188 @@
+"""PodDisruptionBudgets and our own limits, spent move by move. Refusals are values. Pure but for its own sums.
+
+The rules are those of the eviction subresource: a pod that two budgets select is never evicted; a pod that
+is not Ready is free under AlwaysAllow, and under IfHealthyBudget while its budget is healthy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import Limits
+from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.workloads import workload_uid
+
+
+class Blocked(NamedTuple):
+    """Why a pod cannot be moved now. ``by``: the name of the budget or limit."""
+
+    reason: SkipReason
+    message: str
+    by: str
+
+
+class BudgetLedger:
+    """PodDisruptionBudgets of a snapshot with what was spent of them.
+
+    Moves under way whose eviction the API server has not yet accepted are spent from the start.
+    """
+
+    def __init__(self, snapshot: Snapshot, buffer: int = 0) -> None:
+        self._buffer = buffer
+        self._by_namespace: dict[str, list[DisruptionBudget]] = {}
+        for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._spent: Counter[ObjectKey] = Counter()
+        self._known: dict[tuple[str, LabelSet], tuple[DisruptionBudget, ...]] = {}
+
+    def of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        """The budgets that select a pod."""
+        if pod.namespace not in self._by_namespace:
+            return ()
+        key = (pod.namespace, pod.labels)
+        found = self._known.get(key)
+        if found is None:
+            found = tuple(
+                b
+                for b in self._by_namespace[pod.namespace]
+                if b.selector is not None and b.selector.matches(pod.labels)
+            )
+            self._known[key] = found
+        return found
+
+    def refusal(self, pod: Pod) -> Blocked | None:
+        """Why the eviction of the pod would be refused, or None."""
+        budgets = self.of(pod)
+        if not budgets or pod.phase is PodPhase.PENDING:
+            return None
+        if len(budgets) > 1:
+            names = ", ".join(b.name for b in budgets)
+            return Blocked(
+                SkipReason.MULTIPLE_BUDGETS,
+                f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod",
+                names,
+            )
+        budget = budgets[0]
+        if not budget.observed:
+            return Blocked(
+                SkipReason.DISRUPTION_BUDGET,
+                f"PodDisruptionBudget {budget.name} was changed and not yet evaluated",
+                budget.name,
+            )
+        if _free(pod, budget) or self._left(budget) > 0:
+            return None
+        return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
+
+    def take(self, pod: Pod) -> None:
+        """Spend what the eviction of the pod costs."""
+        self._add(pod, 1)
+
+    def give_back(self, pod: Pod) -> None:
+        """Undo ``take``."""
+        self._add(pod, -1)
+
+    def _add(self, pod: Pod, amount: int) -> None:
+        for budget in self.of(pod):
+            if not _free(pod, budget):
+                self._spent[budget.key] += amount
+
+    def _left(self, budget: DisruptionBudget) -> int:
+        return budget.disruptions_allowed - self._spent[budget.key] - self._buffer
+
+    def _exhausted(self, budget: DisruptionBudget) -> str:
+        spent = self._spent[budget.key]
+        text = (
+            f"PodDisruptionBudget {budget.name} allows {max(budget.disruptions_allowed, 0)} disruptions now "
+            f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
+        )
+        if spent:
+            text += f", {spent} taken by other moves"
+        if self._buffer:
+            text += f", {self._buffer} kept as buffer"
+        return text
+
+
+def _free(pod: Pod, budget: DisruptionBudget) -> bool:
+    """True if the eviction takes nothing from the budget."""
+    if pod.ready:
+        return False
+    return budget.always_allow_unhealthy or budget.current_healthy >= budget.desired_healthy > 0
+
+
+def evictions_to_come(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
+    """Of pods being moved, those whose eviction is not in a budget's status yet."""
+    counted = {(b.namespace, name) for b in snapshot.budgets.values() for name in b.disrupted_pods}
+    return [pod for pod in pods if not pod.deleting and (pod.namespace, pod.name) not in counted]
+
+
+class LimitLedger:
+    """Our own limits, with what moves under way and planned ones have spent."""
+
+    def __init__(self, snapshot: Snapshot, limits: Limits, *, unlimited: bool, this_hour: int) -> None:
+        """``this_hour``: moves that began within the last hour."""
+        self._snapshot = snapshot
+        self._limits = limits
+        self._unlimited = unlimited
+        self._this_hour = this_hour
+        self._total = 0
+        self._nodes: Counter[str] = Counter()
+        self._namespaces: Counter[str] = Counter()
+        self._workloads: Counter[str] = Counter()
+
+    @property
+    def exhausted(self) -> bool:
+        """True if no pod at all may be moved any more."""
+        full = self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
+        return not self._unlimited and full
+
+    def refusal(self, pod: Pod) -> Blocked | None:
+        """Which limit the move of a pod would pass, or None."""
+        if self._unlimited:
+            return None
+        limits = self._limits
+        uid = workload_uid(pod, self._snapshot)
+        checks = (
+            (SkipReason.LIMIT_TOTAL, self._total, limits.moves_at_once, "movesAtOnce", "at once"),
+            (SkipReason.LIMIT_HOUR, self._this_hour, limits.moves_per_hour, "movesPerHour", "per hour"),
+            (SkipReason.LIMIT_NODE, self._nodes[pod.node], limits.per_node, "perNode", f"from {pod.node}"),
+            (
+                SkipReason.LIMIT_NAMESPACE,
+                self._namespaces[pod.namespace],
+                limits.per_namespace,
+                "perNamespace",
+                f"in namespace {pod.namespace}",
+            ),
+            (
+                SkipReason.LIMIT_WORKLOAD,
+                self._workloads[uid],
+                limits.per_workload,
+                "perWorkload",
+                "of its workload",
+            ),
+        )
+        for reason, used, limit, name, where in checks:
+            if used >= limit:
+                return Blocked(reason, f"{used} of {limit} moves {where} are taken", f"limits.{name}")
+        return None
+
+    def take(self, pod: Pod, *, counted_this_hour: bool = False) -> None:
+        """Spend one move; ``counted_this_hour``: it is in the history already."""
+        self._add(pod, 1)
+        if counted_this_hour:
+            self._this_hour -= 1
+
+    def give_back(self, pod: Pod) -> None:
+        """Undo ``take``."""
+        self._add(pod, -1)
+
+    def _add(self, pod: Pod, amount: int) -> None:
+        self._total += amount
+        self._this_hour += amount
+        self._nodes[pod.node] += amount
+        self._namespaces[pod.namespace] += amount
+        self._workloads[workload_uid(pod, self._snapshot)] += amount

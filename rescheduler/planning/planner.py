@@ -1,0 +1,308 @@
+"""Candidates -> Plan. One decision is a function of one snapshot, the policies and the inputs; no clock.
+
+Policies are asked in their order, in rounds, until a round moves nothing. Each candidate passes, in this
+order: protections, moves under way, the least gain, cool-down and back-off, our own limits, disruption
+budgets, the gain in the current what-if state, the scheduler's rules, hints to avoid. The first refusal is
+reported; the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.timestamps import format_timestamp
+from rescheduler.planning.aggressiveness import disruption_weight
+from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
+from rescheduler.planning.disruption import disruption_of
+from rescheduler.planning.history import History
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import (
+    Move,
+    OwnerName,
+    Plan,
+    PlanMetadata,
+    PodRef,
+    PolicySummary,
+    Skipped,
+    SkipReason,
+)
+from rescheduler.planning.present import apply_present
+from rescheduler.planning.protections import Protector
+from rescheduler.planning.replacement import Replacements
+from rescheduler.planning.summary import Figures, policy_summary, summarise
+from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.trial import Mark, Trial
+from rescheduler.policies.framework import UNWANTED, Candidate, Policy, View
+from rescheduler.scheduling.state import SchedulingState
+
+ROUNDS: Final = 4
+"""More rounds than this never helped: later ones only fill what earlier moves opened."""
+
+
+def plan(
+    snapshot: Snapshot,
+    policies: Sequence[Policy],
+    inputs: PlanningInputs,
+    state: SchedulingState,
+    *,
+    source: str = "",
+    warnings: tuple[str, ...] = (),
+) -> Plan:
+    """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read."""
+    state.sync(snapshot)
+    figures = Figures.of(state, snapshot)
+    planner = _Planner(snapshot, policies, inputs, state)
+    try:
+        planner.run()
+        before, after = planner.before, planner.after
+    finally:
+        planner.trial.end()
+    pending = sum(1 for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
+    summary_before = summarise(snapshot, state, figures, before, pending)
+    for step in planner.steps:
+        figures.move(
+            step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
+        )
+    return Plan(
+        metadata=PlanMetadata(
+            generated_at=format_timestamp(snapshot.taken_at_s),
+            aggressiveness=inputs.aggressiveness,
+            source=source,
+            warnings=warnings,
+        ),
+        moves=tuple(step.move for step in planner.steps),
+        skipped=tuple(
+            sorted(planner.skipped.values(), key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
+        ),
+        before=summary_before,
+        after=summarise(snapshot, state, figures, after, pending),
+    )
+
+
+class _Step(NamedTuple):
+    """A planned move with the records that it is about."""
+
+    move: Move
+    pod: Pod
+    replacement: Pod
+
+
+class _Planner:
+    """The course of one decision."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policies: Sequence[Policy],
+        inputs: PlanningInputs,
+        state: SchedulingState,
+    ) -> None:
+        self._snapshot = snapshot
+        self._policies = policies
+        self._inputs = inputs
+        self._history = History(snapshot)
+        self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer)
+        self._limits = LimitLedger(
+            snapshot, inputs.limits, unlimited=inputs.unlimited, this_hour=self._history.begun_within_hour()
+        )
+        self._protector = Protector(
+            snapshot,
+            inputs.protections,
+            covered=lambda pod: bool(self._budgets.of(pod)),
+            scheduler_name=state.profile.scheduler_name,
+        )
+        self._imagined: set[str] = set()
+        self._view = View.of(snapshot, state, movable=self._movable)
+        self._replacements = Replacements(snapshot)
+        self.trial = Trial(snapshot, self._view, self._imagined)
+        self._targets = Targets(self.trial)
+        self.steps: list[_Step] = []
+        self.skipped: dict[str, Skipped] = {}
+        self.before: list[PolicySummary] = []
+        self.after: list[PolicySummary] = []
+
+    def run(self) -> None:
+        """Plan until a round moves nothing or no more may be moved."""
+        under_way = [f.pod for f in self._history.in_flight]
+        for pod in evictions_to_come(self._snapshot, under_way):
+            self._budgets.take(pod)
+        for pod in under_way:
+            self._limits.take(pod, counted_this_hour=True)
+        apply_present(self.trial, self._history.in_flight)
+        for number in range(ROUNDS):
+            done = len(self.steps)
+            seen = [self._ask(policy) for policy in self._policies]
+            if number == 0:
+                self.before = seen
+            if len(self.steps) == done:
+                self.after = self.before if number == 0 else seen
+                return
+            if self._limits.exhausted:
+                break
+            if number < ROUNDS - 1:
+                self.skipped.clear()
+                self._targets.forget()
+        self.after = [policy_summary(p.name, p.candidates(self._view)) for p in self._policies]
+
+    def _ask(self, policy: Policy) -> PolicySummary:
+        candidates = policy.candidates(self._view)
+        for group, members in groupby(candidates, key=lambda c: c.group):
+            if group:
+                self._together(policy, list(members))
+            else:
+                for candidate in members:
+                    self._alone(policy, candidate)
+        return policy_summary(policy.name, candidates)
+
+    def _alone(self, policy: Policy, candidate: Candidate) -> None:
+        if candidate.pod.uid in self._imagined:
+            return
+        blocked = self._refused(candidate)
+        found = blocked or self._limits.refusal(candidate.pod) or self._find(policy, candidate)
+        match found:
+            case Target():
+                self._move(candidate, found)
+                self._limits.take(candidate.pod)
+            case Blocked():
+                self._skip(candidate, found)
+            case None:
+                pass
+
+    def _together(self, policy: Policy, members: list[Candidate]) -> None:
+        """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
+        start = self.trial.mark()
+        first = len(self.steps)
+        marks: list[Mark] = []
+        for candidate in members:
+            if candidate.pod.uid in self._imagined:
+                self._undo(start, first)
+                return
+            marks.append(self.trial.mark())
+            found = self._refused(candidate) or self._find(policy, candidate)
+            if not isinstance(found, Target):
+                self._undo(start, first)
+                if found is not None:
+                    self._skip_group(members, candidate, found)
+                return
+            self._move(candidate, found)
+        for i, candidate in enumerate(members):
+            limit = self._limits.refusal(candidate.pod)
+            if limit is not None:
+                self._undo(marks[i], first + i)
+                for late in members[i:]:
+                    self._skip(late, limit)
+                return
+            self._limits.take(candidate.pod)
+
+    def _refused(self, candidate: Candidate) -> Blocked | None:
+        """Everything but limits, gain and targets."""
+        pod = candidate.pod
+        if pod.uid in self._history.moving:
+            return Blocked(SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration")
+        protected = self._protector.refusal(pod)
+        if protected is not None:
+            return Blocked(*protected)
+        least = self._least_gain(pod)
+        if candidate.gain < least:
+            return Blocked(
+                SkipReason.GAIN_TOO_SMALL,
+                f"a move could gain {candidate.gain:.2f} at most, less than {least:.2f}",
+                "minimumGain",
+            )
+        now_s = self._snapshot.taken_at_s
+        rests = self._history.rests_until(pod, self._inputs.limits.workload_cooldown_s)
+        if rests is not None:
+            message = f"its workload was moved lately and rests for {rests - now_s:.0f} s more"
+            return Blocked(SkipReason.COOLDOWN, message, "limits.workloadCooldown")
+        waits = self._history.backs_off_until(pod)
+        if waits is not None:
+            message = f"its last move failed; the next try is in {waits - now_s:.0f} s"
+            return Blocked(SkipReason.BACKOFF, message, "back-off")
+        return self._budgets.refusal(pod)
+
+    def _find(self, policy: Policy, candidate: Candidate) -> Target | Blocked | None:
+        """A target; None if the candidate need not move any more."""
+        pod = candidate.pod
+        gains = policy.gains(candidate, self._view)
+        if not gains.size or gains.max() <= UNWANTED:
+            return None
+        return self._targets.choose(
+            pod,
+            self._replacements.of(pod),
+            gains,
+            least_gain=self._least_gain(pod),
+            reason=policy.name,
+        )
+
+    def _least_gain(self, pod: Pod) -> float:
+        weight = disruption_weight(self._inputs.aggressiveness)
+        return self._inputs.limits.minimum_gain + weight * disruption_of(pod, self._snapshot)
+
+    def _move(self, candidate: Candidate, target: Target) -> None:
+        pod = candidate.pod
+        replacement = self._replacements.of(pod)
+        self.trial.move(pod, replacement, target.node)
+        self._budgets.take(pod)
+        self.skipped.pop(pod.uid, None)
+        owner = pod.controller
+        move = Move(
+            pod=_ref(pod),
+            controller=OwnerName(owner.kind, owner.name) if owner is not None else None,
+            source=pod.node,
+            target=target.node,
+            policy=candidate.policy,
+            reason=candidate.reason,
+            message=candidate.message,
+            gain=round(target.gain, 4),
+            disruption=round(disruption_of(pod, self._snapshot), 4),
+        )
+        self.steps.append(_Step(move, pod, replacement))
+
+    def _undo(self, mark: Mark, steps: int) -> None:
+        self.trial.rollback(mark)
+        while len(self.steps) > steps:
+            self._budgets.give_back(self.steps.pop().pod)
+
+    def _skip(self, candidate: Candidate, why: Blocked) -> None:
+        pod = candidate.pod
+        if candidate.spare or pod.uid in self.skipped:
+            return
+        self.skipped[pod.uid] = Skipped(
+            pod=_ref(pod),
+            policy=candidate.policy,
+            reason=why.reason,
+            message=why.message,
+            blocked_by=why.by,
+            node=pod.node,
+            gain=round(candidate.gain, 4),
+        )
+
+    def _skip_group(self, members: list[Candidate], failed: Candidate, why: Blocked) -> None:
+        self._skip(failed, why)
+        name = f"{failed.pod.namespace}/{failed.pod.name}"
+        for member in _others(members, failed):
+            self._skip(
+                member,
+                Blocked(
+                    SkipReason.GROUP, f"node {failed.pod.node} cannot be emptied because of {name}", name
+                ),
+            )
+
+    def _movable(self, pod: Pod) -> bool:
+        return (
+            pod.uid not in self._imagined
+            and pod.uid not in self._history.moving
+            and self._protector.movable(pod)
+        )
+
+
+def _others(members: Sequence[Candidate], failed: Candidate) -> Iterator[Candidate]:
+    return (member for member in members if member is not failed)
+
+
+def _ref(pod: Pod) -> PodRef:
+    return PodRef(pod.namespace, pod.name, pod.uid)

@@ -1,0 +1,238 @@
+"""Which pods are left alone, and why: refusals are values. Pure.
+
+Order: what nobody can lift (no controller to bring the pod back, one pod per node, rules that are not
+judged here), then what an annotation of the owner forbids, then matters of taste, which our own annotation
+or the descheduler's ``evict`` lifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from rescheduler.model.durations import parse_duration
+from rescheduler.model.names import (
+    ANNOTATION_EVICT,
+    DESCHEDULER_EVICT,
+    DO_NOT_DISRUPT,
+    LABEL_PLACEHOLDER,
+    MIRROR_POD,
+    SAFE_TO_EVICT,
+)
+from rescheduler.model.records import Pod, VolumeKind, Workload
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.workloads import workload_of
+
+SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
+"""Priority of system-cluster-critical; pods at or above it are never moved."""
+
+_SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
+_LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
+_CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+
+
+class Protected(NamedTuple):
+    """Why a pod stays. ``by``: the name of what protects it."""
+
+    reason: SkipReason
+    message: str
+    by: str
+
+
+class Protector:
+    """Judges pods of one snapshot; what many pods share is judged once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        protections: Protections,
+        covered: Callable[[Pod], bool],
+        scheduler_name: str = "default-scheduler",
+    ) -> None:
+        """``covered``: True for pods that a PodDisruptionBudget selects."""
+        self._snapshot = snapshot
+        self._protections = protections
+        self._covered = covered
+        self._scheduler_name = scheduler_name
+        self._shared: dict[tuple[object, ...], Protected | None] = {}
+
+    def movable(self, pod: Pod) -> bool:
+        """True if nothing holds the pod back."""
+        return self.refusal(pod) is None
+
+    def refusal(self, pod: Pod) -> Protected | None:
+        """The first reason why the pod stays, or None."""
+        if pod.deleting:
+            return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
+        if pod.terminal:
+            return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
+        node = self._snapshot.nodes.get(pod.node)
+        if node is not None and node.do_not_disrupt:
+            return Protected(
+                SkipReason.PROTECTED, f"node {node.name} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
+            )
+        key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller))
+        if key not in self._shared:
+            self._shared[key] = next(self._judge(pod), None)
+        return self._shared[key] or self._timed(pod)
+
+    def _judge(self, pod: Pod) -> Iterator[Protected]:
+        yield from self._impossible(pod)
+        yield from self._unsupported(pod)
+        yield from self._forbidden(pod)
+        if not _lifted(pod):
+            yield from self._taste(pod)
+
+    def _impossible(self, pod: Pod) -> Iterator[Protected]:
+        owner = pod.controller
+        if MIRROR_POD in pod.annotations or (owner is not None and owner.kind == "Node"):
+            yield Protected(SkipReason.PROTECTED, "is a static pod of its node", "static pod")
+        elif owner is None:
+            yield Protected(
+                SkipReason.PROTECTED, "has no controller that would bring it back", "no controller"
+            )
+        elif owner.kind == "DaemonSet":
+            yield Protected(
+                SkipReason.PROTECTED, f"belongs to DaemonSet {owner.name}", f"DaemonSet {owner.name}"
+            )
+        if LABEL_PLACEHOLDER in pod.labels:
+            yield Protected(SkipReason.PROTECTED, "holds the room of a Reservation", "placeholder")
+        if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
+            yield Protected(
+                SkipReason.PROTECTED,
+                f"is critical to the system (priority {pod.spec.priority})",
+                "priority",
+            )
+        yield from self._busy(pod)
+
+    def _busy(self, pod: Pod) -> Iterator[Protected]:
+        """A workload that changes its pods right now is left to do so."""
+        workload = self._workload(pod)
+        if workload is None:
+            return
+        top = workload_of(pod, self._snapshot) or workload
+        scaled = workload.kind in _SCALED and workload.replicas == 0
+        for busy, of, what in (
+            (workload.deleting or top.deleting, top, "is being deleted"),
+            (scaled, workload, "is scaled to 0"),
+            (top.rolling_out, top, "is rolling out a change"),
+        ):
+            if busy:
+                yield Protected(SkipReason.WORKLOAD_BUSY, f"its {_named(of)} {what}", _named(of))
+
+    def _unsupported(self, pod: Pod) -> Iterator[Protected]:
+        spec = pod.spec
+        if spec.resource_claims:
+            yield Protected(
+                SkipReason.NOT_SUPPORTED,
+                "uses dynamic resource claims, whose placement is not judged here",
+                "spec.resourceClaims",
+            )
+        if spec.scheduling_group:
+            yield Protected(
+                SkipReason.NOT_SUPPORTED,
+                f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
+                "spec.schedulingGroup",
+            )
+        if spec.scheduler_name != self._scheduler_name:
+            yield Protected(
+                SkipReason.NOT_SUPPORTED,
+                f"is placed by scheduler {spec.scheduler_name}, whose rules are not known here",
+                spec.scheduler_name,
+            )
+
+    def _forbidden(self, pod: Pod) -> Iterator[Protected]:
+        if pod.annotations.get(ANNOTATION_EVICT) == "false":
+            yield _annotated(ANNOTATION_EVICT, "false")
+        if pod.annotations.get(SAFE_TO_EVICT) == "false":
+            yield _annotated(SAFE_TO_EVICT, "false")
+        if pod.annotations.get(DO_NOT_DISRUPT) == "true":
+            yield _annotated(DO_NOT_DISRUPT, "true")
+
+    def _undisturbed(self, pod: Pod) -> bool:
+        """Karpenter also takes a duration since the start of the pod; an unreadable one is ignored."""
+        value = pod.annotations.get(DO_NOT_DISRUPT)
+        if not value:
+            return False
+        try:
+            length_s = parse_duration(value)
+        except ValueError:
+            return False
+        return pod.started_at_s == 0.0 or self._snapshot.taken_at_s < pod.started_at_s + length_s
+
+    def _taste(self, pod: Pod) -> Iterator[Protected]:
+        rules, spec = self._protections, pod.spec
+        if not admits(rules.namespaces, pod.namespace):
+            yield Protected(
+                SkipReason.PROTECTED,
+                f"namespace {pod.namespace} is left alone",
+                f"protections.namespaces ({pod.namespace})",
+            )
+        if rules.label_selector is not None and not rules.label_selector.matches(pod.labels):
+            yield Protected(
+                SkipReason.PROTECTED,
+                "its labels are outside of what may be moved",
+                "protections.labelSelector",
+            )
+        if spec.priority >= rules.priority_threshold:
+            yield Protected(
+                SkipReason.PROTECTED,
+                f"priority {spec.priority} is at or above {rules.priority_threshold}",
+                "protections.priorityThreshold",
+            )
+        if rules.local_storage and any(v.kind in _LOCAL for v in spec.volumes):
+            yield Protected(SkipReason.PROTECTED, "has data on its node", "protections.localStorage")
+        if rules.persistent_volumes and any(v.kind in _CLAIMS for v in spec.volumes):
+            yield Protected(SkipReason.PROTECTED, "uses persistent volumes", "protections.persistentVolumes")
+        yield from self._few(pod)
+        if rules.without_budget and not self._covered(pod):
+            yield Protected(
+                SkipReason.PROTECTED, "no PodDisruptionBudget selects it", "protections.withoutBudget"
+            )
+
+    def _few(self, pod: Pod) -> Iterator[Protected]:
+        workload = self._workload(pod)
+        least = self._protections.min_replicas
+        if workload is not None and least > 1 and workload.replicas < least:
+            yield Protected(
+                SkipReason.SINGLE_REPLICA,
+                f"its {_named(workload)} has {workload.replicas} of at least {least} replicas",
+                "protections.minReplicas",
+            )
+
+    def _timed(self, pod: Pod) -> Protected | None:
+        """What depends on the age of the single pod."""
+        if self._undisturbed(pod):
+            return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
+        least_s = self._protections.min_age_s
+        age_s = self._snapshot.taken_at_s - (pod.started_at_s or pod.created_at_s)
+        if least_s <= 0 or age_s >= least_s or _lifted(pod):
+            return None
+        return Protected(
+            SkipReason.PROTECTED, f"is {age_s:.0f} s old, less than {least_s:.0f} s", "protections.minAge"
+        )
+
+    def _workload(self, pod: Pod) -> Workload | None:
+        return self._snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+
+
+def admits(namespaces: NamespaceFilter, namespace: str) -> bool:
+    """True if pods of the namespace may be moved."""
+    if namespaces.include:
+        return namespace in namespaces.include
+    return namespace not in namespaces.exclude
+
+
+def _lifted(pod: Pod) -> bool:
+    """The descheduler's annotation counts by its presence, as there."""
+    return pod.annotations.get(ANNOTATION_EVICT) == "true" or DESCHEDULER_EVICT in pod.annotations
+
+
+def _annotated(name: str, value: str) -> Protected:
+    return Protected(SkipReason.PROTECTED, f"is annotated {name}={value}", name)
+
+
+def _named(workload: Workload) -> str:
+    return f"{workload.kind} {workload.namespace}/{workload.name}"

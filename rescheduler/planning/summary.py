@@ -1,0 +1,108 @@
+"""The cluster before and after a plan, in numbers. Pure.
+
+Imbalance: standard deviation of the requested share over the nodes that offer the resource (0..1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rescheduler.model.names import ZONE
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
+from rescheduler.policies.framework import Candidate
+from rescheduler.policies.kinds import never_moves
+from rescheduler.scheduling.framework import IntArray
+from rescheduler.scheduling.state import SchedulingState
+
+
+@dataclass(slots=True)
+class Figures:
+    """Requested amounts and pods by node, which moves are added to. ``counted``: pods that are no DaemonSet's."""
+
+    cpu: IntArray
+    memory: IntArray
+    pods: IntArray
+    counted: IntArray
+
+    @classmethod
+    def of(cls, state: SchedulingState, snapshot: Snapshot) -> Figures:
+        """The cluster as it stands, before any trial."""
+        counted = np.zeros(len(state.node_names), dtype=np.int64)
+        bound = [
+            state.node_index[pod.node]
+            for pod in snapshot.pods.values()
+            if pod.node in state.node_index and not pod.terminal and not never_moves(pod)
+        ]
+        if bound:
+            np.add.at(counted, bound, 1)
+        return cls(
+            state.requested("cpu").copy(),
+            state.requested("memory").copy(),
+            state.requested("pods").copy(),
+            counted,
+        )
+
+    def move(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
+        """The figures once the move is over."""
+        for pod_, node, sign in ((pod, source, -1), (replacement, target, 1)):
+            self.cpu[node] += sign * pod_.held.cpu_milli
+            self.memory[node] += sign * pod_.held.memory_bytes
+            self.pods[node] += sign
+            self.counted[node] += sign
+
+
+def summarise(
+    snapshot: Snapshot,
+    state: SchedulingState,
+    figures: Figures,
+    policies: Sequence[PolicySummary],
+    pending: int,
+) -> ClusterSummary:
+    """One summary; nodes by name."""
+    cpu, memory = state.allocatable("cpu"), state.allocatable("memory")
+    pods = state.allocatable("pods")
+    nodes: list[NodeSummary] = []
+    for i in sorted(range(len(state.node_names)), key=lambda i: state.node_names[i]):
+        node = snapshot.nodes[state.node_names[i]]
+        nodes.append(
+            NodeSummary(
+                name=node.name,
+                zone=node.labels.get(ZONE) or "",
+                schedulable=node.ready and not node.unschedulable and not node.deleting,
+                pods=int(figures.pods[i]),
+                pods_allocatable=int(pods[i]),
+                cpu_requested_milli=int(figures.cpu[i]),
+                cpu_allocatable_milli=int(cpu[i]),
+                memory_requested_bytes=int(figures.memory[i]),
+                memory_allocatable_bytes=int(memory[i]),
+            )
+        )
+    return ClusterSummary(
+        nodes=tuple(nodes),
+        policies=tuple(policies),
+        pods=int(figures.pods.sum()),
+        pending_pods=pending,
+        empty_nodes=int((figures.counted == 0).sum()),
+        cpu_imbalance=_imbalance(figures.cpu, cpu),
+        memory_imbalance=_imbalance(figures.memory, memory),
+    )
+
+
+def policy_summary(name: str, candidates: Sequence[Candidate]) -> PolicySummary:
+    """What a policy sees; spares are not badly placed by themselves."""
+    badly = [c.gain for c in candidates if not c.spare]
+    return PolicySummary(name=name, badly_placed=len(badly), gain=round(sum(sorted(badly)), 4))
+
+
+def _imbalance(requested: IntArray, allocatable: IntArray) -> float:
+    offers = allocatable > 0
+    if not offers.any():
+        return 0.0
+    # Sorted, so that the sum does not depend on the order in which nodes were read.
+    shares = np.sort(requested[offers] / allocatable[offers])
+    return round(float(shares.std()), 4)
