@@ -58,7 +58,9 @@ def test_node_affinity_of_a_gated_pod_is_set_and_tightened(world, gated):
     loosened = required("n1", "n2", "n3")
     assert patch(world, loosened).status == 422
     tightened = required("n1", "n2")
-    terms = tightened["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms = tightened["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
     terms[0]["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
     assert patch(world, tightened).status == 200
 
@@ -74,7 +76,10 @@ def test_constraints_of_an_ungated_pod_stay(world, gated):
     world.ungate(gated, ONE).expect(200)
     assert patch(world, required("n1")).status == 422
     assert patch(world, {"nodeSelector": {"disk": "ssd"}}).status == 422
-    tolerations = [{"key": "test.rescheduler.dev/world", "operator": "Exists"}, {"key": "x", "operator": "Exists"}]
+    tolerations = [
+        {"key": "test.rescheduler.dev/world", "operator": "Exists"},
+        {"key": "x", "operator": "Exists"},
+    ]
     more = [*world.get_pod("p")["spec"]["tolerations"], {"key": "x", "operator": "Exists"}]
     assert patch(world, {"tolerations": more}).status == 200
     assert tolerations[1] in world.get_pod("p")["spec"]["tolerations"]

@@ -64,7 +64,9 @@ def test_field_selectors_of_pods(world):
     node = world.get_pod("bound")["spec"]["nodeName"]
 
     def found(selector):
-        return [pod["metadata"]["name"] for pod in world.api.get(pods, fieldSelector=selector).expect(200).items]
+        return [
+            pod["metadata"]["name"] for pod in world.api.get(pods, fieldSelector=selector).expect(200).items
+        ]
 
     assert found(f"spec.nodeName={node}") == ["bound"]
     assert found("spec.nodeName=") == ["free"]

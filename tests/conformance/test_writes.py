@@ -62,7 +62,9 @@ def test_an_update_that_changes_nothing_keeps_the_version(api, maps, stored):
 
 
 def test_a_merge_patch_adds_and_removes(api, maps, stored):
-    answer = api.patch(f"{maps}/one", {"data": {"x": None, "z": "3"}, "metadata": {"labels": {"a": None}}}, MERGE)
+    answer = api.patch(
+        f"{maps}/one", {"data": {"x": None, "z": "3"}, "metadata": {"labels": {"a": None}}}, MERGE
+    )
     assert answer.expect(200).body["data"] == {"y": "2", "z": "3"}
     assert "labels" not in answer.body["metadata"]
 
@@ -109,7 +111,9 @@ def test_a_strategic_patch_merges_conditions(world):
     world.pod("p", gates=["example.com/one"])
     path = world.path("pods", "p", "status")
     for kind in ("example.com/a", "example.com/b"):
-        world.api.patch(path, {"status": {"conditions": [{"type": kind, "status": "True"}]}}, STRATEGIC).expect(200)
+        world.api.patch(
+            path, {"status": {"conditions": [{"type": kind, "status": "True"}]}}, STRATEGIC
+        ).expect(200)
     kinds = {condition["type"] for condition in world.get_pod("p")["status"]["conditions"]}
     assert {"example.com/a", "example.com/b"} <= kinds
 
@@ -126,7 +130,9 @@ def test_an_unknown_patch_type_is_refused(api, maps, stored):
 def test_server_side_apply_creates_and_owns(api, maps):
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
     api.patch(f"{maps}/applied", body, APPLY, fieldManager="first").expect(201)
-    changed = api.patch(f"{maps}/applied", {**body, "data": {"b": "2"}}, APPLY, fieldManager="first", force="true")
+    changed = api.patch(
+        f"{maps}/applied", {**body, "data": {"b": "2"}}, APPLY, fieldManager="first", force="true"
+    )
     assert changed.expect(200).body["data"] == {"b": "2"}
 
 

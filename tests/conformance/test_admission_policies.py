@@ -1,0 +1,181 @@
+"""The gate and the hint: the project's two admission policies, as they stand in ``manifests/``."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from rescheduler.model.names import GATE
+from rescheduler.testing.world import gates_of
+
+MAPS = "/api/v1/namespaces/rescheduler/configmaps"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def owner(uid, *, controller=True):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web",
+        "uid": uid,
+        "controller": controller,
+    }
+
+
+@pytest.fixture
+def switched(world):
+    """Switches policies on for a uid of its own, waits until they are in force, and off again."""
+    uid = str(uuid.uuid4())
+
+    def switch(config_map, value):
+        world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: value}}).expect(200)
+
+        def in_force():
+            probe = (
+                world.api.create(
+                    world.path("pods"),
+                    {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()},
+                    dryRun="All",
+                )
+                .expect(201)
+                .body
+            )
+            return gates_of(probe) if config_map == "live" else probe["spec"].get("affinity")
+
+        world.wait(in_force)
+        return uid
+
+    yield switch
+    for config_map in ("live", "avoid"):
+        world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: None}}).expect(200)
+
+
+def test_a_replacement_is_gated_and_told_its_reservation(world, switched):
+    uid = switched("live", "room-1")
+    pod = world.pod("p", owner=owner(uid))
+    assert gates_of(pod) == [GATE]
+    assert pod["metadata"]["annotations"]["rescheduler.dev/reservation"] == "room-1"
+
+
+def test_gates_and_annotations_already_there_stay(world, switched):
+    uid = switched("live", "room-1")
+    pod = world.pod("p", owner=owner(uid), gates=["example.com/other"], annotations={"a": "b"})
+    assert sorted(gates_of(pod)) == ["example.com/other", GATE]
+    assert pod["metadata"]["annotations"] == {"a": "b", "rescheduler.dev/reservation": "room-1"}
+
+
+def test_other_pods_are_left_alone(world, switched):
+    uid = switched("live", "room-1")
+    assert gates_of(world.pod("alone")) == []
+    assert gates_of(world.pod("others", owner=owner(str(uuid.uuid4())))) == []
+    assert gates_of(world.pod("owned", owner=owner(uid, controller=False))) == []
+
+
+def test_a_bound_pod_is_never_gated(world, switched):
+    uid = switched("live", "room-1")
+    assert gates_of(world.pod("p", owner=owner(uid), nodeName=world.node("a"))) == []
+
+
+def test_the_gate_goes_off_again(world, switched):
+    uid = switched("live", "room-1")
+    world.api.patch(f"{MAPS}/live", {"data": {uid: None}}).expect(200)
+    world.wait(
+        lambda: (
+            not gates_of(
+                world.api.create(
+                    world.path("pods"),
+                    {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()},
+                    dryRun="All",
+                ).body
+            )
+        )
+    )
+
+
+def test_the_gate_is_provable_in_the_controllers_own_namespace(world, switched):
+    uid = switched("live", "room-1")
+    spec = {
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "c",
+                "image": "pause",
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+    }
+    body = {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": spec}
+    probe = world.api.create("/api/v1/namespaces/rescheduler/pods", body, dryRun="All").expect(201).body
+    assert gates_of(probe) == [GATE]
+
+
+def test_a_replica_set_gets_its_replacements_gated(world, switched):
+    node = world.node("a")
+    replica_set = world.workload("ReplicaSet", "web", 1)
+    (pod,) = world.wait_ready("web", 1)
+    uid = replica_set["metadata"]["uid"]
+    world.api.patch(f"{MAPS}/live", {"data": {uid: "room-2"}}).expect(200)
+    try:
+        world.wait(
+            lambda: gates_of(
+                world.api.create(
+                    world.path("pods"),
+                    {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()},
+                    dryRun="All",
+                ).body
+            )
+        )
+        world.evict(pod).expect(201)
+        held = world.wait(lambda: [p for p in world.pods("web") if gates_of(p) == [GATE]])
+    finally:
+        world.api.patch(f"{MAPS}/live", {"data": {uid: None}}).expect(200)
+    world.ungate(held[0]).expect(200)
+    assert world.wait_bound(held[0]["metadata"]["name"]) == node
+
+
+HINT = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1", "n2"]}]}
+TERM = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        None,
+        {},
+        {"podAntiAffinity": {}},
+        {"nodeAffinity": {}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}},
+        {"nodeAffinity": {PREFERRED: [{"weight": 3, "preference": TERM}]}},
+    ],
+    ids=["none", "empty", "only-pods", "empty-nodes", "required", "preferred"],
+)
+def test_hints_become_one_more_preference(world, switched, affinity):
+    uid = switched("avoid", "n1,n2")
+    spec = {} if affinity is None else {"affinity": affinity}
+    stored = world.pod("p", owner=owner(uid), gates=["example.com/wait"], **spec)["spec"]["affinity"]
+    before = (affinity or {}).get("nodeAffinity", {})
+    assert stored["nodeAffinity"][PREFERRED] == [
+        *before.get(PREFERRED, []),
+        {"weight": 100, "preference": HINT},
+    ]
+    assert stored["nodeAffinity"].get(REQUIRED) == before.get(REQUIRED)
+    assert ("podAntiAffinity" in stored) == ("podAntiAffinity" in (affinity or {}))
+
+
+def test_gate_and_hint_work_together(world, switched):
+    uid = switched("avoid", "n1,n2")
+    switched("live", "room-1")
+    pod = world.pod("p", owner=owner(uid))
+    assert gates_of(pod) == [GATE]
+    assert pod["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [{"weight": 100, "preference": HINT}]
+
+
+def test_a_hint_steers_and_never_blocks(world, switched):
+    first, second = world.node("a"), world.node("b")
+    uid = switched("avoid", first)
+    world.pod("p", cpu="3", owner=owner(uid))
+    assert world.wait_bound("p") == second
+    world.pod("q", cpu="3", owner=owner(uid))
+    assert world.wait_bound("q") == first

@@ -1,0 +1,195 @@
+"""The project's own kinds: schemas, defaults, CEL rules, status, columns."""
+
+from __future__ import annotations
+
+import pytest
+
+RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
+ONE_POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
+
+
+@pytest.fixture
+def reserve(world):
+    made = []
+
+    def create(name="r", dry_run=False, **spec):
+        body = {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": f"{world.namespace}-{name}"},
+            "spec": {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], **spec},
+        }
+        answer = world.api.create(RESERVATIONS, body, **({"dryRun": "All"} if dry_run else {}))
+        if answer.ok and not dry_run:
+            made.append(f"{RESERVATIONS}/{world.namespace}-{name}")
+        return answer
+
+    yield create
+    for path in made:
+        world.api.delete(path)
+
+
+def migrate(world, **spec):
+    body = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "PodMigration",
+        "metadata": {"name": "m"},
+        "spec": {"podRef": {"name": "p"}, **spec},
+    }
+    return world.api.create(world.path("podmigrations", group="rescheduler.dev/v1alpha1"), body)
+
+
+def test_defaults_are_filled_in(reserve):
+    spec = reserve().expect(201).body["spec"]
+    assert (spec["allocateOnce"], spec["preAllocation"]) == (True, False)
+    assert "ttl" not in spec
+
+
+def test_the_template_is_kept_as_it_is(reserve, world):
+    template = {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {**ONE_POD["spec"], "overhead": {"cpu": "10m"}, "tolerations": [{"operator": "Exists"}]},
+    }
+    assert reserve(template=template).expect(201).body["spec"]["template"] == template
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"ttl": "5m", "expires": "2040-01-01T00:00:00Z"}, "ttl and expires exclude each other"),
+        ({"ttl": "-5m"}, "ttl is a duration that is not negative"),
+        ({"ttl": "5 minutes"}, "ttl is a duration that is not negative"),
+        ({"ttl": 5}, "spec.ttl"),
+        ({"expires": "tomorrow"}, "spec.expires"),
+        ({"owners": []}, "spec.owners"),
+        ({"owners": [{}]}, "an owner names an object, a controller or a labelSelector"),
+        ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
+        ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
+        ({"owners": [{"labelSelector": {}}]}, "an empty labelSelector would match every pod"),
+        (
+            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]},
+            "Unsupported value",
+        ),
+        (
+            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]},
+            "In and NotIn need values",
+        ),
+        ({"template": {"spec": {}}}, "spec.template.spec.containers"),
+        ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
+        ({"allocateOnce": "yes"}, "spec.allocateOnce"),
+    ],
+)
+def test_bad_reservations_are_refused_with_a_reason(reserve, spec, message):
+    answer = reserve(**spec)
+    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+    assert message in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"ttl": "0"},
+        {"ttl": "0s"},
+        {"ttl": "1h30m"},
+        {"ttl": "1.5s"},
+        {"expires": "2040-01-01T00:00:00Z"},
+        {
+            "owners": [
+                {"labelSelector": {"matchLabels": {"app": "web"}}},
+                {"controller": {"uid": "u", "namespace": "n"}},
+            ]
+        },
+        {"template": {"spec": {**ONE_POD["spec"], "nodeName": "n1"}}},
+    ],
+)
+def test_good_reservations_are_taken(reserve, spec):
+    assert reserve(dry_run=True, **spec).status == 201
+
+
+def test_what_is_held_cannot_be_changed(reserve, world):
+    body = reserve().expect(201).body
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    answer = world.api.update(path, body)
+    assert (answer.status, "the template is immutable" in answer.body["message"]) == (422, True)
+    assert world.api.patch(path, {"spec": {"allocateOnce": False}}).status == 422
+    assert world.api.patch(path, {"spec": {"ttl": "1h"}}).status == 200
+
+
+def test_status_is_apart_and_checked(reserve, world):
+    made = reserve().expect(201)
+    path = f"{RESERVATIONS}/{made.body['metadata']['name']}"
+    assert "status" not in made.body
+    status = {
+        "phase": "Available",
+        "nodeName": "n1",
+        "allocatable": {"cpu": "1", "memory": 1024},
+        "expires": "2040-01-01T00:00:00.123456Z",
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Available", "message": ""}],
+        "currentOwners": [{"namespace": "a", "name": "b", "uid": "c"}],
+    }
+    assert world.api.patch(path, {"status": status}).expect(200).body.get("status") is None
+    stored = world.api.patch(f"{path}/status", {"status": status, "spec": {"ttl": "9h"}}).expect(200).body
+    assert stored["status"] == status
+    assert "ttl" not in stored["spec"]
+    assert stored["metadata"]["generation"] == 1
+    assert world.api.patch(f"{path}/status", {"status": {"phase": "Lost"}}).status == 422
+
+
+def test_a_claim_is_a_compare_and_swap(reserve, world):
+    made = reserve().expect(201).body
+    path = f"{RESERVATIONS}/{made['metadata']['name']}/status"
+
+    def claim(uid):
+        return world.api.update(
+            path, {**made, "status": {"phase": "Available", "currentOwners": [{"uid": uid}]}}
+        )
+
+    assert (claim("first").status, claim("second").status) == (200, 409)
+
+
+def test_unknown_fields_are_dropped_or_refused(reserve, world):
+    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "Reservation", "metadata": {"name": "unknown"}}
+    body["spec"] = {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], "colour": "red"}
+    dropped = world.api.create(RESERVATIONS, body, dryRun="All").expect(201)
+    assert "colour" not in dropped.body["spec"]
+    assert world.api.create(RESERVATIONS, body, dryRun="All", fieldValidation="Strict").status == 400
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"podRef": {}}, "spec.podRef.name"),
+        ({"mode": "Sideways"}, "spec.mode"),
+        ({"target": {"nodeName": ""}}, "spec.target.nodeName"),
+        ({"ttl": "soon"}, "ttl is a duration"),
+        ({"deleteOptions": {"gracePeriodSeconds": -1}}, "spec.deleteOptions.gracePeriodSeconds"),
+    ],
+)
+def test_bad_migrations_are_refused_with_a_reason(world, spec, message):
+    answer = migrate(world, **spec)
+    assert answer.status == 422
+    assert message in answer.body["message"]
+
+
+def test_what_a_migration_moves_cannot_be_changed(world):
+    assert migrate(world).expect(201).body["spec"]["mode"] == "Auto"
+    path = world.path("podmigrations", "m", group="rescheduler.dev/v1alpha1")
+    patch = world.api.patch
+    assert patch(path, {"spec": {"podRef": {"name": "other"}}}).status == 422
+    assert patch(path, {"spec": {"podRef": {"uid": "u1"}}}).status == 200
+    assert patch(path, {"spec": {"podRef": {"uid": "u2"}}}).status == 422
+    assert patch(path, {"spec": {"target": {"nodeName": "n1"}}}).status == 200
+    assert patch(path, {"spec": {"target": {"nodeName": "n2"}}}).status == 422
+    assert patch(path, {"spec": {"paused": True}}).status == 200
+    assert patch(path, {"spec": {"mode": "Soft"}}).status == 422
+
+
+def test_the_kinds_are_discovered(api):
+    resources = api.get("/apis/rescheduler.dev/v1alpha1").expect(200).body["resources"]
+    found = {resource["name"]: resource for resource in resources}
+    assert found["reservations"]["shortNames"] == ["rsv"]
+    assert found["podmigrations"]["shortNames"] == ["pmig"]
+    assert found["podmigrations"]["namespaced"] is True
+    assert found["reservations"]["categories"] == ["rescheduler"]
+    assert {"reservations/status", "podmigrations/status"} <= found.keys()
