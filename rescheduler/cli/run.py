@@ -1,0 +1,81 @@
+"""``rescheduler run``: the controller, in the cluster or outside of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import click
+
+from rescheduler import logs
+from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options, config_option, read_text
+from rescheduler.cli.output import emit, style
+from rescheduler.controller.run import Controller, MissingParts, Options
+from rescheduler.kube.connection import connect
+from rescheduler.reports.text import plan_text
+
+
+@click.command("run")
+@cluster_options
+@config_option
+@click.option(
+    "--config-map",
+    envvar="RESCHEDULER_CONFIG_MAP",
+    metavar="NS/NAME",
+    help="The ConfigMap whose key config.yaml is the configuration; read again when it changes. "
+    "Default: rescheduler/rescheduler.",
+)
+@click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
+@click.option("--once", is_flag=True, help="One decision; ends when its moves have ended.")
+@click.option(
+    "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, envvar="RESCHEDULER_LOG_LEVEL"
+)
+@click.option("--log-format", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True)
+@reports_errors
+def run_command(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    config_file: str | None,
+    config_map: str | None,
+    dry_run: bool,
+    once: bool,
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Run the controller until it is stopped.
+
+    It works from outside the cluster too: nothing calls back into it. SIGTERM and SIGINT end it gracefully: no
+    new step is begun, and what is under way is taken up again by the next start.
+    """
+    logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
+    if config_file is not None:
+        read_text(config_file, "configuration")
+    options = Options(
+        config_file=config_file, config_map=parse_config_map(config_map), dry_run=dry_run, once=once
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    controller = Controller(connect(kubeconfig, context), options, stop)
+    try:
+        controller.run()
+    except MissingParts as missing:
+        raise CommandError(str(missing)) from missing
+    except OSError as error:
+        raise CommandError(f"cannot start: {error}") from error
+    if once and dry_run and controller.decision is not None:
+        emit(plan_text(controller.decision.plan, style()))
+    if controller.lost_leadership:
+        raise SystemExit(EXIT_FAILED)
+
+
+def parse_config_map(text: str | None) -> tuple[str, str] | None:
+    """NAMESPACE/NAME of --config-map."""
+    if text is None:
+        return None
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise CommandError(f"--config-map: {text!r} is not NAMESPACE/NAME", EXIT_USAGE)
+    return namespace, name

@@ -1,0 +1,129 @@
+"""From a decided Move to a PodMigration object: the only way in which a plan begins to act.
+
+``ApiIssuer`` creates the objects; ``DryRunIssuer`` only says what it would create. Names are derived from
+the pod's uid and the moment of the decision, so sending one again after a lost answer makes no second one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import structlog
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AlreadyExistsError, NotFoundError, RejectedError
+from rescheduler.model.durations import format_duration
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.plan import Move
+from rescheduler.planning.workloads import workload_uid
+
+_NAME_LIMIT: Final = 52
+_MESSAGE_LIMIT: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How the moves of one decision are to be carried out. ``ttl_s``: the time limit of each move."""
+
+    snapshot: Snapshot
+    mode: MoveMode
+    ttl_s: float
+
+
+class MoveIssuer(Protocol):
+    """Begins moves."""
+
+    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
+        """Begin ``moves``; the keys of the PodMigrations that now exist. Raises ApiError, TransportError."""
+        ...
+
+
+@dataclass(frozen=True)
+class ApiIssuer:
+    """Creates PodMigrations. One that the server refuses is reported and left out; the others go on."""
+
+    api: KubeApi
+    log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
+
+    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
+        """Create one PodMigration for each move."""
+        issued: list[ObjectKey] = []
+        for move in moves:
+            body = migration_manifest(move, order)
+            key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
+            try:
+                self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
+            except AlreadyExistsError:
+                pass
+            except (RejectedError, NotFoundError) as error:
+                self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
+                continue
+            issued.append(key)
+            self.log.info("A move begins", migration=str(key), **_facts(move))
+        return tuple(issued)
+
+
+@dataclass(frozen=True)
+class DryRunIssuer:
+    """Says what would be begun. ``show`` gets each move."""
+
+    show: Callable[[Move], None] = field(default=lambda _: None)
+    log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
+
+    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
+        """Nothing is created."""
+        del order
+        for move in moves:
+            self.log.info("A move would begin", **_facts(move))
+            self.show(move)
+        return ()
+
+
+def migration_manifest(move: Move, order: Order) -> dict[str, Any]:
+    """The PodMigration of a move (design section 3)."""
+    pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
+    labels = {LABEL_CREATED_BY: CREATED_BY}
+    if pod is not None and (uid := workload_uid(pod, order.snapshot)):
+        labels[LABEL_WORKLOAD_UID] = uid
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Kind.POD_MIGRATION.value,
+        "metadata": {
+            "namespace": move.pod.namespace,
+            "name": migration_name(move, order.snapshot.taken_at_s),
+            "labels": labels,
+        },
+        "spec": {
+            "podRef": {"name": move.pod.name, "uid": move.pod.uid},
+            "target": {"nodeName": move.target},
+            "mode": order.mode.value,
+            "ttl": format_duration(order.ttl_s),
+            "reason": (move.message or move.reason)[:_MESSAGE_LIMIT],
+            "policy": move.policy,
+        },
+    }
+
+
+def migration_name(move: Move, decided_at_s: float) -> str:
+    """Deterministic for one decision; a later try of the same pod has another name."""
+    digest = hashlib.sha256(f"{move.pod.uid}/{decided_at_s:.3f}".encode()).hexdigest()[:8]
+    return f"{move.pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}"
+
+
+def _facts(move: Move) -> dict[str, object]:
+    return {
+        "pod": f"{move.pod.namespace}/{move.pod.name}",
+        "source": move.source,
+        "target": move.target,
+        "policy": move.policy,
+        "reason": move.reason,
+        "gain": move.gain,
+    }
+

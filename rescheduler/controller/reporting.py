@@ -1,0 +1,92 @@
+"""What the machines did, told to people (Events) and to Prometheus (metrics). Decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from rescheduler.controller.effects import Action, Effect
+from rescheduler.controller.metrics import Metrics, MoveResult
+from rescheduler.kube.event_series import ObjectReference, Occurrence
+from rescheduler.kube.events import EventRecorder
+from rescheduler.migrations.actions import DeleteMigration, DryRunEvict, WriteMigrationStatus
+from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
+
+_API_VERSIONS: Final = {
+    "Reservation": API_VERSION,
+    "PodMigration": API_VERSION,
+    "ReplicaSet": "apps/v1",
+    "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+}
+
+
+def occurrence(event: RecordEvent) -> Occurrence:
+    """The Event of a machine's action."""
+    return Occurrence(
+        regarding=ObjectReference(
+            kind=event.kind,
+            name=event.name,
+            namespace=event.namespace,
+            uid=event.uid,
+            api_version=_API_VERSIONS.get(event.kind, "v1"),
+        ),
+        reason=event.reason,
+        note=event.message,
+        warning=event.warning,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EventReporter:
+    """Writes the machines' events."""
+
+    recorder: EventRecorder
+
+    def __call__(self, event: RecordEvent) -> None:
+        """Say it."""
+        self.recorder.record(occurrence(event))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounter:
+    """Counts what actions brought. A listener of the reconciler."""
+
+    metrics: Metrics
+    _counted: set[str] = field(default_factory=set)
+    """Uids of PodMigrations that were counted as ended: later writes (Ready) do not count again."""
+
+    def __call__(self, action: Action, effect: Effect) -> None:
+        """Count one action that was carried out."""
+        if effect.eviction is not None and not isinstance(action, DryRunEvict):
+            self.metrics.evictions.labels(effect.eviction.outcome.value).inc()
+        if isinstance(action, WriteReservationStatus):
+            if action.status.phase is ReservationPhase.AVAILABLE and not action.status.current_owners:
+                self.metrics.reservations_available.inc()
+        elif isinstance(action, DeleteMigration):
+            self._counted.discard(action.uid)
+        elif isinstance(action, WriteMigrationStatus) and action.status.phase in FINISHED:
+            if action.uid not in self._counted:
+                self._counted.add(action.uid)
+                self._ended(action.status)
+
+    def _ended(self, status: MigrationStatus) -> None:
+        result = move_result(status)
+        self.metrics.moves_landed.labels(result.value).inc()
+        if result is MoveResult.ON_TARGET and status.landed_at_s and status.evicted_at_s:
+            self.metrics.move_landing_seconds.observe(max(0.0, status.landed_at_s - status.evicted_at_s))
+
+
+def move_result(status: MigrationStatus) -> MoveResult:
+    """How a finished move ended."""
+    if status.phase is MigrationPhase.SUCCEEDED:
+        return MoveResult.ON_TARGET
+    if status.reason == MigrationReason.LANDED_ELSEWHERE:
+        return MoveResult.ELSEWHERE
+    return MoveResult.FAILED_AFTER_EVICTION if status.evicted_at_s else MoveResult.FAILED_BEFORE_EVICTION
