@@ -1,6 +1,7 @@
 """Shared pieces of the tests on the embedded cluster."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,7 +32,7 @@ class Lab:
     def create(self, obj):
         return self.api.create(copy.deepcopy(obj))
 
-    def patch(self, group, kind, name, change, namespace="default", subresource=""):
+    def patch(self, group, kind, name, change, namespace="default", subresource=""):  # noqa: PLR0917 - as short as kubectl
         return self.api.patch(self.get(group, kind, name, namespace), change, subresource=subresource)
 
     def until(self, predicate, limit_s=60.0):
@@ -109,8 +110,6 @@ def lab():
 @pytest.fixture
 def objects():
     """Builders of wire objects."""
-    from types import SimpleNamespace
-
     return SimpleNamespace(
         workload=workload, pod=bare_pod, budget=budget, template=pod_template, is_ready=is_ready
     )

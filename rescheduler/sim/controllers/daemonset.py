@@ -102,11 +102,12 @@ class DaemonSetController:
             return
         wanted = _hash(owner)
         min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
-        pods = [p for group in by_node.values() for p in group]
-        old = [p for p in pods if labels(p).get(HASH_LABEL) != wanted and not deleting(p)]
+        nodes = [meta(n)["name"] for n in ctx.view.all(NODE) if _should_run(owner, n)]
+        pods = [p for group in by_node.values() for p in group if not deleting(p)]
+        old = [p for p in pods if labels(p).get(HASH_LABEL) != wanted]
         limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
-        down = sum(deleting(p) or not available(p, min_ready_s, ctx.now_s) for p in pods)
-        allowed = scaled(limit, len(pods), round_up=True) - down
+        up = {_node_of(p) for p in pods if available(p, min_ready_s, ctx.now_s)}
+        allowed = scaled(limit, len(nodes), round_up=True) - len(set(nodes) - up)
         unavailable = [p for p in old if not available(p, min_ready_s, ctx.now_s)]
         rest = [p for p in old if available(p, min_ready_s, ctx.now_s)]
         for pod in [*unavailable, *rest[: max(allowed, 0)]]:
