@@ -27,6 +27,35 @@ def drop_ownership(obj: Json) -> None:
     meta(obj).pop("managedFields", None)
 
 
+class AtomicChange(Exception):  # noqa: N818 - names what was tried
+    """A policy's apply configuration sets a list or map that is one value to server-side apply."""
+
+
+_ATOMIC_MAPS = frozenset({"nodeSelector", "labelSelector", "matchLabels", "selector"})
+
+
+def merge_applied(resource: ResourceType, current: Json, applied: Json) -> Json:
+    """``current`` with a policy's apply configuration in it. Raises AtomicChange, as the real server refuses it."""
+    keys = _KeyFinder(resource)
+    wanted = {key: value for key, value in applied.items() if key not in _IDENTITY}
+    _refuse_atomic(wanted, "", "", keys, "")
+    merged: Json = _merge(current, wanted, "", "", keys)
+    return merged
+
+
+def _refuse_atomic(value: Any, field: str, parent: str, keys: _KeyFinder, path: str) -> None:
+    if isinstance(value, dict):
+        if field in _ATOMIC_MAPS:
+            raise AtomicChange(f"may not mutate atomic arrays, maps or structs: {path}")
+        for key, below in value.items():
+            _refuse_atomic(below, key, field, keys, f"{path}.{key}")
+    elif isinstance(value, list):
+        if not (keys.keys(field, parent) or keys.is_set(field)):
+            raise AtomicChange(f"may not mutate atomic arrays, maps or structs: {path}")
+        for item in value:
+            _refuse_atomic(item, field, field, keys, path)
+
+
 def apply_patch(
     resource: ResourceType,
     current: Json,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rescheduler.sim.apiserver.definitionrules import definition_status
 from rescheduler.sim.apiserver.errors import Json
 from rescheduler.sim.apiserver.jsonpath import dig, set_default
 
@@ -360,5 +361,6 @@ NEW_STATUS: dict[str, Callable[[Json], Json]] = {
     "persistentvolumes": lambda _: {"phase": "Pending"},
     "persistentvolumeclaims": lambda _: {"phase": "Pending"},
     "services": lambda _: {"loadBalancer": {}},
+    "customresourcedefinitions.apiextensions.k8s.io": definition_status,
 }
 """The status that a new object gets, whatever the client sent."""

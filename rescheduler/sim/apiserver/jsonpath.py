@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from rescheduler.sim.apiserver.errors import Json
+
+_T = TypeVar("_T")
 
 
 def dig(obj: Any, *keys: str) -> Any:
@@ -21,12 +23,17 @@ def dotted(obj: Any, path: str) -> Any:
     return dig(obj, *path.split("."))
 
 
-def deep_copy(value: Any) -> Any:
+def deep_copy(value: _T) -> _T:
     """A copy that shares nothing mutable; JSON types only."""
+    copied: _T = _copied(value)
+    return copied
+
+
+def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: deep_copy(v) if isinstance(v, (dict, list)) else v for k, v in value.items()}
+        return {k: _copied(v) if isinstance(v, (dict, list)) else v for k, v in value.items()}
     if isinstance(value, list):
-        return [deep_copy(v) if isinstance(v, (dict, list)) else v for v in value]
+        return [_copied(v) if isinstance(v, (dict, list)) else v for v in value]
     return value
 
 

@@ -28,7 +28,6 @@ _BY_FIELD: dict[str, tuple[str, ...]] = {
 }
 _PORTS = {"containers": ("containerPort", "protocol"), "initContainers": ("containerPort", "protocol")}
 _PRIMITIVE = frozenset({"finalizers", "podCIDRs"})
-_KEYLESS_TAINTS: dict[str, tuple[str, ...]] = {"taints": ("key", "effect")}
 
 
 def merge_keys(field: str, parent: str, *, apply: bool = False) -> tuple[str, ...]:
@@ -36,12 +35,8 @@ def merge_keys(field: str, parent: str, *, apply: bool = False) -> tuple[str, ..
 
     Strategic merge knows one key only; server-side apply (``apply``) knows them all.
     """
-    if field == "ports":
-        keys = _PORTS.get(parent, ("port", "protocol"))
-    elif field in _KEYLESS_TAINTS:
-        keys = _KEYLESS_TAINTS[field]
-    else:
-        keys = _BY_FIELD.get(field, ())
+    keys: tuple[str, ...]
+    keys = _PORTS.get(parent, ("port", "protocol")) if field == "ports" else _BY_FIELD.get(field, ())
     return keys if apply else keys[:1]
 
 

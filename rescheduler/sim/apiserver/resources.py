@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from rescheduler.sim.apiserver.errors import Json, qualified
+from rescheduler.sim.apiserver.errors import FieldError, Json, qualified
 
 Verbs = tuple[str, ...]
 
@@ -32,6 +32,24 @@ class Column:
     priority: int = 0
     format: str = ""
     description: str = ""
+
+
+class CustomRules(Protocol):
+    """What the definition of a custom resource does to its objects."""
+
+    schema: Json
+
+    def prune_and_default(self, obj: Json) -> None:
+        """Drops unknown fields and writes defaults, in place."""
+        ...
+
+    def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
+        """Faults of a new (``old`` None) or changed object."""
+        ...
+
+    def list_keys(self, field: str) -> tuple[str, ...]:
+        """Keys by which a list of that name is merged."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +82,7 @@ class ResourceType:
     orphans_by_default: bool = False
     returns_deleted: bool = False
     strategic: bool = True
-    custom: Any = None
+    custom: CustomRules | None = None
 
     @property
     def name(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 import structlog
@@ -22,7 +21,7 @@ from rescheduler.sim.apiserver.endpoints import Answer, Endpoints
 from rescheduler.sim.apiserver.errors import ApiError, Json, bad_request, unknown_path
 from rescheduler.sim.apiserver.plugins import SYSTEM_PRIORITIES, BuiltinAdmission
 from rescheduler.sim.apiserver.policies import PolicyEngine
-from rescheduler.sim.apiserver.reading import is_true, watch_objects
+from rescheduler.sim.apiserver.reading import Query, is_true, watch_objects
 from rescheduler.sim.apiserver.routing import parse_target
 from rescheduler.sim.apiserver.selecting import parse_selection
 from rescheduler.sim.apiserver.showing import negotiate
@@ -32,14 +31,6 @@ from rescheduler.sim.apiserver.watching import WatchStream
 
 _log = structlog.get_logger(__name__)
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request with its headers (names in lower case), as it comes from a socket."""
-
-    request: Request
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class ApiServer:
@@ -151,7 +142,7 @@ class ApiServer:
             self.store.create(classes, "", {"metadata": {"name": name}, "value": value})
 
 
-def _getter(request: Request):  # type: ignore[no-untyped-def]  # a closure over str.get
+def _getter(request: Request) -> Query:
     return lambda name: request.query.get(name, "")
 
 

@@ -27,8 +27,11 @@ from rescheduler.sim.apiserver.errors import (
 from rescheduler.sim.apiserver.jsonpath import deep_copy, dig, meta
 from rescheduler.sim.apiserver.mvcc import Change, VersionedObjects
 from rescheduler.sim.apiserver.resources import Registry, ResourceType
-from rescheduler.sim.apiserver.selecting import Selection, parse_label_selector
+from rescheduler.sim.apiserver.selecting import Selection, parse_label_selector, selects
 from rescheduler.sim.apiserver.strategies import Strategies
+
+List = list
+"""The built-in type; ``Store.list`` hides its name inside the class."""
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
@@ -81,11 +84,17 @@ class Store:
         """One object or None."""
         return self.objects.get(resource, (namespace, name))
 
-    def list(self, resource: str, namespace: str = "", label_selector: str = "") -> list[Json]:
+    def list(self, resource: str, namespace: str = "", label_selector: str = "") -> List[Json]:
         """Objects now, sorted by namespace and name."""
         chosen = Selection(labels=parse_label_selector(label_selector), namespace=namespace)
         with self.lock:
             return [obj for obj in self.objects.items(resource, namespace) if chosen.matches(obj)]
+
+    def select(self, resource: str, namespace: str, selector: Json) -> List[Json]:
+        """Objects now that a ``metav1.LabelSelector`` selects."""
+        with self.lock:
+            found = self.objects.items(resource, namespace)
+            return [obj for obj in found if selects(selector, obj["metadata"].get("labels"))]
 
     def subscribe(self, resources: Iterable[str], callback: Callable[[Change], None]) -> Callable[[], None]:
         """Calls back at every change, in order, on the writer's thread and under the lock: only enqueue.
@@ -232,7 +241,7 @@ class Store:
             self.admission.validate(attributes, obj)
 
     @staticmethod
-    def _check(resource: ResourceType, obj: Json, faults: list[FieldError]) -> None:
+    def _check(resource: ResourceType, obj: Json, faults: List[FieldError]) -> None:
         if faults:
             raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), faults)
 

@@ -12,9 +12,10 @@ from rescheduler.sim.apiserver.server import ApiServer
 class RefusedStream:
     """The stream of a watch that was refused: a status and a body, no events."""
 
-    def __init__(self, status: int, body: bytes) -> None:
-        self.status = status
-        self._body = body
+    def __init__(self, answer: Response) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self._body = answer.body
 
     def __iter__(self) -> Iterator[bytes]:
         yield self._body
@@ -42,5 +43,4 @@ class InProcessTransport:
         try:
             return self._server.open_watch(request)
         except ApiError:
-            answer = self._server.handle(request)
-            return RefusedStream(answer.status, answer.body)
+            return RefusedStream(self._server.handle(request))

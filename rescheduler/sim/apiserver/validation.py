@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rescheduler.sim.apiserver.definitionrules import validate_definition
 from rescheduler.sim.apiserver.errors import FieldError, Json, forbidden_field, invalid_value, required
 from rescheduler.sim.apiserver.jsonpath import dig
 from rescheduler.sim.apiserver.podvalidation import validate_pod, validate_pod_change, validate_pod_spec
@@ -193,6 +194,7 @@ VALIDATE_NEW: dict[str, NewCheck] = {
     "poddisruptionbudgets.policy": _budget,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "configmaps": _config_map,
+    "customresourcedefinitions.apiextensions.k8s.io": validate_definition,
 }
 
 VALIDATE_CHANGE: dict[str, ChangeCheck] = {
@@ -207,4 +209,5 @@ VALIDATE_CHANGE: dict[str, ChangeCheck] = {
     "priorityclasses.scheduling.k8s.io": _priority_class_change,
     "configmaps": lambda new, old: _config_map(new) + _frozen_data(new, old),
     "secrets": _frozen_data,
+    "customresourcedefinitions.apiextensions.k8s.io": lambda new, _old: validate_definition(new),
 }

@@ -7,7 +7,7 @@ seen as ADDED or DELETED; bookmarks carry a version up to which everything was s
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -58,6 +58,7 @@ class WatchStream:
         self._deadline_s = clock() + options.timeout_s
         self._next_bookmark_s = clock() + options.bookmark_every_s
         self.version = 0
+        self.headers: Mapping[str, str] = {"content-type": "application/json"}
 
     def opened_by(self, stop: Callable[[], None]) -> None:
         """Says how to leave the store; called once by whoever registers the stream."""
