@@ -75,13 +75,9 @@ def apply_patch(
     mine = next((e for e in entries if _same_owner(e, manager, subresource)), None)
     if not force:
         _check_conflicts(resource, current, wanted, fields, others)
-    result = _merge(current, wanted, "", "", keys)
+    result: Json = _merge(current, wanted, "", "", keys)
     if mine is not None:
-        kept = [set(_flatten(e["fieldsV1"])) for e in others]
-        gone = set(_flatten(mine["fieldsV1"])) - set(_flatten(fields))
-        for path in sorted(gone, key=len, reverse=True):
-            if not any(path in owned for owned in kept):
-                _delete_path(result, path)
+        _drop_unapplied(result, mine["fieldsV1"], fields, others)
     metadata = result["metadata"]
     for key in ("uid", "resourceVersion"):
         if key in applied["metadata"]:
@@ -91,6 +87,20 @@ def apply_patch(
         return result
     if force:
         others = [{**e, "fieldsV1": _subtract(e["fieldsV1"], current, wanted, fields)} for e in others]
+    metadata["managedFields"] = [*others, _entry(resource, manager, now, subresource, fields)]
+    return result
+
+
+def _drop_unapplied(result: Json, before: Json, fields: Json, others: list[Json]) -> None:
+    """Removes what this manager applied earlier, applies no longer, and nobody else owns."""
+    kept = [set(_flatten(e["fieldsV1"])) for e in others]
+    gone = set(_flatten(before)) - set(_flatten(fields))
+    for path in sorted(gone, key=len, reverse=True):
+        if not any(path in owned for owned in kept):
+            _delete_path(result, path)
+
+
+def _entry(resource: ResourceType, manager: str, now: str, subresource: str, fields: Json) -> Json:
     entry: Json = {
         "manager": manager,
         "operation": "Apply",
@@ -101,8 +111,7 @@ def apply_patch(
     }
     if subresource:
         entry["subresource"] = subresource
-    metadata["managedFields"] = [*others, entry]
-    return result
+    return entry
 
 
 def _same_owner(entry: Json, manager: str, subresource: str) -> bool:

@@ -49,7 +49,10 @@ def decode_value(body: bytes, *, yaml_form: bool = False) -> Any:
 
 
 def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) -> None:
-    """Raises 400 unless apiVersion and kind are those of the endpoint."""
+    """Raises 400 unless apiVersion and kind are those of the endpoint; built-in kinds may leave them out."""
+    if resource.custom is None:
+        obj["apiVersion"] = obj.get("apiVersion") or resource.api_version
+        obj["kind"] = obj.get("kind") or resource.kind
     version, kind = obj.get("apiVersion"), obj.get("kind")
     if not required and not version and not kind:
         return
@@ -62,6 +65,22 @@ def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) 
             f"({resource.api_version}), or its kind ({kind}) is not {resource.kind}"
         )
     check_shape(obj)
+
+
+def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
+    """With ``fieldValidation=Strict``: raises 400 for fields that a custom resource's schema does not know."""
+    wanted = query("fieldValidation")
+    if wanted not in {"", "Ignore", "Warn", "Strict"}:
+        raise bad_request(f'fieldValidation: Unsupported value: "{wanted}"')
+    if wanted != "Strict" or resource.custom is None:
+        return
+    unknown = resource.custom.unknown_fields(obj)
+    if unknown:
+        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+        kind, version = resource.kind, resource.api_version
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
+        )
 
 
 def check_shape(obj: Json) -> None:

@@ -28,25 +28,27 @@ def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+_DURATIONS = (
+    (2 * _MINUTE, "s", 1, "", 0),
+    (10 * _MINUTE, "m", _MINUTE, "s", 1),
+    (3 * _HOUR, "m", _MINUTE, "", 0),
+    (8 * _HOUR, "h", _HOUR, "m", _MINUTE),
+    (2 * _DAY, "h", _HOUR, "", 0),
+    (8 * _DAY, "d", _DAY, "h", _HOUR),
+    (2 * _YEAR, "d", _DAY, "", 0),
+)
+"""Below so many seconds: unit and its length, smaller unit and its length (0: none)."""
+
+
 def human_duration(seconds: float) -> str:
     """``5m``, ``3d4h``: like apimachinery's HumanDuration."""
     whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 730:
-        return f"{days}d"
-    return f"{days // 365}y{days % 365}d"
+    for limit, unit, length, minor, minor_length in _DURATIONS:
+        if whole < limit:
+            rest = whole % length // minor_length if minor_length else 0
+            return f"{whole // length}{unit}" + (f"{rest}{minor}" if rest else "")
+    return f"{whole // _YEAR}y{whole % _YEAR // _DAY}d"
 
 
 def age(path: str = "metadata.creationTimestamp") -> Cell:

@@ -9,6 +9,7 @@ from rescheduler.sim.apiserver import schemas
 from rescheduler.sim.apiserver.celrules import check_rules
 from rescheduler.sim.apiserver.columns import Cell, age, at
 from rescheduler.sim.apiserver.errors import FieldError, Json
+from rescheduler.sim.apiserver.jsonpath import deep_copy
 from rescheduler.sim.apiserver.mvcc import Change
 from rescheduler.sim.apiserver.resources import Column, ResourceType
 from rescheduler.sim.apiserver.store import Store
@@ -32,6 +33,10 @@ class CustomKind:
         schemas.prune(obj, self.schema, root=True)
         schemas.default(obj, self.schema)
         schemas.drop_nulls(obj, self.schema)
+
+    def unknown_fields(self, obj: Json) -> list[str]:
+        """Paths of what pruning would drop."""
+        return schemas.prune(deep_copy(obj), self.schema, root=True)
 
     def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
         """Faults by the schema; by its rules only if the schema itself is met."""

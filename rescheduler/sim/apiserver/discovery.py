@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescheduler.sim.apiserver.errors import Json
+from rescheduler.sim.apiserver.errors import Json, unknown_path
 from rescheduler.sim.apiserver.resources import Registry, ResourceType
 
 VERSION: Json = {
@@ -22,6 +22,27 @@ VERSION: Json = {
 }
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def about(registry: Registry, parts: list[str]) -> Json:
+    """The answer to a plain discovery path. Raises 404."""
+    found: Json | None
+    match parts:
+        case ["api"]:
+            found = core_versions()
+        case ["apis"]:
+            found = group_list(registry)
+        case ["apis", name]:
+            found = group(registry, name)
+        case ["api", version]:
+            found = resource_list(registry, "", version)
+        case ["apis", name, version]:
+            found = resource_list(registry, name, version)
+        case _:
+            found = None
+    if found is None:
+        raise unknown_path()
+    return found
 
 
 def core_versions() -> Json:

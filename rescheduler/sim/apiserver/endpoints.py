@@ -80,7 +80,9 @@ class Endpoints:
         if request.method == "GET" and "list" in resource.verbs:
             return Answer(200, list_objects(store, resource, chosen, query, shape))
         if request.method == "DELETE" and "deletecollection" in resource.verbs:
-            gone = writing.remove_collection(store, target, request.body, request.content_type, query, chosen)
+            gone = writing.remove_collection(
+                store, target, request.body, request.content_type, query, chosen=chosen
+            )
             metadata = {"resourceVersion": str(store.objects.version)}
             return Answer(200, shape.many([self._shown(target, obj) for obj in gone], metadata))
         raise method_not_allowed()

@@ -43,6 +43,10 @@ class CustomRules(Protocol):
         """Drops unknown fields and writes defaults, in place."""
         ...
 
+    def unknown_fields(self, obj: Json) -> list[str]:
+        """Paths of fields that the schema does not know."""
+        ...
+
     def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
         """Faults of a new (``old`` None) or changed object."""
         ...

@@ -17,26 +17,29 @@ _DURATION = re.compile(r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+)")
 _IDENTITY = ("apiVersion", "kind", "metadata")
 
 
-def prune(value: Any, schema: Json, *, root: bool = False) -> None:
-    """Drops what the schema does not know, in place."""
+def prune(value: Any, schema: Json, *, root: bool = False, path: str = "") -> list[str]:
+    """Drops what the schema does not know, in place; gives the paths of what it dropped."""
     if isinstance(value, list):
-        for item in value:
-            prune(item, schema.get("items") or {})
-        return
+        below = schema.get("items") or {}
+        return [p for i, item in enumerate(value) for p in prune(item, below, path=f"{path}[{i}]")]
     if not isinstance(value, dict):
-        return
+        return []
+    dropped: list[str] = []
     known = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     keep_all = bool(schema.get(_PRESERVE)) or extra is True
     for key in list(value):
         if (root or schema.get(_EMBEDDED)) and key in _IDENTITY:
             continue
+        place = _child(path, key)
         if key in known:
-            prune(value[key], known[key])
+            dropped += prune(value[key], known[key], path=place)
         elif isinstance(extra, dict):
-            prune(value[key], extra)
+            dropped += prune(value[key], extra, path=place)
         elif not keep_all:
             del value[key]
+            dropped.append(place)
+    return dropped
 
 
 def default(value: Any, schema: Json) -> None:

@@ -115,23 +115,10 @@ class ApiServer:
             case ["api" | "apis"] if wants_aggregated:
                 body = discovery.aggregated(self.registry, core=parts == ["api"])
                 return _json(200, body, {"content-type": discovery.AGGREGATED})
-            case ["api"]:
-                return Answer(200, discovery.core_versions())
-            case ["apis"]:
-                return Answer(200, discovery.group_list(self.registry))
-            case ["apis", group]:
-                found = discovery.group(self.registry, group)
-            case ["api", "v1"]:
-                found = discovery.resource_list(self.registry, "", "v1")
-            case ["apis", group, version]:
-                found = discovery.resource_list(self.registry, group, version)
             case ["openapi", *rest]:
                 return openapi.answer(self.registry, rest, accept)
             case _:
-                found = None
-        if found is None:
-            raise unknown_path()
-        return Answer(200, found)
+                return Answer(200, discovery.about(self.registry, parts))
 
     def _bootstrap(self) -> None:
         namespaces = self.registry.named("namespaces")

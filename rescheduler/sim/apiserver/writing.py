@@ -7,6 +7,7 @@ from typing import Any
 
 from rescheduler.sim.apiserver.apply import apply_patch, drop_ownership
 from rescheduler.sim.apiserver.bodies import (
+    check_fields,
     check_identity,
     check_shape,
     decode_object,
@@ -37,6 +38,7 @@ def create(store: Store, target: Target, body: bytes, content_type: str, query: 
     namespace = target.namespace
     if resource.namespaced and not namespace:
         raise ApiError(405, "MethodNotAllowed", "a namespace is needed to create this kind")
+    check_fields(resource, obj, query)
     if resource.decode is not None:
         obj = resource.decode(obj)
     drop_ownership(obj)
@@ -48,6 +50,7 @@ def update(store: Store, target: Target, body: bytes, content_type: str, query: 
     resource = target.resource
     new = decode_object(body, content_type)
     check_identity(resource, new)
+    check_fields(resource, new, query)
     if resource.decode is not None:
         new = resource.decode(new)
     options = Write(dry_run=is_dry_run(query), subresource=target.subresource, uid_is_precondition=True)
@@ -60,7 +63,13 @@ def patch(store: Store, target: Target, body: bytes, content_type: str, query: Q
     media = patch_type(content_type)
     if media == _APPLY:
         return _apply(store, target, body, query)
-    change = change_of(resource, media, decode_value(body))
+    asked = change_of(resource, media, decode_value(body))
+
+    def change(current: Json) -> Json:
+        changed = asked(current)
+        check_fields(resource, changed, query)
+        return changed
+
     options = Write(dry_run=is_dry_run(query), subresource=target.subresource)
     return store.update(resource, target.namespace, target.name, change, options), False
 
@@ -145,7 +154,7 @@ def remove(store: Store, target: Target, body: bytes, content_type: str, query: 
 
 
 def remove_collection(
-    store: Store, target: Target, body: bytes, content_type: str, query: Query, chosen: Selection
+    store: Store, target: Target, body: bytes, content_type: str, query: Query, *, chosen: Selection
 ) -> list[Json]:
     """DELETE of a collection; the objects that were deleted or marked."""
     options = delete_options(decode_object(body, content_type) if body else {}, query)
