@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from rescheduler.testing.api import Api
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
 from rescheduler.testing.world import World
 
 
@@ -29,6 +32,16 @@ def real(control_plane):
         control_plane.start_apiserver()
 
     return Backend("real", control_plane.api(), str(control_plane.kubeconfig), restart)
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory):
+    kubeconfig = tmp_path_factory.mktemp("embedded") / "kubeconfig"
+    with EmbeddedCluster(clock=time.time) as cluster:
+        server = cluster.start(kubeconfig=kubeconfig)
+        api = Api(HttpTransport(server.url))
+        manifests.apply(api, manifests.load())
+        yield Backend("embedded", api, str(kubeconfig), cluster.server.store.objects.forget_history)
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)], scope="session")

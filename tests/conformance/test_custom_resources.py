@@ -12,7 +12,7 @@ ONE_POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"
 def reserve(world):
     made = []
 
-    def create(name="r", dry_run=False, **spec):
+    def create(name="r", *, dry_run=False, **spec):
         body = {
             "apiVersion": "rescheduler.dev/v1alpha1",
             "kind": "Reservation",
