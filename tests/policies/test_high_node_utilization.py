@@ -1,0 +1,85 @@
+"""HighNodeUtilization: nodes are emptied as a whole or not at all."""
+
+from collections import Counter
+
+from rescheduler.testing import builders as b
+
+CPU = {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}}
+
+
+def load(app, name, node, count, cpu="400m"):
+    return app(name, [node] * count, lambda spec: spec.cpu(cpu))
+
+
+def test_the_emptiest_node_is_emptied_onto_the_fullest(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3"),
+        load(app, "a", "n1", 1), load(app, "b", "n2", 4), load(app, "c", "n3", 6),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert landings(plan) == {"a-0": "n3"}
+    assert plan.after.empty_nodes == 1
+
+
+def test_all_or_nothing(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"),
+        load(app, "a", "n1", 2), load(app, "b", "n2", 8),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert plan.moves == ()  # one would fit below 90 %, two do not
+    assert Counter(s.reason for s in plan.skipped) == {"NoBetterTarget": 1, "GroupIncomplete": 1}
+
+
+def test_a_protected_pod_keeps_its_node(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), load(app, "a", "n1", 1), b.pod("bare").cpu("100m").on("n1"),
+        load(app, "b", "n2", 4),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert plan.moves == ()
+    by_pod = {s.pod.name: (s.reason, s.blocked_by) for s in plan.skipped}
+    assert by_pod == {"bare": ("Protected", "no controller"), "a-0": ("GroupIncomplete", "default/bare")}
+
+
+def test_daemon_set_pods_do_not_count(decide, app, landings):
+    agent = b.daemonset("agent").cpu("100m")
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), agent, agent.pod("agent-1").on("n1"), agent.pod("agent-2").on("n2"),
+        load(app, "a", "n1", 1), load(app, "b", "n2", 4),
+    )  # fmt: skip
+    assert landings(decide(cluster, ("HighNodeUtilization", CPU))) == {"a-0": "n2"}
+
+
+def test_nodes_to_be_emptied_are_not_filled(decide, app, landings):
+    nodes = [b.node(f"n{i}") for i in range(1, 5)]
+    pods = [load(app, f"a{i}", f"n{i}", 1) for i in range(1, 4)]
+    cluster = b.snapshot(nodes, *pods, load(app, "b", "n4", 4))
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert landings(plan) == {"a1-0": "n4", "a2-0": "n4", "a3-0": "n4"}
+    assert plan.after.empty_nodes == 3
+
+
+def test_where_all_nodes_are_low_they_are_packed(decide, app):
+    nodes = [b.node(f"n{i}") for i in range(1, 5)]
+    cluster = b.snapshot(nodes, *(load(app, f"a{i}", f"n{i}", 1) for i in range(1, 5)))
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert plan.after.empty_nodes == 3
+    assert {m.target for m in plan.moves} == {"n4"}
+
+
+def test_cordoned_nodes_are_left_to_their_drain(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").cordoned(), b.node("n2"), load(app, "a", "n1", 1), load(app, "b", "n2", 4)
+    )
+    assert decide(cluster, ("HighNodeUtilization", CPU)).moves == ()
+
+
+def test_the_disruption_budget_counts_for_the_whole_node(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), load(app, "a", "n1", 2), load(app, "b", "n2", 4),
+        b.pdb("a").allows(1, healthy=2),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert plan.moves == ()
+    assert Counter(s.reason for s in plan.skipped) == {"DisruptionBudget": 1, "GroupIncomplete": 1}

@@ -1,0 +1,144 @@
+"""LowNodeUtilization: which pods leave overloaded nodes, where they land, and when it stops."""
+
+from collections import Counter
+
+import pytest
+
+from rescheduler.model.records import NodeUsage
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
+from rescheduler.testing import builders as b
+
+
+def with_usage(cluster, **milli):
+    import dataclasses
+
+    usage = {name: NodeUsage(name, cpu, 0) for name, cpu in milli.items()}
+    return dataclasses.replace(cluster, usage=usage)
+
+
+CPU = {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0}}
+
+
+def crowd(app, node, count, cpu="400m", name="web"):
+    return app(name, [node] * count, lambda spec: spec.cpu(cpu))
+
+
+def test_just_the_excess_leaves_and_spreads_over_the_free_nodes(decide, app, landings):
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), b.node("n3"), crowd(app, "n1", 9))
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    # 9 x 10 % = 90 %; four pods leave, so that exactly 50 % stay.
+    assert Counter(landings(plan).values()) == {"n2": 2, "n3": 2}
+    assert plan.skipped == ()
+    after = {n.name: n.cpu_requested_milli for n in plan.after.nodes}
+    assert after == {"n1": 2000, "n2": 800, "n3": 800}
+
+
+def test_target_is_not_filled_above_its_threshold(decide, app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2").cpu("1"), crowd(app, "n1", 9))
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    assert len(plan.moves) == 1  # one pod is 40 % of the small node, two would be 80 %
+    assert {s.reason for s in plan.skipped} == {"NoBetterTarget"}
+
+
+def test_nodes_between_the_thresholds_neither_shed_nor_receive(decide, app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 9), crowd(app, "n2", 2, name="other"))
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    assert plan.moves == ()
+
+
+def test_cordoned_and_unready_nodes_receive_nothing(decide, app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2").cordoned(), b.node("n3").not_ready(), crowd(app, "n1", 9))
+    assert decide(cluster, ("LowNodeUtilization", CPU)).moves == ()
+
+
+def test_one_pod_that_covers_the_excess_is_preferred_to_many(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"),
+        b.node("n2"),
+        crowd(app, "n1", 8, "200m", name="small"),
+        crowd(app, "n1", 1, "1200m", name="large"),
+    )
+    assert landings(decide(cluster, ("LowNodeUtilization", CPU))) == {"large-0": "n2"}
+
+
+def test_deviation_from_the_mean(decide, app, landings):
+    arguments = {
+        "thresholds": {"cpu": 10.0},
+        "target_thresholds": {"cpu": 10.0},
+        "use_deviation_thresholds": True,
+    }
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 4))
+    # mean 20 %: above 30 % is too full, below 10 % is free.
+    assert list(landings(decide(cluster, ("LowNodeUtilization", arguments))).values()) == ["n2"]
+
+
+def test_extended_resources_and_pods_count(decide, app, landings):
+    arguments = {
+        "thresholds": {"example.com/gpu": 30.0},
+        "target_thresholds": {"example.com/gpu": 60.0},
+    }
+    node = {"example.com/gpu": "4"}
+    cluster = b.snapshot(
+        b.node("n1").allocatable(node),
+        b.node("n2").allocatable(node),
+        app("train", ["n1"] * 3, lambda spec: spec.requests({"example.com/gpu": "1"})),
+        app("web", ["n1"]),
+    )
+    moved = landings(decide(cluster, ("LowNodeUtilization", arguments)))
+    assert list(moved.values()) == ["n2"]
+    assert "web-0" not in moved  # it takes nothing of what is scarce
+
+
+def test_measured_usage_instead_of_requests(decide, app, landings):
+    objects = [b.node("n1"), b.node("n2"), crowd(app, "n1", 2), crowd(app, "n2", 2, name="other")]
+    cluster = with_usage(b.snapshot(*objects), n1=3600, n2=100)
+    assert decide(cluster, ("LowNodeUtilization", CPU)).moves == ()
+    moved = landings(decide(cluster, ("LowNodeUtilization", {**CPU, "usage": "actual"})))
+    # Each pod of n1 uses 45 % of a node: one goes, and n2 is then just below 50 %.
+    assert list(moved.values()) == ["n2"]
+
+
+def test_node_that_nobody_measured_is_no_target(decide, app):
+    cluster = with_usage(b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 2)), n1=3600)
+    assert decide(cluster, ("LowNodeUtilization", {**CPU, "usage": "actual"})).moves == ()
+
+
+def test_protected_pods_count_but_others_go(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"),
+        b.node("n2"),
+        crowd(app, "n1", 5, name="web"),
+        app("data", ["n1"] * 2, lambda spec: spec.cpu("400m").empty_dir()),
+    )
+    moved = landings(decide(cluster, ("LowNodeUtilization", CPU)))
+    assert len(moved) == 2
+    assert all(name.startswith("web-") for name in moved)
+
+
+def test_what_is_protected_is_reported_where_nothing_else_could_go(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), app("data", ["n1"] * 8, lambda spec: spec.cpu("400m").empty_dir())
+    )
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    assert {s.blocked_by for s in plan.skipped} == {"protections.localStorage"}
+
+
+def test_no_free_node_no_move(decide, app):
+    cluster = b.snapshot(b.node("n1"), crowd(app, "n1", 9))
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    assert (plan.moves, plan.skipped) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"thresholds": {"cpu": 60.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
+        ({"thresholds": {"cpu": 20.0}, "target_thresholds": {"memory": 50.0}}, ("targetThresholds",)),
+        ({"thresholds": {"cpu": -1.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
+        ({**CPU, "usage": "guessed"}, ("usage",)),
+        ({**CPU, "number_of_nodes": 0}, ("numberOfNodes",)),
+        ({"thresholds": {}, "target_thresholds": {}}, ("thresholds",)),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, where):
+    assert where in [path for path, _ in LowNodeUtilizationArgs(**arguments).problems()]

@@ -1,0 +1,75 @@
+"""NodeAffinity: required no longer met, preferred met clearly better elsewhere."""
+
+from rescheduler.policies.node_affinity import NodeAffinityArgs
+from rescheduler.testing import builders as b
+
+BOTH = ("NodeAffinity", {"types": ("required", "preferred")})
+
+
+def test_required_affinity_no_longer_met(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1").label(disk="hdd"), b.node("n2").label(disk="ssd"), b.node("n3"),
+        app("db", ["n1"], lambda spec: spec.requires_node("disk", "ssd")),
+        app("web", ["n3"], lambda spec: spec.node_selector({"disk": "ssd"})),
+    )  # fmt: skip
+    plan = decide(cluster, "NodeAffinity")
+    assert landings(plan) == {"db-0": "n2", "web-0": "n2"}
+    assert {m.reason for m in plan.moves} == {"RequiredNotMet"}
+
+
+def test_no_node_meets_it(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), app("db", ["n1"], lambda s: s.requires_node("disk", "ssd"))
+    )
+    (skipped,) = decide(cluster, "NodeAffinity").skipped
+    assert skipped.reason == "NoBetterTarget"
+
+
+def test_full_node_that_would_meet_it_is_named_with_its_plugin(decide, app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2").label(disk="ssd").cpu("1"),
+        app("big", ["n2"], lambda s: s.cpu("1")),
+        app("db", ["n1"], lambda s: s.cpu("500m").requires_node("disk", "ssd")),
+    )  # fmt: skip
+    (skipped,) = decide(cluster, "NodeAffinity").skipped
+    assert skipped.reason == "NoTarget"
+    assert "NodeResourcesFit" in skipped.message
+
+
+def test_preferred_only_by_choice_and_only_if_clearly_better(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2").label(disk="ssd"), b.node("n3").label(disk="ssd", rack="r1"),
+        app("db", ["n1", "n2", "n2"], lambda s: s.prefers_node("disk", "ssd", weight=80).prefers_node("rack", "r1", weight=20)),
+    )  # fmt: skip
+    assert decide(cluster, "NodeAffinity").moves == ()
+    plan = decide(cluster, BOTH)
+    # db-1 and db-2 would gain only a fifth of their wishes: left alone.
+    assert landings(plan) == {"db-0": "n3"}
+    assert plan.moves[0].gain == 0.5
+
+
+def test_node_names_by_field(decide, app, landings):
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3"),
+        app("db", ["n1"], lambda s: s.set(path, {"nodeSelectorTerms": [term]})),
+    )  # fmt: skip
+    assert landings(decide(cluster, "NodeAffinity")) == {"db-0": "n2"}
+
+
+def test_scope_by_label_and_namespace(decide, app, landings):
+    from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
+
+    pick = lambda s: s.node_selector({"disk": "ssd"})  # noqa: E731
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2").label(disk="ssd"), app("a", ["n1"], pick), app("b", ["n1"], pick, "other")
+    )
+    one = ("NodeAffinity", {"label_selector": LabelSelectorArgs(match_labels={"app": "a"})})
+    two = ("NodeAffinity", {"namespaces": NamespacesArgs(exclude=("default",))})
+    assert landings(decide(cluster, one)) == {"a-0": "n2"}
+    assert landings(decide(cluster, two)) == {"b-0": "n2"}
+
+
+def test_unknown_type_is_named():
+    assert [p for p, _ in NodeAffinityArgs(types=("desired",)).problems()] == [("types", 0)]

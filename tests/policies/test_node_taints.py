@@ -1,0 +1,79 @@
+"""NodeTaints: who leaves tainted nodes, and where to."""
+
+import pytest
+
+from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.testing import builders as b
+
+
+def test_pod_without_toleration_lands_on_the_untainted_node(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1").taint("gpu", "true"), b.node("n2").taint("gpu", "true"), b.node("n3"), app("web", ["n1"])
+    )
+    assert landings(decide(cluster, "NodeTaints")) == {"web-0": "n3"}
+
+
+def test_tolerating_pod_stays(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("gpu", "true"),
+        b.node("n2"),
+        app("web", ["n1"], lambda spec: spec.tolerate("gpu", "true", "NoSchedule")),
+    )
+    plan = decide(cluster, "NodeTaints")
+    assert plan.moves == ()
+    assert plan.skipped == ()
+
+
+def test_no_execute_weighs_more_than_no_schedule(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("a"),
+        b.node("n2").taint("b", effect="NoExecute"),
+        b.node("n3"),
+        app("one", ["n1"]),
+        app("two", ["n2"]),
+    )
+    plan = decide(cluster, "NodeTaints")
+    assert [(m.pod.name, m.reason, m.gain) for m in plan.moves] == [
+        ("two-0", "UntoleratedNoExecute", 1.0),
+        ("one-0", "UntoleratedNoSchedule", 0.8),
+    ]
+
+
+def test_prefer_no_schedule_only_by_choice(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), app("web", ["n1", "n2", "n2"])
+    )
+    assert decide(cluster, "NodeTaints").moves == ()
+    chosen = decide(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
+    assert landings(chosen) == {"web-0": "n2"}
+
+
+def test_cordoned_node_is_left_to_its_drain_unless_named(decide, app, landings):
+    cluster = b.snapshot(b.node("n1").cordoned(), b.node("n2"), app("web", ["n1"]))
+    assert decide(cluster, "NodeTaints").moves == ()
+    named = ("NodeTaints", {"included_taints": ("node.kubernetes.io/unschedulable",)})
+    assert landings(decide(cluster, named)) == {"web-0": "n2"}
+
+
+@pytest.mark.parametrize("names", [("gpu",), ("gpu=true",)])
+def test_excluded_taints(decide, app, names):
+    cluster = b.snapshot(b.node("n1").taint("gpu", "true"), b.node("n2"), app("web", ["n1"]))
+    assert decide(cluster, ("NodeTaints", {"excluded_taints": names})).moves == ()
+
+
+def test_taints_cannot_be_both_included_and_excluded():
+    args = NodeTaintsArgs(included_taints=("a",), excluded_taints=("b",))
+    assert [where for where, _ in args.problems()] == [("includedTaints",)]
+
+
+def test_daemon_set_pod_is_never_wanted(decide):
+    owner = b.daemonset("agent")
+    cluster = b.snapshot(b.node("n1").taint("gpu"), b.node("n2"), owner, owner.pod("agent-1").on("n1"))
+    plan = decide(cluster, "NodeTaints")
+    assert (plan.moves, plan.skipped) == ((), ())
+
+
+def test_pod_without_controller_is_reported_as_protected(decide):
+    cluster = b.snapshot(b.node("n1").taint("gpu"), b.node("n2"), b.pod("bare").on("n1"))
+    (skipped,) = decide(cluster, "NodeTaints").skipped
+    assert (skipped.reason, skipped.blocked_by) == ("Protected", "no controller")
