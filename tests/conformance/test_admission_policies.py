@@ -27,7 +27,7 @@ def owner(uid, *, controller=True):
 @pytest.fixture
 def switched(world):
     """Switches policies on for a uid of its own, waits until they are in force, and off again."""
-    uid = str(uuid.uuid4())
+    uid = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201).uid
 
     def switch(config_map, value):
         world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: value}}).expect(200)

@@ -56,8 +56,8 @@ def list_objects(store: Store, resource: ResourceType, chosen: Selection, query:
         if limit and len(items) == limit:
             previous = items[-1]["metadata"]
             metadata["continue"] = _token(version, (previous.get("namespace", ""), previous["name"]))
-            if chosen.everything:
-                metadata["remainingItemCount"] = len(objects) - index
+            if not (chosen.labels or chosen.fields):
+                metadata["remainingItemCount"] = sum(chosen.matches(rest) for _, rest in objects[index:])
             break
         items.append(obj)
         del key

@@ -229,6 +229,7 @@ class Store:
                 )
             ]
             raise invalid(resource.group, resource.kind, "", faults)
+        _drop_empty(metadata)
         metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.stamp()
         self.strategies.prepare_create(resource, obj)
@@ -269,11 +270,19 @@ class Store:
         new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
         have, want = old["metadata"], new["metadata"]
         want["name"] = have["name"]
+        _drop_empty(want)
         for key in (*_IMMUTABLE, "generation", "resourceVersion", "namespace", "generateName"):
             if key in have:
                 want[key] = have[key]
             else:
                 want.pop(key, None)
+
+
+def _drop_empty(metadata: Json) -> None:
+    """Empty maps and lists of the metadata are not kept."""
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if not metadata.get(key, True):
+            del metadata[key]
 
 
 def _match_namespace(resource: ResourceType, namespace: str, metadata: Json) -> None:
