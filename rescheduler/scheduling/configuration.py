@@ -48,7 +48,7 @@ _SILENT: Final = frozenset(
 )
 """Plugins that change no verdict: they sort, bind, preempt, or are judged before the profile."""
 _FILTERS: Final = frozenset(plugin.name for plugin in FILTERS)
-_SCORES: Final = frozenset(plugin.name for plugin in SCORES) | {"DynamicResources"}
+_SCORES: Final = frozenset(plugin.name for plugin in SCORES)
 _KNOWN: Final = _FILTERS | _SCORES | _SILENT
 _MAX_WEIGHT: Final = 100
 ArgsT = TypeVar("ArgsT", bound=ArgsWire)

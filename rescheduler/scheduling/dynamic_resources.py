@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import Refusal
+from rescheduler.scheduling.framework import IntArray, Refusal
+from rescheduler.scheduling.plugin import NodeIndices
 
 REASON = "not judged: dynamic resource allocation (spec.resourceClaims) is left out"
 
@@ -33,3 +36,7 @@ class DynamicResources:
     ) -> tuple[Refusal, ...]:
         """Nothing to say of single nodes."""
         return ()
+
+    def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:  # noqa: ARG002 -- the plugin protocol
+        """0 for every pod that gets here, as kube-scheduler gives pods without claims."""
+        return np.zeros(len(nodes), dtype=np.int64)

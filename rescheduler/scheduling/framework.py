@@ -115,6 +115,7 @@ class Profile:
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
         ("VolumeBinding", 1),
+        ("DynamicResources", 2),
     )
     """Plugins that score; one that is not named does not."""
     hard_pod_affinity_weight: int = 1

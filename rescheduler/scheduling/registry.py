@@ -46,4 +46,5 @@ SCORES: tuple[ScorePlugin, ...] = (
     NodeResourcesBalancedAllocation(),
     ImageLocality(),
     VolumeBinding(),
+    DynamicResources(),
 )

@@ -203,6 +203,10 @@ func newFramework(ctx context.Context, objects []runtime.Object, profile *config
 }
 
 func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all map[string]*v1.Pod, nodes []*v1.Node, snapshots *lister, nominated *nominator) (map[string]*nodeVerdict, error) {
+	known := map[string]bool{}
+	for _, node := range nodes {
+		known[node.Name] = true
+	}
 	var standing []*v1.Pod
 	nominated.byNode = map[string][]fwk.PodInfo{}
 	for _, other := range all {
@@ -211,7 +215,10 @@ func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all 
 			continue
 		}
 		if other.Spec.NodeName != "" {
-			standing = append(standing, other)
+			// The scheduler's own snapshot leaves out nodes that exist only because a pod names them.
+			if known[other.Spec.NodeName] {
+				standing = append(standing, other)
+			}
 		} else if node := other.Status.NominatedNodeName; node != "" {
 			info, err := framework.NewPodInfo(other)
 			if err != nil {
