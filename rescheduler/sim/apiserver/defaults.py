@@ -96,6 +96,9 @@ def _default_pod(pod: Json) -> None:
     default_pod_spec(spec)
     set_default(spec, "enableServiceLinks", True)
     _merge_match_label_keys(pod)
+    for part, key in (("spec", "nodeName"), ("status", "nominatedNodeName")):
+        if dig(pod, part, key) == "":
+            del pod[part][key]
 
 
 def _merge_match_label_keys(pod: Json) -> None:
@@ -131,7 +134,6 @@ def _default_template(obj: Json) -> None:
     template = dig(obj, "spec", "template")
     if isinstance(template, dict):
         set_default(template, "metadata", {})
-        template["metadata"].setdefault("creationTimestamp", None)
         default_pod_spec(template.setdefault("spec", {}))
 
 

@@ -50,7 +50,7 @@ def list_objects(store: Store, resource: ResourceType, chosen: Selection, query:
         objects = _candidates(store, resource, chosen, version, page)
     items: list[Json] = []
     metadata: Json = {"resourceVersion": str(version)}
-    for index, (key, obj) in enumerate(objects):
+    for index, (_, obj) in enumerate(objects):
         if not chosen.matches(obj):
             continue
         if limit and len(items) == limit:
@@ -60,7 +60,6 @@ def list_objects(store: Store, resource: ResourceType, chosen: Selection, query:
                 metadata["remainingItemCount"] = sum(chosen.matches(rest) for _, rest in objects[index:])
             break
         items.append(obj)
-        del key
     if resource.encode is not None:
         items = [resource.encode(obj) for obj in items]
     return shape.many(items, metadata)

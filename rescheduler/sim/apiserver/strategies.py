@@ -27,7 +27,10 @@ class Strategies:
         obj["kind"] = resource.kind
         if resource.custom is not None:
             resource.custom.prune_and_default(obj)
+            tidy(obj["metadata"])
+            drop_empty(obj["metadata"])
             return
+        tidy(obj)
         fill = DEFAULTS.get(resource.name)
         if fill is not None:
             fill(obj)
@@ -97,6 +100,29 @@ class Strategies:
             new["metadata"].pop("ownerReferences", None)
 
 
+def tidy(obj: Json) -> None:
+    """Drops what Go's ``omitempty`` leaves out: nulls everywhere, empty maps and lists in metadata."""
+    for key in [key for key, value in obj.items() if value is None and key not in _SHOWN_NULLS]:
+        del obj[key]
+    for key, value in obj.items():
+        if isinstance(value, dict):
+            tidy(value)
+            if key == "metadata":
+                drop_empty(value)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict):
+                    tidy(item)
+
+
+def drop_empty(metadata: Json) -> None:
+    """Drops empty maps and lists of metadata."""
+    for empty in [k for k in _OMITTED_EMPTY if k in metadata and not metadata[k]]:
+        del metadata[empty]
+
+
+_SHOWN_NULLS = frozenset({"lastProbeTime", "lastTransitionTime"})
+_OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
 _KEEPS_STATUS = frozenset({"nodes", "persistentvolumes", "namespaces"})
 """Kinds whose status may be given at creation."""
 
