@@ -45,7 +45,7 @@ def node_map(nodes: Sequence[NodeSummary], changed: frozenset[str]) -> str:
 
 def change_bars(pairs: Sequence[tuple[NodeSummary, NodeSummary]]) -> str:
     """For each (before, after): two bars, cpu and memory; the outline is before, the fill is after."""
-    row, label, bar, gap = 20, 190, 260, 60
+    row, label, bar, gap = 20, 190, 250, 86
     parts = [
         f'<text class="small" x="{label}" y="10">cpu requested</text>',
         f'<text class="small" x="{label + bar + gap}" y="10">memory requested</text>',
@@ -60,7 +60,7 @@ def change_bars(pairs: Sequence[tuple[NodeSummary, NodeSummary]]) -> str:
         for column, (old, new, whole) in enumerate(amounts):
             parts.append(_bar(label + column * (bar + gap), y, bar, (old, new, whole)))
     height = 22 + len(pairs) * row
-    return f'<svg viewBox="0 0 {label + 2 * bar + gap + 52} {height}" role="img">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {label + 2 * bar + gap + 82} {height}" role="img">{"".join(parts)}</svg>'
 
 
 def _bar(x: int, y: int, width: int, amounts: tuple[int, int, int]) -> str:

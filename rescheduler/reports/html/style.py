@@ -14,7 +14,7 @@ h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .
 p { margin: .3rem 0; } .faint { color: var(--faint); } .good { color: var(--good); } .bad { color: var(--bad); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .8rem; margin: 1.4rem 0; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: .6rem; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
+.card b { display: block; font-size: 1.3rem; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .card span { color: var(--faint); font-size: .85rem; }
 .maps { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1.2rem; }
 figure { margin: 0; } figcaption { color: var(--faint); font-size: .85rem; margin-bottom: .3rem; }

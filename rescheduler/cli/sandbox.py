@@ -1,0 +1,59 @@
+"""``rescheduler sandbox``: the embedded cluster by itself, with a kubeconfig for kubectl."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import click
+
+from rescheduler.cli.errors import CommandError, reports_errors
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.installation import install
+from rescheduler.sim.machines import MachineSpec
+
+_ZONES = ("zone-a", "zone-b", "zone-c")
+
+
+@click.command("sandbox")
+@click.option("--nodes", default=6, show_default=True, type=click.IntRange(0, 1000), help="How many nodes, in three zones.")
+@click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
+@click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
+@click.option("--port", default=0, show_default=True, help="Port of the API server on loopback; 0 takes a free one.")
+@click.option("--kubeconfig-file", metavar="FILE", help="Where to write the kubeconfig; default: a temporary file.")
+@click.option("--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies.")
+@reports_errors
+def sandbox_command(*, nodes: int, cpu: str, memory: str, port: int, kubeconfig_file: str | None, empty: bool) -> None:
+    """Run an embedded cluster until interrupted; prints the path of its kubeconfig.
+
+    It speaks the Kubernetes API well enough for kubectl and schedules with rescheduler's own copy of
+    kube-scheduler's rules. Nothing runs in its pods, and nothing is kept when it ends.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with tempfile.TemporaryDirectory(prefix="rescheduler-sandbox-") as folder:
+        path = Path(kubeconfig_file or f"{folder}/kubeconfig")
+        with EmbeddedCluster(machines(nodes, cpu, memory), clock=time.time) as cluster:
+            try:
+                server = cluster.start(kubeconfig=path, port=port)
+            except OSError as error:
+                raise CommandError(f"cannot start the API server: {error}") from error
+            if not empty:
+                install(cluster.transport)
+            click.echo(str(path))
+            click.echo(f"The embedded cluster is at {server.url}; in another terminal:", err=True)
+            click.echo(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan", err=True)
+            click.echo("Interrupt to end it.", err=True)
+            stop.wait()
+
+
+def machines(count: int, cpu: str, memory: str) -> list[MachineSpec]:
+    """``count`` equal machines, spread over three zones."""
+    return [
+        MachineSpec(name=f"node-{index + 1}", cpu=cpu, memory=memory, zone=_ZONES[index % len(_ZONES)])
+        for index in range(count)
+    ]
