@@ -189,7 +189,7 @@ class _Parsers:
         any_event: Any = added | modified | deleted | BookmarkWire | ErrorWire
         self.page: Callable[[bytes], Any] = msgspec.json.Decoder(listed).decode
         self.event: Callable[[bytes], Any] = msgspec.json.Decoder(any_event).decode
-        self.one: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(wire).decode
+        self.one: Callable[[bytes | memoryview | Raw], Any] = msgspec.json.Decoder(wire).decode
 
 
 @cache
@@ -244,7 +244,7 @@ class Decoder:
         records: list[Record] = []
         bad: list[BadObject] = []
         for raw in raws:
-            found = self._try(kind, raw)
+            found = self.attempt(kind, raw)
             if isinstance(found, BadObject):
                 bad.append(found)
             else:
@@ -257,7 +257,7 @@ class Decoder:
         Raises:
             UndecodableError: it is damaged; the message says how.
         """
-        found = self._try(kind, raw)
+        found = self.attempt(kind, raw)
         if isinstance(found, BadObject):
             raise UndecodableError(f"{found.kind} {found.name}: {found.error}")
         return found
@@ -290,7 +290,7 @@ class Decoder:
             event_type = EventType(wire.type or "")
         except (msgspec.MsgspecError, ValueError) as error:
             raise UndecodableError(f"watch of {kind}: line is no event: {error}") from error
-        found = self._try(kind, wire.object)
+        found = self.attempt(kind, wire.object)
         bad = found if isinstance(found, BadObject) else BadObject(kind.value, "?", "the event has no object")
         return WatchEvent(event_type, None, self._version(wire.object), bad=bad)
 
@@ -307,14 +307,15 @@ class Decoder:
         except (msgspec.MsgspecError, ValueError) as error:
             raise UndecodableError(f"list of {kind}: {error}") from error
 
-    def _try(self, kind: Kind, raw: bytes | Raw) -> Record | BadObject:
+    def attempt(self, kind: Kind, raw: bytes | memoryview | Raw) -> Record | BadObject:
+        """One object, or what is wrong with it. Never raises."""
         codec = self._codecs[kind]
         try:
             return codec.convert(codec.one(raw))
         except (msgspec.MsgspecError, ValueError) as error:
             return BadObject(kind.value, self._name(raw), str(error))
 
-    def _name(self, raw: bytes | Raw) -> str:
+    def _name(self, raw: bytes | memoryview | Raw) -> str:
         try:
             meta = self._unreadable(raw).metadata
         except (msgspec.MsgspecError, ValueError):

@@ -1,0 +1,272 @@
+"""Dumps of a cluster in JSON, cut into single objects without ever holding the whole text.
+
+Understands what ``kubectl get -o json`` and the API itself write: Lists, Lists of Lists, single objects,
+arrays, several documents one after the other. The text comes through a function that is handed in, in
+pieces; a piece is kept only until its objects are cut out. msgspec finds where a value ends: it parses
+one value and says at which byte something else follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.wire import Wire
+
+PIECE_BYTES: Final = 8 << 20
+"""How much text is read at once; an object may be larger."""
+
+_SPACE: Final = b" \t\r\n"
+_SPACES: Final = re.compile(rb"[ \t\r\n]*")
+_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_POSITION: Final = re.compile(r"^JSON is malformed: (?P<what>.*) \(byte (?P<byte>\d+)\)$")
+_KUBECTL_HEAD: Final = re.compile(
+    rb'\{\s*"apiVersion"\s*:\s*"(?P<group>[^"\\]*)"\s*,\s*"kind"\s*:\s*"(?P<kind>[^"\\]*)"'
+)
+_KINDS: Final = {(resource.group, kind.value): kind for kind, resource in RESOURCES.items()}
+_skip = msgspec.json.Decoder(Raw).decode
+
+
+class DumpError(ValueError):
+    """The text is not JSON, or ends too early. ``line`` counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+        self.message = message
+
+
+class TypeName(NamedTuple):
+    """apiVersion and kind as an object states them; "" where it does not."""
+
+    api_version: str = ""
+    kind: str = ""
+
+    @property
+    def known(self) -> Kind | None:
+        """The kind, if it is one that a Snapshot is made of."""
+        group = self.api_version.rpartition("/")[0]
+        return _KINDS.get((group, self.kind))
+
+    @property
+    def item(self) -> TypeName:
+        """What the items of a list of this type are, if they do not say it themselves."""
+        kind = self.kind.removesuffix("List")
+        return TypeName(self.api_version, kind) if kind and kind != self.kind else TypeName()
+
+
+class Item(NamedTuple):
+    """One object: its type, its JSON text, and the line on which it begins."""
+
+    type: TypeName
+    raw: memoryview
+    line: int
+
+
+class HeadWire(Wire):
+    """What says of a JSON object whether it is a list."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    items: Raw = Raw(b"")
+
+
+_decode_head = msgspec.json.Decoder(HeadWire).decode
+_decode_array = msgspec.json.Decoder(list[Raw]).decode
+
+
+def items_of(read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES) -> Iterator[Item]:
+    """Every object of a dump. ``read(n)`` gives up to n more bytes, b"" at the end.
+
+    Raises:
+        DumpError: not JSON, or JSON that is neither object nor array.
+    """
+    text = _Text(read, piece_bytes)
+    while text.skip_space():
+        if text.peek() == b"[":
+            text.advance()
+            yield from _array(text, TypeName())
+        elif text.peek() == b"{":
+            yield from _document(text)
+        else:
+            raise DumpError(text.line(), "neither a JSON object nor an array")
+
+
+def items_within(raw: memoryview, line: int, fallback: TypeName) -> Iterator[Item]:
+    """The object itself, or its items if it is a list, at any depth."""
+    found = _type_of(raw, fallback)
+    if not _may_be_list(found):
+        yield Item(found, raw, line)
+        return
+    try:
+        head = _decode_head(raw)
+        content = bytes(head.items)
+        inner = _decode_array(head.items) if content not in (b"", b"null") else []
+    except msgspec.DecodeError as error:
+        raise DumpError(line, f"a list that cannot be read: {error}") from error
+    if not found.kind and not content:
+        yield Item(found, raw, line)
+    for entry in inner:
+        yield from items_within(memoryview(entry), line, found.item)
+
+
+def _may_be_list(found: TypeName) -> bool:
+    return not found.kind or (found.kind.endswith("List") and found.known is None)
+
+
+def _type_of(raw: memoryview, fallback: TypeName) -> TypeName:
+    """The type that an object states; where kubectl wrote it first, nothing is decoded to find it."""
+    match = _KUBECTL_HEAD.match(raw)
+    if match is not None:
+        return TypeName(match["group"].decode(), match["kind"].decode())
+    try:
+        head = _decode_head(raw)
+    except msgspec.DecodeError:
+        return fallback
+    if not head.kind:
+        return fallback
+    return TypeName(head.api_version or fallback.api_version, head.kind)
+
+
+def _document(text: _Text) -> Iterator[Item]:
+    """One object at the top: as a whole if it is short, else its items as they come by."""
+    line = text.line()
+    whole = text.value_if_short()
+    if whole is not None:
+        yield from items_within(whole, line, TypeName())
+        return
+    text.advance()
+    head = TypeName()
+    while text.skip_space() and text.peek() != b"}":
+        key = bytes(text.value()).strip()
+        text.expect(b":")
+        if key == b'"items"' and text.skip_space() and text.peek() == b"[":
+            text.advance()
+            yield from _array(text, head.item)
+        else:
+            value = bytes(text.value()).strip().strip(b'"')
+            if key == b'"kind"':
+                head = head._replace(kind=value.decode("utf-8", "replace"))
+            elif key == b'"apiVersion"':
+                head = head._replace(api_version=value.decode("utf-8", "replace"))
+        text.comma_or(b"}")
+    text.expect(b"}")
+
+
+def _array(text: _Text, fallback: TypeName) -> Iterator[Item]:
+    """The items of an array whose bracket was just passed."""
+    while text.skip_space() and text.peek() != b"]":
+        line = text.line()
+        yield from items_within(text.value(), line, fallback)
+        text.comma_or(b"]")
+    text.expect(b"]")
+
+
+class _Text:
+    """A window on the text: what was passed is dropped, what is missing is read."""
+
+    def __init__(self, read: Callable[[int], bytes], piece_bytes: int) -> None:
+        self._read = read
+        self._piece = piece_bytes
+        self._buffer = b""
+        self._at = 0
+        self._ended = False
+        self._counted = 0
+        self._lines = 1
+
+    def line(self) -> int:
+        """The line on which the window stands; every byte is looked at once."""
+        self._lines += self._buffer.count(b"\n", self._counted, self._at)
+        self._counted = self._at
+        return self._lines
+
+    def skip_space(self) -> bool:
+        """Pass white space (and a byte order mark); False at the end of the text."""
+        while True:
+            self._at = _SPACES.match(self._buffer, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._buffer):
+                if self._buffer.startswith(b"\xef\xbb\xbf", self._at):
+                    self._at += 3
+                    continue
+                return True
+            if not self._more():
+                return False
+
+    def peek(self) -> bytes:
+        """The byte at hand."""
+        return self._buffer[self._at : self._at + 1]
+
+    def advance(self) -> None:
+        """Pass one byte."""
+        self._at += 1
+
+    def expect(self, byte: bytes) -> None:
+        """Pass this byte, which must come next after white space."""
+        if not self.skip_space():
+            raise DumpError(self.line(), f"the text ends where '{byte.decode()}' is due: it was cut off")
+        if self.peek() != byte:
+            found = self.peek().decode("utf-8", "replace")
+            raise DumpError(self.line(), f"'{found}' stands where '{byte.decode()}' is due")
+        self._at += 1
+
+    def comma_or(self, end: bytes) -> None:
+        """Pass a comma, unless ``end`` comes next."""
+        if self.skip_space() and self.peek() == end:
+            return
+        self.expect(b",")
+
+    def value_if_short(self) -> memoryview | None:
+        """The next value if it ends within one piece; the window passes it only then."""
+        if len(self._buffer) - self._at < self._piece:
+            self._more()
+        end = self._end()
+        return None if end is None else self._pass(end)
+
+    def value(self) -> memoryview:
+        """The next JSON value, passed."""
+        self.skip_space()
+        while (end := self._end()) is None:
+            if not self._more():
+                raise DumpError(
+                    self._line_of(len(self._buffer)), "the text ends within a value: it was cut off"
+                )
+        return self._pass(end)
+
+    def _pass(self, end: int) -> memoryview:
+        start, self._at = self._at, end
+        return memoryview(self._buffer)[start:end]
+
+    def _end(self) -> int | None:
+        """Where the value at hand ends; None if more text is needed to know."""
+        try:
+            _skip(memoryview(self._buffer)[self._at :])
+        except msgspec.DecodeError as error:
+            message = str(error)
+            trailing = _TRAILING.search(message)
+            if trailing is not None:
+                return self._at + int(trailing[1]) - 1
+            if "truncated" in message:
+                return None
+            match = _POSITION.match(message)
+            position = self._at + (int(match["byte"]) if match else 0)
+            what = match["what"] if match else message
+            raise DumpError(self._line_of(position), f"not JSON: {what}") from error
+        closed = self._buffer[-1:] in (b"}", b"]", b'"') or self._buffer[-1:] in _SPACE
+        return len(self._buffer) if closed or self._ended else None
+
+    def _line_of(self, position: int) -> int:
+        return self.line() + self._buffer.count(b"\n", self._at, position)
+
+    def _more(self) -> bool:
+        """Drop what was passed and read on; at least doubles what is kept, so that nothing is quadratic."""
+        self.line()
+        kept = self._buffer[self._at :]
+        text = b"" if self._ended else self._read(max(self._piece, len(kept)))
+        self._ended = not text
+        self._buffer, self._at, self._counted = kept + text, 0, 0
+        return not self._ended
