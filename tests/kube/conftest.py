@@ -64,7 +64,7 @@ class Exchange:
 
     def reset(self) -> None:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.sock.close()
+        raise ConnectionAbortedError  # unwinds the connection's thread, which closes the socket with RST
 
     def cut(self) -> None:
         self.sock.shutdown(socket.SHUT_RDWR)
@@ -90,6 +90,7 @@ class FaultServer:
         self.connections = 0
         self._stopping = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -102,6 +103,9 @@ class FaultServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for sock in self._open:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(5)
 
@@ -112,6 +116,7 @@ class FaultServer:
             except OSError:
                 return
             self.connections += 1
+            self._open.append(sock)
             thread = threading.Thread(target=self._serve, args=(sock,), daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -1,0 +1,461 @@
+"""The informer over real sockets, against a server that does what it should not."""
+
+import json
+import queue
+import threading
+import time
+
+import pytest
+
+from rescheduler.kube.connection import connect_to
+from rescheduler.kube.informer import Informer, SharedDecoder
+from rescheduler.kube.informers import Informers
+from rescheduler.kube.reflector import ChangeType, EndKind
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import RESOURCES, Kind
+
+DECODER = SharedDecoder(Decoder())
+
+
+def node(name, version="1", **labels):
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": version, "labels": labels},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+
+
+def node_list(*items, version="10", token=""):
+    return {
+        "kind": "NodeList",
+        "metadata": {"resourceVersion": version, "continue": token},
+        "items": list(items),
+    }
+
+
+def bookmark(version, *, end=False):
+    notes = {"k8s.io/initial-events-end": "true"} if end else {}
+    return {"kind": "Node", "metadata": {"resourceVersion": version, "annotations": notes}}
+
+
+class Script:
+    """Lists get the next of ``lists``, watches the next of ``watches``; the last one repeats."""
+
+    def __init__(self, lists=(), watches=()):
+        self.lists, self.watches = list(lists), list(watches)
+
+    def __call__(self, exchange):
+        steps = self.watches if "watch" in exchange.call.query else self.lists
+        step = steps.pop(0) if len(steps) > 1 else steps[0]
+        if callable(step):
+            step(exchange)
+        else:
+            exchange.json(200, step)
+
+
+def quiet(exchange):
+    exchange.open_stream()
+    exchange.hang()
+
+
+def events(*pairs, then=lambda x: x.hang()):
+    def run(exchange):
+        exchange.open_stream()
+        for kind, item in pairs:
+            exchange.event(kind, item)
+        then(exchange)
+
+    return run
+
+
+class Watched:
+    def __init__(self, informer, events_queue, server):
+        self.informer, self.queue, self.server = informer, events_queue, server
+
+    def next(self, timeout=5):
+        event = self.queue.get(timeout=timeout)
+        return event.type, event.record.name if event.record else None
+
+    def until_synced(self):
+        seen = []
+        while not seen or seen[-1][0] is not ChangeType.SYNCED:
+            seen.append(self.next())
+        return [name for _, name in seen[:-1]]
+
+    def wait(self, condition, timeout=5):
+        ends = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < ends, "did not happen in time"
+            time.sleep(0.01)
+
+    @property
+    def lists(self):
+        return [c for c in self.server.calls if "watch" not in c.query]
+
+    @property
+    def watches(self):
+        return [c for c in self.server.calls if "watch" in c.query]
+
+
+@pytest.fixture
+def watched(fault_server):
+    informers = []
+
+    def start(script, *, watch_list=False, silence_s=5.0, chance=0.01):
+        server = fault_server(script)
+        events_queue = queue.SimpleQueue()
+        informer = Informer(
+            Kind.NODE,
+            RESOURCES[Kind.NODE],
+            connect_to(server.url),
+            DECODER,
+            events_queue,
+            watch_list=watch_list,
+            silence_s=silence_s,
+            chance=lambda: chance,
+        )
+        informers.append(informer)
+        informer.start()
+        return Watched(informer, events_queue, server)
+
+    yield start
+    for informer in informers:
+        informer.stop()
+    for informer in informers:
+        assert informer.join(5)
+
+
+def test_pages_then_a_watch_from_the_version_of_the_list(watched):
+    w = watched(
+        Script(
+            [node_list(node("a"), token="t"), node_list(node("b"), version="10")],
+            [
+                events(
+                    ("ADDED", node("c", "11")),
+                    ("MODIFIED", node("a", "12", x="y")),
+                    ("DELETED", node("b", "13")),
+                )
+            ],
+        )
+    )
+    assert w.until_synced() == ["a", "b"]
+    assert [w.next() for _ in range(3)] == [
+        (ChangeType.ADDED, "c"),
+        (ChangeType.MODIFIED, "a"),
+        (ChangeType.DELETED, "b"),
+    ]
+    assert (w.informer.synced, w.informer.objects, w.informer.problem) == (True, 2, "")
+    assert [c.query.get("continue") for c in w.lists] == [None, "t"]
+    (watch,) = w.watches
+    assert watch.query["resourceVersion"] == "10"
+    assert watch.query["allowWatchBookmarks"] == "true"
+    assert 240 <= int(watch.query["timeoutSeconds"]) <= 480
+
+
+def test_watch_list_needs_no_list(watched):
+    w = watched(
+        Script(
+            [],
+            [events(("ADDED", node("a")), ("BOOKMARK", bookmark("9", end=True)), ("ADDED", node("b", "10")))],
+        ),
+        watch_list=True,
+    )
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.ADDED, "b")
+    query = w.watches[0].query
+    assert (query["sendInitialEvents"], query["resourceVersionMatch"]) == ("true", "NotOlderThan")
+    assert "resourceVersion" not in query
+    assert w.lists == []
+
+
+@pytest.mark.parametrize("code", [400, 422])
+def test_a_server_without_watch_list_is_listed(watched, code):
+    w = watched(Script([node_list(node("a"))], [lambda x: x.status(code, "Invalid"), quiet]), watch_list=True)
+    assert w.until_synced() == ["a"]
+    w.wait(lambda: len(w.watches) == 2)
+    assert w.watches[1].query["resourceVersion"] == "10"
+
+
+def test_a_server_that_ignores_send_initial_events_is_listed(watched):
+    w = watched(
+        Script([node_list(node("a"), node("b"))], [events(("ADDED", node("a"))), quiet]),
+        watch_list=True,
+        silence_s=0.3,
+    )
+    assert sorted(w.until_synced()) == ["a", "b"]
+
+
+def test_gone_inside_the_stream_lists_again_and_finds_what_was_missed(watched):
+    expired = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
+    w = watched(
+        Script(
+            [node_list(node("a"), node("b")), node_list(node("a"), node("c"), version="20")],
+            [events(("ERROR", expired)), quiet],
+        )
+    )
+    assert w.until_synced() == ["a", "b"]
+    assert [w.next(), w.next()] == [(ChangeType.ADDED, "c"), (ChangeType.DELETED, "b")]
+    w.wait(lambda: len(w.watches) == 2)
+    assert [c.query["resourceVersion"] for c in w.watches] == ["10", "20"]
+    assert w.informer.relists[EndKind.EXPIRED] == 1
+
+
+def test_gone_as_http_status_lists_again(watched):
+    w = watched(
+        Script([node_list(node("a")), node_list(version="20")], [lambda x: x.status(410, "Expired"), quiet])
+    )
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.DELETED, "a")
+
+
+def test_gone_between_two_pages_starts_the_list_again(watched):
+    w = watched(
+        Script(
+            [
+                node_list(node("a"), node("b"), token="t"),
+                lambda x: x.status(410, "Expired"),
+                node_list(node("a"), version="12"),
+            ],
+            [quiet],
+        )
+    )
+    w.wait(lambda: w.informer.synced)
+    assert w.informer.objects == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type":"ADDED","obj', b"<html>", b'{"type":"WHAT","object":{}}', b"\xff\xfe"]
+)
+def test_a_line_that_cannot_be_read_is_counted_and_everything_listed_again(watched, line):
+    w = watched(
+        Script(
+            [node_list(node("a")), node_list(node("a"), node("b"), version="20")],
+            [lambda x: (x.open_stream(), x.chunk(line + b"\n"), x.hang()), quiet],
+        )
+    )
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.ADDED, "b")
+    assert w.informer.decode_errors == 1
+    assert w.informer.relists[EndKind.UNDECODABLE] == 1
+
+
+def test_a_stream_cut_inside_a_line_goes_on_from_the_last_whole_one(watched):
+    half = json.dumps({"type": "ADDED", "object": node("c", "12")}).encode()[:40]
+    w = watched(
+        Script(
+            [node_list(node("a"))],
+            [
+                events(("ADDED", node("b", "11")), then=lambda x: (x.chunk(half), x.end_stream())),
+                events(("ADDED", node("c", "12"))),
+            ],
+        )
+    )
+    assert w.until_synced() == ["a"]
+    assert [w.next(), w.next()] == [(ChangeType.ADDED, "b"), (ChangeType.ADDED, "c")]
+    assert w.watches[1].query["resourceVersion"] == "11"
+    assert len(w.lists) == 1
+    assert w.informer.decode_errors == 0
+
+
+@pytest.mark.parametrize("fault", ["reset", "cut"])
+def test_a_broken_stream_is_taken_up_where_it_ended(watched, fault):
+    w = watched(
+        Script(
+            [node_list(node("a"))],
+            [
+                events(("BOOKMARK", bookmark("15")), then=lambda x: (time.sleep(0.1), getattr(x, fault)())),
+                events(("ADDED", node("b", "16"))),
+            ],
+        )
+    )
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.ADDED, "b")
+    assert w.watches[1].query["resourceVersion"] == "15"
+
+
+def test_a_half_open_connection_is_left_after_the_silence(watched):
+    w = watched(Script([node_list(node("a"))], [quiet, events(("ADDED", node("b", "11")))]), silence_s=0.3)
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.ADDED, "b")
+    assert "Timeout" in w.informer.problem or w.informer.problem == ""
+
+
+def test_slow_drips_of_a_large_object_arrive_whole(watched):
+    large = node("big", "11")
+    large["metadata"]["annotations"] = {"x": "y" * 2_000_000}
+    line = json.dumps({"type": "ADDED", "object": large}).encode() + b"\n"
+
+    def drip(x):
+        x.open_stream()
+        for start in range(0, len(line), 100_000):
+            x.chunk(line[start : start + 100_000])
+            time.sleep(0.005)
+        x.hang()
+
+    w = watched(Script([node_list(node("a"))], [drip]))
+    assert w.until_synced() == ["a"]
+    assert w.next() == (ChangeType.ADDED, "big")
+
+
+def test_items_null_is_an_empty_list(watched):
+    w = watched(Script([{"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": None}], [quiet]))
+    assert w.until_synced() == []
+
+
+def test_one_damaged_object_costs_nothing_but_itself(watched):
+    broken = node("broken")
+    broken["metadata"]["labels"] = 5
+    w = watched(Script([node_list(node("a"), broken, node("b"))], [events(("MODIFIED", {**broken}))]))
+    assert w.until_synced() == ["a", "b"]
+    w.wait(lambda: w.informer.decode_errors == 2)
+    assert w.informer.objects == 2
+
+
+def test_repeated_events_are_told_once(watched):
+    w = watched(
+        Script(
+            [node_list(node("a"))], [events(*[("ADDED", node("b", "11"))] * 3, ("ADDED", node("c", "12")))]
+        )
+    )
+    assert w.until_synced() == ["a"]
+    assert [w.next(), w.next()] == [(ChangeType.ADDED, "b"), (ChangeType.ADDED, "c")]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda x: x.answer(503, b"<html><h1>503</h1></html>", {"Content-Type": "text/html"}),
+        lambda x: x.status(429, "TooManyRequests"),
+        lambda x: x.answer(200, b"<html>login</html>"),
+        lambda x: x.answer(200, b""),
+        lambda x: x.reset(),
+    ],
+    ids=["html 503", "429", "html 200", "empty", "reset"],
+)
+def test_a_list_that_fails_is_asked_for_again(watched, fault):
+    w = watched(Script([fault, fault, node_list(node("a"))], [quiet]))
+    assert w.until_synced() == ["a"]
+    assert len(w.lists) == 3
+
+
+def test_retry_after_holds_the_next_try_back(watched):
+    w = watched(
+        Script([lambda x: x.status(429, headers={"Retry-After": "1"}), node_list(node("a"))], [quiet])
+    )
+    started = time.monotonic()
+    assert w.until_synced() == ["a"]
+    assert time.monotonic() - started >= 1.0
+
+
+def test_streams_that_end_at_once_do_not_become_a_storm(watched):
+    w = watched(Script([node_list()], [lambda x: (x.open_stream(), x.end_stream())]), chance=0.2)
+    w.until_synced()
+    time.sleep(1.0)
+    assert 2 <= len(w.watches) <= 6
+    assert len(w.lists) == 1
+
+
+def test_a_server_that_refuses_connections_is_not_hammered(fault_server):
+    server = fault_server(lambda x: None)
+    url = server.url
+    server.close()
+    tries = []
+    transport = connect_to(url)
+    send = transport.send
+    transport.send = lambda request: (tries.append(1), send(request))[1]
+    informer = Informer(
+        Kind.NODE,
+        RESOURCES[Kind.NODE],
+        transport,
+        DECODER,
+        queue.SimpleQueue(),
+        watch_list=False,
+        chance=lambda: 0.3,
+    )
+    informer.start()
+    time.sleep(1.5)
+    informer.stop()
+    assert informer.join(5)
+    assert 2 <= len(tries) <= 6
+    assert not informer.synced
+    assert informer.stale_for_s() >= 1.0
+
+
+def test_stopping_ends_a_waiting_watch_at_once(watched):
+    w = watched(Script([node_list()], [quiet]), silence_s=60)
+    w.until_synced()
+    w.wait(lambda: len(w.watches) == 1)
+    time.sleep(0.05)
+    w.informer.stop()
+    assert w.informer.join(2)
+    assert not w.informer.died
+
+
+def test_the_collector_of_garbage_is_on_again_after_the_list(watched):
+    import gc  # noqa: PLC0415
+
+    w = watched(Script([node_list(node("a"))], [quiet]))
+    w.until_synced()
+    w.wait(gc.isenabled)
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.fixture
+def two_kinds(fault_server):
+    started = []
+
+    def start(handler):
+        resources = {kind: RESOURCES[kind] for kind in (Kind.NODE, Kind.RESERVATION)}
+        informers = Informers(
+            connect_to(fault_server(handler).url), Decoder(), resources=resources, watch_list=False
+        )
+        started.append(informers)
+        informers.start()
+        return informers
+
+    yield start
+    for informers in started:
+        informers.stop()
+
+
+def until(condition):
+    ends = time.monotonic() + 5
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_a_missing_optional_kind_does_not_hold_the_others_up(two_kinds):
+    def handler(x):
+        if "reservations" in x.call.path:
+            x.answer(404, b"404 page not found")
+        else:
+            quiet(x) if "watch" in x.call.query else x.json(200, node_list(node("a")))
+
+    informers = two_kinds(handler)
+    assert until(informers.synced)
+    assert informers.of(Kind.RESERVATION).absent
+    assert informers.problems() == {}
+    assert informers.stale_for_s() < 5
+    assert informers.dead() == ()
+
+
+def test_missing_rights_are_named_and_nothing_is_synced(two_kinds):
+    def handler(x):
+        if "nodes" in x.call.path:
+            x.status(403, "Forbidden", 'nodes is forbidden: User "x" cannot list resource "nodes"')
+        else:
+            x.answer(404, b"404 page not found")
+
+    informers = two_kinds(handler)
+    assert until(lambda: Kind.NODE in informers.problems())
+    assert 'cannot list resource "nodes"' in informers.problems()[Kind.NODE]
+    assert not informers.synced()
+    assert until(lambda: informers.waiting_for() == (Kind.NODE,))
+
+
+def test_informers_leave_no_thread_behind(two_kinds):
+    informers = two_kinds(lambda x: quiet(x) if "watch" in x.call.query else x.json(200, node_list()))
+    assert until(informers.synced)
+    informers.stop()
+    assert not [t for t in threading.enumerate() if t.name.startswith("informer-")]
