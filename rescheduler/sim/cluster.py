@@ -36,6 +36,7 @@ from rescheduler.sim.scheduler.scheduler import Scheduler
 from rescheduler.sim.storeapi import StoreApi
 
 _IDLE_S = 0.2
+_POLL_S = 0.02
 _ROUNDS = 100_000
 
 
@@ -167,6 +168,23 @@ class EmbeddedCluster:
                 self.settle()
                 return predicate is not None and predicate()
             self._virtual.move_to(due_s)
+
+    # either
+
+    def wait_for(self, predicate: Callable[[], bool], limit_s: float) -> float:
+        """Let virtual or real time pass until ``predicate`` holds; gives the seconds that took.
+
+        Raises:
+            NotSettledError: it did not hold within ``limit_s``.
+        """
+        if self._virtual is not None:
+            return self.run_until(predicate, limit_s)
+        began_s = time.monotonic()
+        while not predicate():
+            if time.monotonic() - began_s > limit_s:
+                raise NotSettledError(f"not true within {limit_s} s")
+            time.sleep(_POLL_S)
+        return time.monotonic() - began_s
 
     # real time
 
