@@ -58,6 +58,7 @@ def pod_spec(wire: PodSpecWire, merge: LabelSet | None = None) -> PodSpec:
         requests=requests.resources,
         score_cpu_milli=requests.score_cpu_milli,
         score_memory_bytes=requests.score_memory_bytes,
+        fit_score=requests.fit_score,
         priority=wire.priority or 0,
         preempts=wire.preemption_policy != "Never",
         scheduler_name=intern(wire.scheduler_name or "default-scheduler"),

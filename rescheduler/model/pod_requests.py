@@ -33,11 +33,14 @@ class Requests(NamedTuple):
     resources: Resources
     score_cpu_milli: int
     score_memory_bytes: int
+    fit_score: Resources | None = None
+    """What the score of NodeResourcesFit counts for an incoming pod with pod-level resources."""
 
 
 def asked(spec: PodSpecWire) -> Requests:
     """What an incoming pod of this spec asks for."""
-    return _with_score(spec, lambda missing: _total(spec, _aggregate(spec, _spec_request, missing)))
+    found = _with_score(spec, lambda missing: _total(spec, _aggregate(spec, _spec_request, missing)))
+    return found._replace(fit_score=_containers_only(spec)) if _pod_level_requests(spec) else found
 
 
 def held(spec: PodSpecWire, status: HeldWire) -> Requests:
@@ -74,6 +77,13 @@ def _with_score(spec: PodSpecWire, total: Callable[[Nanos], Nanos]) -> Requests:
         missing = {name: value for name, value in missing.items() if name not in amounts}
     scored = total(missing) if missing else amounts
     return Requests(resources_of(amounts), to_milli(scored.get("cpu", 0)), to_units(scored.get("memory", 0)))
+
+
+def _containers_only(spec: PodSpecWire) -> Resources:
+    """Containers with the scores' defaults, and overhead: kube-scheduler leaves pod-level resources out here."""
+    amounts = _aggregate(spec, _spec_request, {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY})
+    add_amounts(amounts, parse_amounts(spec.overhead))
+    return resources_of(amounts)
 
 
 def _total(spec: PodSpecWire, amounts: Nanos, status: HeldWire | None = None) -> Nanos:

@@ -148,11 +148,14 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     ``requests`` is the effective request of an incoming pod: containers, sidecars, init containers,
     pod-level resources, overhead (row M35 ff.). ``score_cpu_milli``/``score_memory_bytes``: the same with
     kube-scheduler's defaults (100m, 200 MiB) for containers that request nothing, which scores use.
+    ``fit_score``: what NodeResourcesFit's own score counts for the incoming pod where it differs, that is
+    with pod-level resources, which that score leaves out; None: ``requests`` with the two defaults.
     """
 
     requests: Resources = NO_RESOURCES
     score_cpu_milli: int = 0
     score_memory_bytes: int = 0
+    fit_score: Resources | None = None
     priority: int = 0
     preempts: bool = True
     scheduler_name: str = "default-scheduler"

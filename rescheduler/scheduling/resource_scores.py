@@ -46,6 +46,8 @@ def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray
 def asked_amount(ask: Ask, resource: str) -> int:
     """What the pod adds for scores: requests, with defaults for containers without CPU or memory."""
     spec = ask.kind.spec
+    if spec.fit_score is not None:
+        return real_amount(spec.fit_score, resource)
     match resource:
         case "cpu":
             return spec.score_cpu_milli
