@@ -1,0 +1,263 @@
+import json
+import time
+
+import msgspec
+import pytest
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.discovery import Version, discover
+from rescheduler.kube.event_series import WINDOW_S, EventSeries, ObjectReference, Occurrence, Write
+from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.gate import Gate, GateEntry
+from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.model.records import NodeUsage, OwnerRef
+
+OWNER = OwnerRef("apps/v1", "ReplicaSet", "web-5d", "uid-1")
+ENTRY = GateEntry("uid-1", "rsv-1")
+
+
+class GateServer:
+    """A ConfigMap and a policy that comes into force after ``lag`` probes."""
+
+    def __init__(self, answer, refusal, *, lag=0, data=None, policy=True):
+        self.answer, self.refusal = answer, refusal
+        self.data, self.lag, self.policy, self.probes = data, lag, policy, []
+
+    def __call__(self, request):
+        if request.path.endswith("/pods"):
+            return self.probe(request)
+        if "mutatingadmission" in request.path:
+            return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound")
+        if request.method == "POST":
+            self.data = msgspec.json.decode(request.body)["data"]
+            return self.answer(201, {})
+        if self.data is None:
+            return self.refusal(404, "NotFound")
+        if request.method == "PATCH":
+            changes = msgspec.json.decode(request.body)["data"]
+            self.data = {k: v for k, v in {**self.data, **changes}.items() if v is not None}
+        return self.answer(200, {"data": self.data or None})
+
+    def probe(self, request):
+        assert request.query["dryRun"] == "All"
+        pod = msgspec.json.decode(request.body)
+        self.probes.append(pod)
+        self.lag -= 1
+        uid = pod["metadata"]["ownerReferences"][0]["uid"]
+        if self.lag < 0 and self.policy and uid in (self.data or {}):
+            pod["spec"]["schedulingGates"] = [{"name": "other"}, {"name": "rescheduler.dev/hold"}]
+            pod["metadata"]["annotations"] = {"rescheduler.dev/reservation": self.data[uid]}
+        return self.answer(201, pod)
+
+
+@pytest.fixture
+def gate(fake_transport, answer, refusal):
+    def make(**options):
+        server = GateServer(answer, refusal, **options)
+        now = [0.0]
+        api = KubeApi(fake_transport(server), NO_RETRY)
+        return Gate(
+            api,
+            "ns",
+            clock=lambda: now[0],
+            sleep=lambda s: now.__setitem__(0, now[0] + s),
+            chance=lambda: 0.5,
+        ), server
+
+    return make
+
+
+def test_the_gate_is_switched_key_by_key(gate):
+    gates, server = gate(data={"other": "rsv-0"})
+    gates.switch_on(ENTRY)
+    assert gates.entries() == {"other": "rsv-0", "uid-1": "rsv-1"}
+    gates.switch_off("uid-1", "never-on")
+    assert server.data == {"other": "rsv-0"}
+
+
+def test_a_missing_config_map_is_made_and_its_absence_is_off(gate):
+    gates, server = gate()
+    assert gates.entries() == {}
+    gates.switch_off("uid-1")
+    assert server.data is None
+    gates.switch_on(ENTRY)
+    assert server.data == {"uid-1": "rsv-1"}
+
+
+def test_the_gate_is_proven_by_a_pod_that_is_held_for_that_reservation(gate):
+    gates, server = gate(data={"uid-1": "rsv-1"})
+    assert gates.proven(ENTRY, OWNER, "apps")
+    (pod,) = server.probes
+    reference = pod["metadata"]["ownerReferences"][0]
+    assert (reference["uid"], reference["controller"], pod["metadata"]["namespace"]) == (
+        "uid-1",
+        True,
+        "apps",
+    )
+
+
+def test_a_probe_that_comes_too_early_is_repeated(gate):
+    gates, server = gate(data={"uid-1": "rsv-1"}, lag=2)
+    assert gates.proven(ENTRY, OWNER, "apps")
+    assert len(server.probes) == 3
+
+
+@pytest.mark.parametrize(
+    "options", [{"data": {}}, {"data": {"uid-1": "rsv-1"}, "policy": False}, {"data": {"uid-1": "another"}}]
+)
+def test_a_gate_that_is_not_in_force_is_never_proven(gate, options):
+    gates, server = gate(**options)
+    assert not gates.proven(ENTRY, OWNER, "apps")
+    assert 2 < len(server.probes) < 50
+
+
+def test_whether_it_is_installed(gate):
+    assert gate()[0].installed()
+    assert not gate(policy=False)[0].installed()
+
+
+def test_discovery_of_a_bare_server(fake_transport, refusal):
+    groups = {
+        "/version": {"major": "1", "minor": "36+", "gitVersion": "v1.36.2-vendor"},
+        "/apis/admissionregistration.k8s.io/v1": {
+            "resources": [{"name": "mutatingadmissionpolicies"}, {"name": "mutatingadmissionpolicybindings"}]
+        },
+        "/apis/rescheduler.dev/v1alpha1": {
+            "resources": [{"name": "reservations"}, {"name": "reservations/status"}]
+        },
+    }
+    transport = fake_transport(
+        lambda r: refusal(503) if "metrics" in r.path else groups.get(r.path, refusal(404, "NotFound"))
+    )
+    found = discover(KubeApi(transport, NO_RETRY))
+    assert found.version == Version(1, 36, "v1.36.2-vendor")
+    assert found.version >= Version(1, 36)
+    assert (found.mutating_admission_policies, found.node_metrics, found.koordinator_reservations) == (
+        True,
+        False,
+        False,
+    )
+    assert (found.reservations, found.pod_migrations, found.installed) == (True, False, False)
+
+
+def test_node_usage_leaves_damaged_entries_out(fake_transport):
+    items = [
+        {
+            "metadata": {"name": "b"},
+            "timestamp": "2026-01-01T00:00:00Z",
+            "usage": {"cpu": "250m", "memory": "1Ki"},
+        },
+        {
+            "metadata": {"name": "a"},
+            "timestamp": "2026-01-01T00:00:00Z",
+            "usage": {"cpu": "1500000n", "memory": "5"},
+        },
+        {"metadata": {"name": "x"}, "usage": {"cpu": "lots"}},
+        {"metadata": {}},
+    ]
+    api = KubeApi(fake_transport(lambda _: {"items": items}), NO_RETRY)
+    assert node_usage(api) == (NodeUsage("a", 2, 5, 1767225600.0), NodeUsage("b", 250, 1024, 1767225600.0))
+
+
+@pytest.mark.parametrize("code", [404, 403, 503])
+def test_no_metrics_server_is_no_usage(fake_transport, refusal, code):
+    assert node_usage(KubeApi(fake_transport(lambda _: refusal(code)), NO_RETRY)) == ()
+
+
+POD = ObjectReference("Pod", "web-1", "apps", "u1")
+
+
+def said(note="n", reason="Evicted", regarding=POD):
+    return Occurrence(regarding, reason, note)
+
+
+def test_the_same_thing_again_is_counted_not_written():
+    series = EventSeries()
+    assert series.on_occurrence(said(), "e1", 0.0)[0] is Write.CREATE
+    assert series.on_occurrence(said("another note"), "e2", 10.0)[0] is Write.COUNT_ONLY
+    write, known = series.on_occurrence(said(), "e3", 40.0)
+    assert (write, known.name, known.count) == (Write.UPDATE, "e1", 3)
+    assert series.on_occurrence(said(), "e4", 41.0 + WINDOW_S)[0] is Write.CREATE
+
+
+def test_another_reason_or_object_is_another_event():
+    series = EventSeries()
+    series.on_occurrence(said(), "e1", 0.0)
+    assert series.on_occurrence(said(reason="Landed"), "e2", 0.0)[0] is Write.CREATE
+    other = ObjectReference("Pod", "web-2", "apps", "u2")
+    assert series.on_occurrence(said(regarding=other), "e3", 0.0)[0] is Write.CREATE
+
+
+def test_a_storm_is_cut_to_the_rate():
+    series = EventSeries(per_second=5, burst=50)
+    writes = [
+        series.on_occurrence(said(regarding=ObjectReference("Pod", f"p{n}", "apps")), "e", n / 1000)[0]
+        for n in range(1000)
+    ]
+    assert 50 <= writes.count(Write.CREATE) <= 56
+    assert writes.count(Write.DROP) >= 900
+
+
+@pytest.fixture
+def recorder(fake_transport):
+    made = []
+
+    def make(answer=lambda _: {}, **options):
+        transport = fake_transport(answer)
+        made.append(EventRecorder(KubeApi(transport, NO_RETRY), instance="me", wall=lambda: 1.5, **options))
+        made[-1].start()
+        return made[-1], transport.sent
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def test_an_event_on_the_wire(recorder):
+    events, sent = recorder()
+    node = ObjectReference("Node", "n1")
+    events.record(Occurrence(POD, "Evicted", "é" * 2_000, action="Move", related=node, warning=True))
+    events.stop()
+    (request,) = sent
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/apps/events"
+    body = json.loads(request.body)
+    assert body["metadata"]["name"].startswith("web-1.")
+    assert body["eventTime"] == "1970-01-01T00:00:01.500000Z"
+    assert (body["type"], body["reason"], body["action"]) == ("Warning", "Evicted", "Move")
+    assert body["reportingController"] == "rescheduler.dev/controller"
+    assert len(body["note"].encode()) <= 1024
+    assert body["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "apps",
+        "name": "web-1",
+        "uid": "u1",
+    }
+    assert body["related"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+
+
+def test_events_of_cluster_scoped_objects_go_to_the_default_namespace(recorder):
+    events, sent = recorder()
+    events.record(
+        Occurrence(ObjectReference("Reservation", "r", api_version="rescheduler.dev/v1alpha1"), "A", "n")
+    )
+    events.stop()
+    assert sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+def test_a_server_that_refuses_events_disturbs_nobody(recorder, refusal):
+    events, sent = recorder(lambda _: refusal(403, "Forbidden"))
+    for n in range(3):
+        events.record(said(reason=f"R{n}"))
+    events.stop()
+    assert (len(sent), events.dropped, events.written) == (3, 3, 0)
+
+
+def test_recording_never_blocks(fake_transport):
+    events = EventRecorder(KubeApi(fake_transport(lambda _: {}), NO_RETRY), instance="me", capacity=2)
+    started = time.monotonic()
+    for n in range(5):
+        events.record(said(reason=f"R{n}"))
+    assert events.dropped == 3
+    assert time.monotonic() - started < 1

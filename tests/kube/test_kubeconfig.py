@@ -1,0 +1,158 @@
+import stat
+import sys
+
+import pytest
+import yaml
+
+from rescheduler.kube.connection import connect
+from rescheduler.kube.kubeconfig import ConfigurationError, is_loopback, load_configuration
+from rescheduler.kube.transport import Request
+
+
+def config(server="http://127.0.0.1:1", user=None, **changes):
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user if user is not None else {"token": "secret"}}],
+        "contexts": [
+            {"name": "main", "context": {"cluster": "c", "user": "u"}},
+            {"name": "lost", "context": {"cluster": "gone", "user": "u"}},
+            {"name": "nobody", "context": {"cluster": "c", "user": "gone"}},
+        ],
+        **changes,
+    }
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(content, name="config"):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return str(path)
+
+    return put
+
+
+def test_a_token_is_sent(write, fault_server):
+    server = fault_server(lambda x: x.json(200, {}))
+    connect(write(config(server.url))).send(Request(method="GET", path="/x"))
+    assert server.calls[0].headers["authorization"] == "Bearer secret"
+
+
+def test_kubeconfig_of_the_environment_is_honoured_and_several_files_are_merged(write):
+    whole = config()
+    first = write({**whole, "contexts": [], "current-context": "main"}, "one")
+    second = write({"contexts": whole["contexts"]}, "two")
+    found = load_configuration(None, None, {"KUBECONFIG": f"{first}:{second}:/does/not/exist"})
+    assert found.host == "http://127.0.0.1:1"
+
+
+def test_a_given_path_wins_over_the_environment(write):
+    found = load_configuration(write(config("http://127.0.0.1:2")), None, {"KUBECONFIG": "/does/not/exist"})
+    assert found.host == "http://127.0.0.1:2"
+
+
+def test_a_token_file_that_is_rotated_is_read_again_after_a_refusal(write, fault_server, tmp_path):
+    valid = ["one"]
+
+    def handler(x):
+        good = x.call.headers["authorization"] == f"Bearer {valid[0]}"
+        x.json(200, {}) if good else x.status(401, "Unauthorized")
+
+    (tmp_path / "token").write_text("one")
+    transport = connect(write(config(fault_server(handler).url, {"tokenFile": str(tmp_path / "token")})))
+    assert transport.send(Request(method="GET", path="/x")).status == 200
+    (tmp_path / "token").write_text("two")
+    valid[0] = "two"
+    assert transport.send(Request(method="GET", path="/x")).status == 200
+
+
+def test_an_exec_plugin_gives_the_token(write, fault_server, tmp_path):
+    plugin = tmp_path / "plugin"
+    credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"from-plugin"}}'
+    plugin.write_text(f"#!{sys.executable}\nprint('{credential}')\n")
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    server = fault_server(lambda x: x.json(200, {}))
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+    connect(write(config(server.url, user))).send(Request(method="GET", path="/x"))
+    assert server.calls[0].headers["authorization"] == "Bearer from-plugin"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "not a kubeconfig"),
+        ("- 1\n", "not a kubeconfig"),
+        ("a: [1\nb: 2\n", "line 2: not YAML"),
+        (config(clusters="x"), "clusters is not a list"),
+        (config(contexts=[{"no": "name"}]), "contexts is not a list of named"),
+        (config(**{"current-context": ""}), "has no current-context"),
+        (config(**{"current-context": "typo"}), "has no context 'typo'"),
+        (config(**{"current-context": "lost"}), "unknown cluster 'gone'"),
+        (config(**{"current-context": "nobody"}), "unknown user 'gone'"),
+        (config(server=""), "no http(s) server address"),
+        (config(server="127.0.0.1:6443"), "no http(s) server address"),
+        (
+            config(server="https://127.0.0.1:1", user={"client-certificate": "/none", "client-key": "/none"}),
+            "/none",
+        ),
+        (
+            config(
+                server="https://127.0.0.1:1",
+                user={"client-certificate-data": "bm8=", "client-key-data": "bm8="},
+            ),
+            "certificate or key cannot be used",
+        ),
+        (config(user={"client-certificate-data": "%%%"}, server="https://127.0.0.1:1"), "cannot be used"),
+        (
+            config(
+                user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}
+            ),
+            "credential plugin '/no/such/plugin' gave no credentials",
+        ),
+    ],
+)
+def test_each_fault_is_named_before_anything_is_sent(write, content, words):
+    with pytest.raises(ConfigurationError) as caught:
+        connect(write(content))
+    assert words in str(caught.value)
+    assert caught.value.file
+    assert caught.value.remedy
+
+
+def test_an_unknown_context_names_the_known_ones(write):
+    with pytest.raises(ConfigurationError) as caught:
+        connect(write(config()), "typo")
+    assert "lost, main, nobody" in caught.value.remedy
+
+
+def test_a_missing_file_says_what_to_do():
+    with pytest.raises(ConfigurationError, match="no such file"):
+        connect("/does/not/exist")
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path):
+    with pytest.raises(ConfigurationError, match="directory"):
+        connect(str(tmp_path))
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "c").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(ConfigurationError, match="not text"):
+        connect(str(tmp_path / "c"))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://127.0.0.1:6443", True),
+        ("https://[::1]:6443", True),
+        ("http://localhost", True),
+        ("https://10.0.0.1", False),
+        ("https://api.example.com", False),
+    ],
+)
+def test_loopback(url, expected):
+    assert is_loopback(url) is expected
