@@ -131,6 +131,11 @@ class ControlPlane:
             self._processes["kube-scheduler"].wanted = False
             self._processes["kube-scheduler"].kill()
 
+    def crash_scheduler(self) -> None:
+        """SIGKILL to kube-scheduler as if it had crashed: it is started again by itself."""
+        with self._lock:
+            self._processes["kube-scheduler"].kill()
+
     def start_scheduler(self) -> None:
         """Starts kube-scheduler."""
         with self._lock:

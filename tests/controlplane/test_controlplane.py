@@ -1,0 +1,99 @@
+"""The test control plane itself: what it promises to the tests that stand on it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from rescheduler.kube.transport import TransportError
+from rescheduler.testing.api import Api
+from rescheduler.testing.binaries import BinariesMissing, cache_folder, find
+from rescheduler.testing.world import World
+
+REAL = pytest.mark.realcluster
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "plane") as world:
+        yield world
+
+
+@REAL
+def test_its_version_is_the_one_that_is_promised(control_plane):
+    assert control_plane.api().get("/version").body["gitVersion"] == "v1.37.0"
+
+
+@REAL
+def test_kubectl_works_with_its_kubeconfig(control_plane):
+    command = [
+        control_plane.kubectl,
+        "--kubeconfig",
+        str(control_plane.kubeconfig),
+        "get",
+        "namespaces",
+        "-o",
+        "name",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "namespace/default" in done.stdout
+
+
+@REAL
+def test_a_service_account_has_only_its_own_rights(control_plane):
+    api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    assert api.get("/api/v1/pods").status == 200
+    assert api.get("/api/v1/secrets").status == 403
+
+
+@REAL
+def test_a_dead_scheduler_is_started_again(control_plane, world):
+    before = control_plane.scheduler_deaths
+    control_plane.crash_scheduler()
+    world.wait(lambda: control_plane.scheduler_deaths == before + 1)
+    node = world.node("a")
+    world.pod("p")
+    assert world.wait_bound("p", seconds=30) == node
+
+
+@REAL
+def test_without_a_scheduler_nothing_is_bound(control_plane, world):
+    control_plane.kill_scheduler()
+    try:
+        node = world.node("a")
+        pod = world.pod("p")
+        world.api.patch(world.path("pods", "p"), {"metadata": {"labels": {"seen": "yes"}}}).expect(200)
+        assert "nodeName" not in world.get_pod("p")["spec"]
+    finally:
+        control_plane.start_scheduler()
+    assert world.wait_bound(pod["metadata"]["name"], seconds=30) == node
+
+
+@REAL
+def test_the_api_server_goes_and_comes_back_with_its_objects(control_plane, world):
+    world.pod("p", gates=["example.com/wait"])
+    control_plane.stop_apiserver()
+    with pytest.raises(TransportError):
+        world.api.get("/version")
+    control_plane.start_apiserver()
+    assert world.get_pod("p")["metadata"]["name"] == "p"
+
+
+def test_a_folder_that_lacks_programs_is_named(monkeypatch, tmp_path):
+    (tmp_path / "etcd").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(
+        BinariesMissing, match="has no kube-apiserver, kube-controller-manager, kube-scheduler"
+    ):
+        find()
+
+
+def test_a_machine_without_go_is_told_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BinariesMissing, match="Go is not installed") as caught:
+        find()
+    assert "\n" not in str(caught.value)
+    assert cache_folder().is_relative_to(tmp_path)
