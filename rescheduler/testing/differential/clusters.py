@@ -147,7 +147,7 @@ def _storage(rng: random.Random, nodes: list[str], claims: dict[str, list[str]])
         if rng.random() < 0.6:
             spec = {
                 "storageCapacity": rng.random() < 0.5,
-                "preventPodSchedulingIfMissing": rng.random() < 0.3,
+                "preventPodSchedulingIfMissing": driver == DRIVERS[0] and rng.random() < 0.6,
             }
             made.append(
                 {

@@ -90,6 +90,9 @@ class PodMaker:
             spec["resources"] = {"requests": self._requests()}
             spec["resources"]["requests"].pop(GPU, None)
             spec["resources"]["requests"].pop("ephemeral-storage", None)
+            # kube-scheduler adds overhead to such a quantity in place, again at every look at the pod.
+            if spec["resources"]["requests"].get("memory") == "1.5Gi":
+                spec["resources"]["requests"]["memory"] = "2Gi"
         if rng.random() < 0.4:
             spec["priority"] = rng.choice((-5, 0, 0, 10, 1000))
         if rng.random() < 0.5:

@@ -217,10 +217,11 @@ func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all 
 		if other.Spec.NodeName != "" {
 			// The scheduler's own snapshot leaves out nodes that exist only because a pod names them.
 			if known[other.Spec.NodeName] {
-				standing = append(standing, other)
+				// Summing requests changes quantities of the pod itself (overhead on pod-level amounts).
+				standing = append(standing, other.DeepCopy())
 			}
 		} else if node := other.Status.NominatedNodeName; node != "" {
-			info, err := framework.NewPodInfo(other)
+			info, err := framework.NewPodInfo(other.DeepCopy())
 			if err != nil {
 				return nil, err
 			}
