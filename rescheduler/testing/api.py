@@ -78,7 +78,7 @@ class HttpStream:
         """Chunks as they arrive, until the server ends the stream or ``close`` is called."""
         try:
             yield from self._response.stream(amt=None, decode_content=True)
-        except (HTTPError, OSError, ValueError) as error:
+        except (HTTPError, OSError, ValueError, AttributeError) as error:  # AttributeError: closed while reading
             if not self._closed.is_set():
                 raise TransportError(str(error)) from error
 
