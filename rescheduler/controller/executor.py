@@ -249,7 +249,7 @@ class ApplyExecutor:
         return Effect(eviction=result, touched=touched)
 
     @execute.register
-    def _add_hint(self, action: moves.AddAvoidHint) -> Effect:
+    def _add_hint(self, action: moves.WriteAvoidHints) -> Effect:
         place = _Place(kind=Kind.NODE, key=ObjectKey("", action.node))
         patch = patches.avoid(action.resource_version, action.entries)
         return place.written(self.api.merge_patch(place.path(), patch))

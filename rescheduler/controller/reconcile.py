@@ -12,18 +12,20 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
+from rescheduler.controller.avoiding import avoid_keys, outdated
 from rescheduler.controller.effects import Action, Effect
 from rescheduler.controller.executor import Executor
 from rescheduler.controller.index import RoundIndex
+from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.observe import Observer
 from rescheduler.controller.patches import is_hand_over
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.recent import Recent
-from rescheduler.controller.switches import difference, gate_keys
+from rescheduler.controller.switches import gate_keys
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
@@ -35,24 +37,12 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import ReleasePod, WriteReservationStatus
 from rescheduler.reservations.allocation import Allotment, Room, allot
-from rescheduler.reservations.handover import holds_gate, tainted, wants_taint
+from rescheduler.reservations.handover import holds_gate, tainted, tolerates_taint, wants_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 
-_GATE: Final = ObjectKey("", "gate switch")
-_STORED_FOR_S: Final = 30.0
-
-
-class GateSwitch(Protocol):
-    """The ConfigMap ``live``: controller uid -> Reservation name. Raises ApiError, TransportError."""
-
-    def entries(self) -> dict[str, str]:
-        """What is stored."""
-        ...
-
-    def write(self, add: dict[str, str], remove: tuple[str, ...]) -> None:
-        """Switch on and off."""
-        ...
+_GATE: Final = ObjectKey("config map", "live")
+_AVOID: Final = ObjectKey("config map", "avoid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +56,7 @@ class Settings:
 Listener = Callable[[Action, Effect], None]
 
 
-def _silent(_action: Action, _effect: Effect) -> None:
+def silent(_action: Action, _effect: Effect) -> None:
     """Nobody listens."""
 
 
@@ -75,13 +65,12 @@ class Reconciler:
     """Drives all machines. ``settings`` may be exchanged between rounds; everything else stays."""
 
     executor: Executor
-    gate: GateSwitch
+    gate: Mirror
+    hints: Mirror
     placement: Placement
     settings: Settings = field(default_factory=Settings)
-    listener: Listener = _silent
+    listener: Listener = silent
     recent: Recent = field(default_factory=Recent)
-    _stored: dict[str, str] | None = None
-    _stored_at_s: float = 0.0
     _wake_at_s: float | None = None
 
     def round(self, snapshot: Snapshot, now_s: float) -> float | None:
@@ -102,14 +91,15 @@ class Reconciler:
         )
         rooms = self._observe_rooms(observer)
         dealt = self._deal(observer, rooms)
-        self._switch_gate(rooms.values(), index, now_s)
-        self._switch_taints(rooms.values(), snapshot, now_s)
+        self._follow(_GATE, self.gate, gate_keys(rooms.values(), index), now_s)
+        self._switch_taints(rooms, index, now_s)
         for name, observed in rooms.items():
             offered = dealt.claims.get(name)
             self._step_reservation(dataclasses.replace(observed, offered=offered), index, now_s)
         self._release(dealt, index, now_s)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
             self._step_migration(migration, observer, rooms, index, now_s)
+        self._tend_hints(index, now_s)
         self.recent.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(index)})
         return self._wake_at_s
 
@@ -149,38 +139,43 @@ class Reconciler:
             yield dataclasses.replace(room, open=room.open and not blind)
 
     def _helpers(self, index: RoundIndex) -> Iterable[ObjectKey]:
-        yield _GATE
+        yield from (_GATE, _AVOID)
         for pod in index.gated:
             yield _pod_machine(pod)
         for node in index.snapshot.nodes.values():
             if tainted(node):
                 yield _node_machine(node)
+            if node.avoid:
+                yield ObjectKey("hints", node.name)
 
     # Switches
 
-    def _switch_gate(self, rooms: Iterable[ObservedReservation], index: RoundIndex, now_s: float) -> None:
-        if self._rests(_GATE, now_s):
+    def _follow(self, machine: ObjectKey, mirror: Mirror, should: dict[str, str], now_s: float) -> None:
+        if self._rests(machine, now_s):
             return
-        should = gate_keys(rooms, index)
         try:
-            if self._stored is None or now_s >= self._stored_at_s + _STORED_FOR_S:
-                self._stored, self._stored_at_s = self.gate.entries(), now_s
-            add, remove = difference(should, self._stored)
-            if add or remove:
-                self.gate.write(add, remove)
-                self._stored = {**{k: v for k, v in self._stored.items() if k not in remove}, **add}
+            mirror.follow(should, now_s)
         except (ApiError, TransportError) as error:
-            self._stored = None
-            self._failed(_GATE, "gate", error, now_s)
+            self._failed(machine, "ConfigMap", error, now_s)
         else:
-            self.recent.succeeded(_GATE)
+            self.recent.succeeded(machine)
 
-    def _switch_taints(self, rooms: Iterable[ObservedReservation], snapshot: Snapshot, now_s: float) -> None:
-        wanted = {o.node.name: o for o in rooms if o.node is not None and _taintable(o)}
+    def _tend_hints(self, index: RoundIndex, now_s: float) -> None:
+        self._follow(_AVOID, self.hints, avoid_keys(index.snapshot, now_s), now_s)
+        for action in outdated(index.snapshot, now_s):
+            machine = ObjectKey("hints", action.node)
+            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
+                self._carry_out(machine, (action,), now_s)
+
+    def _switch_taints(self, rooms: dict[str, ObservedReservation], index: RoundIndex, now_s: float) -> None:
+        """A node is not tainted while a claimant that would not tolerate it is on its way there."""
+        snapshot = index.snapshot
+        wanted = {o.node.name: o for o in rooms.values() if o.node is not None and _taintable(o)}
+        barred = {o.node.name for o in rooms.values() if o.node is not None and _would_shut_out(o)}
         for name, observed in wanted.items():
-            node = snapshot.nodes[name]
-            if not tainted(node):
-                reservation = observed.reservation.name
+            node, reservation = snapshot.nodes[name], observed.reservation.name
+            unsure = name in barred or self._blind(ObjectKey("", reservation), index, now_s)
+            if not tainted(node) and not unsure:
                 self._switch_node(node, partial(self.executor.taint, node, reservation), now_s)
         for node in snapshot.nodes.values():
             if node.taints and node.name not in wanted and any(is_hand_over(t) for t in node.taints):
@@ -287,6 +282,13 @@ class Reconciler:
 
 def _taintable(observed: ObservedReservation) -> bool:
     return observed.reservation.status.phase not in FINISHED and wants_taint(observed)
+
+
+def _would_shut_out(observed: ObservedReservation) -> bool:
+    claimant = observed.claimant
+    if claimant is None or claimant.node or observed.reservation.status.phase in FINISHED:
+        return False
+    return not holds_gate(claimant) and not tolerates_taint(claimant)
 
 
 def _pod_machine(pod: Pod) -> ObjectKey:

@@ -26,7 +26,8 @@ from rescheduler.controller.gating import LiveGate, RehearsedGate
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Pace
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.reconcile import GateSwitch, Reconciler, Settings
+from rescheduler.controller.mirror import Mirror, Switch
+from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.reporting import EventReporter, MoveCounter
 from rescheduler.controller.rules import RulesPlacement
 from rescheduler.controller.safeguards import protection_of
@@ -43,7 +44,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, LEASE_NAME
 from rescheduler.reservations.engine import PlaceholderEngine
 from rescheduler.reservations.observed import ReservationSettings
 
@@ -99,7 +100,9 @@ class Controller:
         self._configuration.start()
         capabilities = discover(self._api)
         if not capabilities.installed and not self._options.dry_run:
-            raise MissingParts("the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds")
+            raise MissingParts(
+                "the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds"
+            )
         with ExitStack() as stack:
             recorder = EventRecorder(self._api, instance=self._identity)
             if not self._options.dry_run:
@@ -162,7 +165,10 @@ class Controller:
     ) -> Loop:
         gate = Gate(self._api, namespace=self._configuration.current.reservations.namespace)
         executor, switch, issuer = self._strategy(gate, recorder, leads)
-        reconciler = _reconciler(executor, switch, self._configuration.current, MoveCounter(self._metrics))
+        hints = self._hints(gate.namespace)
+        reconciler = _reconciler(
+            executor, switch, hints, self._configuration.current, MoveCounter(self._metrics)
+        )
         cycle = Cycle(
             issuer=issuer,
             metrics=self._metrics,
@@ -184,7 +190,7 @@ class Controller:
 
     def _strategy(
         self, gate: Gate, recorder: EventRecorder, leads: Callable[[], bool]
-    ) -> tuple[Executor, GateSwitch, MoveIssuer]:
+    ) -> tuple[Executor, Switch, MoveIssuer]:
         """Really doing it, or writing down what would be done."""
         if self._options.dry_run:
             return RecordExecutor(), RehearsedGate(gate), DryRunIssuer()
@@ -200,7 +206,14 @@ class Controller:
         )
         return executor, live, ApiIssuer(self._api)
 
-    def _configured(self, reconciler: Reconciler, recorder: EventRecorder, error: ConfigurationError | None) -> None:
+    def _hints(self, namespace: str) -> Switch:
+        """ConfigMap ``avoid``, which the hint policy reads."""
+        gate = Gate(self._api, namespace=namespace, config_map=AVOID_CONFIG_MAP)
+        return RehearsedGate(gate) if self._options.dry_run else LiveGate(gate)
+
+    def _configured(
+        self, reconciler: Reconciler, recorder: EventRecorder, error: ConfigurationError | None
+    ) -> None:
         current = self._configuration.current
         if error is None:
             reconciler.settings = settings_of(current)
@@ -265,11 +278,12 @@ def settings_of(configuration: Configuration) -> Settings:
 
 
 def _reconciler(
-    executor: Executor, switch: GateSwitch, configuration: Configuration, listener: MoveCounter
+    executor: Executor, switch: Switch, hints: Switch, configuration: Configuration, listener: MoveCounter
 ) -> Reconciler:
     return Reconciler(
         executor=executor,
-        gate=switch,
+        gate=Mirror(switch=switch, lenient=True),
+        hints=Mirror(switch=hints),
         placement=_placement(configuration),
         settings=settings_of(configuration),
         listener=listener,
@@ -282,5 +296,3 @@ def _placement(configuration: Configuration) -> RulesPlacement:
         profile=configuration.profile,
         protection=protection_of(configuration.protections),
     )
-
-

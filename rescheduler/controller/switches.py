@@ -6,7 +6,7 @@ from what should be, and so is removed by the same code that removes it after a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rescheduler.controller.index import RoundIndex
 from rescheduler.model.records import OwnerRef, Workload
@@ -80,17 +80,3 @@ def _chain(workload: Workload, index: RoundIndex) -> tuple[OwnerRef, ...]:
         return (own,)
     above = index.snapshot.workloads.get(workload.controller.uid)
     return (own, workload.controller, *(_chain(above, index)[1:] if above else ()))
-
-
-def difference(
-    should: Mapping[str, str], stored: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(to set, to remove). A key whose value is another live Reservation of the same controller stays."""
-    rooms = set(should.values())
-    missing = {
-        uid: name
-        for uid, name in should.items()
-        if uid not in stored or (stored[uid] != name and stored[uid] not in rooms)
-    }
-    stale = tuple(sorted(uid for uid in stored if uid not in should))
-    return missing, stale

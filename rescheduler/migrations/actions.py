@@ -67,7 +67,7 @@ class Evict(msgspec.Struct, frozen=True, tag=True):
     grace_s: int | None = None
 
 
-class AddAvoidHint(msgspec.Struct, frozen=True, tag=True):
+class WriteAvoidHints(msgspec.Struct, frozen=True, tag=True):
     """Write the list of PreferAvoidPods hints (rows R53-R58) of a node that is still of that version."""
 
     node: str
@@ -89,7 +89,7 @@ MigrationAction = (
     | ProveGate
     | DryRunEvict
     | Evict
-    | AddAvoidHint
+    | WriteAvoidHints
     | DeleteMigration
     | DeleteReservation
     | RecordEvent

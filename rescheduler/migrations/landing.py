@@ -83,7 +83,7 @@ def _hint(draft: Draft) -> None:
         expires_at_s=draft.now_s + TTL_S.get(reason, DEFAULT_TTL_S),
     )
     entries = with_entry(source.avoid, entry, draft.now_s)
-    draft.do(act.AddAvoidHint(source.name, source.resource_version, entries))
+    draft.do(act.WriteAvoidHints(source.name, source.resource_version, entries))
 
 
 def _landed(draft: Draft, reservation: Reservation) -> None:

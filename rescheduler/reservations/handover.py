@@ -45,7 +45,7 @@ def wants_taint(observed: ObservedReservation) -> bool:
     """True while the node should carry the hand-over taint: from the claim to the binding, if contended.
 
     Once set it stays until the claimant is bound or gone: taking it away in between would let the
-    contenders in.
+    contenders in. It never stays against an ungated claimant that does not tolerate it.
     """
     claimant = observed.claimant
     if (
@@ -57,7 +57,14 @@ def wants_taint(observed: ObservedReservation) -> bool:
         return False
     if observed.reservation.deleting or observed.node is None:
         return False
-    return tainted(observed.node) or (holds_gate(claimant) and observed.contended)
+    if holds_gate(claimant):
+        return observed.contended or tainted(observed.node)
+    return tainted(observed.node) and tolerates_taint(claimant)
+
+
+def tolerates_taint(pod: Pod) -> bool:
+    """True if the hand-over taint does not keep the pod out."""
+    return HAND_OVER_TOLERATION in pod.spec.tolerations
 
 
 def hand_over(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> Handover:
@@ -119,7 +126,7 @@ def _gated(
 
 def _ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
     tolerations: tuple[Toleration, ...] | None = None
-    if tainted(observed.node) and HAND_OVER_TOLERATION not in claimant.spec.tolerations:
+    if (wants_taint(observed) or tainted(observed.node)) and not tolerates_taint(claimant):
         tolerations = (*claimant.spec.tolerations, HAND_OVER_TOLERATION)
     return act.Ungate(claimant.key, claimant.uid, observed.reservation.name, tolerations)
 

@@ -1,0 +1,199 @@
+"""Moves under random interleavings, stale caches and crashes after every single action."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from moving_world import NAMESPACE, Crash, World
+
+from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reservations.observed import ReservationSettings
+
+SETTINGS = Settings(
+    reservations=ReservationSettings(namespace=NAMESPACE, taint_settle_s=0.2),
+    migrations=MigrationSettings(gate_settle_s=0.0, first_backoff_s=0.2, last_backoff_s=1.0),
+)
+
+
+def new_reconciler(world):
+    return Reconciler(
+        executor=world,
+        gate=Mirror(switch=world, lenient=True),
+        hints=Mirror(switch=world.hints),
+        placement=world,
+        settings=SETTINGS,
+    )
+
+
+def full_cluster(kind="ReplicaSet", *, contender_priority=0):
+    """Three pods of a workload on n1; one room on n2 and one on n3; whoever waits would take any room."""
+    world = World()
+    world.node("n1", 3)
+    world.node("n2", 2)
+    world.node("n3", 2)
+    pods = world.workload(kind, "web", ["n1", "n1", "n1"], desired=2)
+    world.pod("old-2", "n2")
+    world.pod("old-3", "n3")
+    keys = [world.migrate(pods[0], "n2"), world.migrate(pods[1], "n3")]
+    world.contender_priority = contender_priority
+    return world, keys
+
+
+class Run:
+    """One history: a seed decides who acts next, how old the cache is, and when the controller dies."""
+
+    def __init__(self, world, seed, *, crash_every=0, stale=True):
+        self.world, self.random = world, random.Random(seed)  # noqa: S311  a history, not a secret
+        self.reconciler = new_reconciler(world)
+        self.seen = world.look()
+        self.stale = stale
+        self.crash_every = crash_every
+        self.crashes = 0
+        self.contenders = 0
+
+    def actors(self):
+        world = self.world
+        return [
+            world.scheduler,
+            world.kubelet,
+            world.controllers,
+            world.collector,
+            self.control,
+            self.control,
+            self.crowd,
+        ]
+
+    def control(self):
+        if not self.stale or self.random.random() < 0.7:
+            self.seen = self.world.look()
+        if self.crash_every and self.random.randrange(self.crash_every) == 0:
+            self.world.crash_in = self.random.randrange(4)
+        try:
+            self.reconciler.round(self.seen, self.world.now_s)
+        except Crash:
+            self.restart()
+        self.world.crash_in = None
+
+    def restart(self):
+        self.crashes += 1
+        self.reconciler = new_reconciler(self.world)
+        self.seen = self.world.look()
+
+    def crowd(self):
+        """Competitors come once the rooms are held: nothing else on the cluster is free then."""
+        held = [r for r in self.world.reservations.values() if r.status.phase is ReservationPhase.AVAILABLE]
+        while len(held) == 2 and self.contenders < 6:
+            self.contenders += 1
+            self.world.pod(f"contender-{self.contenders}", priority=self.world.contender_priority)
+
+    def go(self, steps=3000):
+        for _ in range(steps):
+            self.random.choice(self.actors())()
+            self.world.check()
+            self.world.now_s += self.random.choice((0.0, 0.01, 0.1))
+            if self.done():
+                break
+        self.settle()
+
+    def done(self):
+        return all(
+            m.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+            for m in self.world.migrations.values()
+        )
+
+    def settle(self):
+        for _ in range(200):
+            self.world.now_s += 0.5
+            for actor in self.actors():
+                actor()
+            self.world.check()
+
+
+def landed(world, keys):
+    result = {}
+    for key in keys:
+        status = world.migrations[key].status
+        pod = None
+        if status.replacement is not None:
+            pod = world.pods.get(ObjectKey(status.replacement.namespace, status.replacement.name))
+        result[key] = (status.phase, status.reason, pod.node if pod else "")
+    return result
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize("seed", range(60))
+def test_every_replacement_lands_on_its_room(kind, seed):
+    world, keys = full_cluster(kind)
+    Run(world, seed).go()
+    targets = {key: world.migrations[key].target_node for key in keys}
+    got = landed(world, keys)
+    assert {k: (v[0], v[2]) for k, v in got.items()} == {
+        k: (MigrationPhase.SUCCEEDED, targets[k]) for k in keys
+    }, f"seed {seed}: {got}"
+    assert world.leftovers() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize("seed", range(120))
+def test_crashes_at_random_moments_leave_nothing_behind(kind, seed):
+    world, keys = full_cluster(kind)
+    run = Run(world, seed, crash_every=3)
+    run.go()
+    assert run.crashes > 0
+    assert world.leftovers() == [], f"seed {seed}"
+    got = landed(world, keys)
+    assert all(v[0] is MigrationPhase.SUCCEEDED for v in got.values()), f"seed {seed}: {got}"
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_a_crash_after_every_single_action(kind):
+    world, _ = full_cluster(kind)
+    Run(world, 1, stale=False).go()
+    total = len(world.actions)
+    assert total > 20
+    for at in range(total):
+        world, keys = full_cluster(kind)
+        world.crash_in = at
+        run = Run(world, 1, stale=False)
+        died = False
+        for _ in range(3000):
+            crash_in = world.crash_in
+            actor = run.random.choice(run.actors())
+            if actor == run.control:
+                run.seen = world.look()
+                try:
+                    run.reconciler.round(run.seen, world.now_s)
+                except Crash:
+                    died = True
+                    run.restart()
+                    world.crash_in = None
+            else:
+                actor()
+            assert crash_in is None or world.crash_in is None or world.crash_in <= crash_in
+            world.check()
+            world.now_s += 0.05
+            if run.done():
+                break
+        world.crash_in = None
+        run.settle()
+        assert died or at >= len(world.actions), f"action {at}"
+        assert world.leftovers() == [], f"crash before action {at}"
+        assert all(v[0] is MigrationPhase.SUCCEEDED for v in landed(world, keys).values()), f"action {at}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_of_higher_priority_are_kept_out_by_the_taint(seed):
+    world, keys = full_cluster(contender_priority=100)
+    Run(world, seed, crash_every=5 if seed % 2 else 0).go(steps=6000)
+    targets = {key: world.migrations[key].target_node for key in keys}
+    got = landed(world, keys)
+    assert {k: (v[0], v[2]) for k, v in got.items()} == {
+        k: (MigrationPhase.SUCCEEDED, targets[k]) for k in keys
+    }, f"seed {seed}: {got}"
+    assert world.leftovers() == [], f"seed {seed}"
