@@ -21,6 +21,8 @@ BASE_S: Final = 0.5
 CAP_S: Final = 30.0
 LIVED_S: Final = 20.0
 """A stream that lived so long proves the connection: the next wait is short again."""
+GONE_AFTER: Final = 3
+"""A kind that was there is taken for removed after so many 404 in a row: an API server that starts may err."""
 PROBE_S: Final = 30.0
 """Half of the mean pause between two looks for a kind that the server does not have."""
 
@@ -108,6 +110,7 @@ class Reflector:
         self._token = ""
         self._version = ""
         self._failures = 0
+        self._missing = 0
         self._opened_at_s: float | None = None
         self.synced = False
         self.absent = False
@@ -181,7 +184,8 @@ class Reflector:
             self._restart(end)
             return 0.0, []
         self.problem = "" if end.kind is EndKind.CLEAN else end.message
-        if end.kind is EndKind.ABSENT and self._optional:
+        self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
+        if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
             return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
         self._failures = 1 if lived else self._failures + 1

@@ -195,8 +195,18 @@ def test_an_optional_kind_that_is_absent_is_empty_and_looked_for_now_and_then():
     machine.on_change(Thing("r"), "5", deleted=False, now_s=61.0)
     machine.on_bookmark("6", initial_end=True, now_s=61.0)
     assert (machine.absent, machine.objects) == (False, 1)
-    _, events = end(machine, EndKind.ABSENT)
-    assert summary(events) == [(ChangeType.DELETED, "r")]
+
+
+def test_a_kind_that_was_there_is_removed_only_after_several_refusals_in_a_row():
+    machine = listed(Thing("r"), optional=True)
+    for _ in range(2):
+        assert end(machine, EndKind.ABSENT)[1] == []
+    end(machine, EndKind.BROKEN)
+    for _ in range(2):
+        assert end(machine, EndKind.ABSENT)[1] == []
+    assert (machine.objects, machine.absent) == (1, False)
+    assert summary(end(machine, EndKind.ABSENT)[1]) == [(ChangeType.DELETED, "r")]
+    assert (machine.objects, machine.absent) == (0, True)
 
 
 def test_a_kind_that_must_be_there_is_never_taken_as_empty():

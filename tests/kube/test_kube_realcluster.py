@@ -1,0 +1,353 @@
+"""The same promises on the real API server."""
+
+import time
+import uuid
+
+import pytest
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.kube.discovery import Version, discover
+from rescheduler.kube.election import LeaseTiming
+from rescheduler.kube.elector import Elector
+from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
+from rescheduler.kube.event_series import ObjectReference, Occurrence
+from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.gate import Gate, GateEntry
+from rescheduler.kube.informer import end_of
+from rescheduler.kube.informers import Informers
+from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.reflector import ChangeType, EndKind
+from rescheduler.kube.transport import Request
+from rescheduler.model.decode import Decoder
+from rescheduler.model.eviction import EvictionOutcome
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import OwnerRef
+
+pytestmark = pytest.mark.realcluster
+
+
+@pytest.fixture
+def transport(control_plane):
+    connection = connect(str(control_plane.kubeconfig))
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def api(transport):
+    return KubeApi(transport)
+
+
+@pytest.fixture
+def namespace(control_plane):
+    admin = control_plane.api()
+    name = f"kube-{uuid.uuid4().hex[:8]}"
+    admin.create("/api/v1/namespaces", {"metadata": {"name": name}}).expect()
+    until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok)
+    yield name
+    for item in admin.get(f"/api/v1/namespaces/{name}/pods").items:
+        admin.delete(f"/api/v1/namespaces/{name}/pods/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
+    admin.delete(f"/api/v1/namespaces/{name}")
+
+
+def until(condition, timeout=20):
+    ends = time.monotonic() + timeout
+    while time.monotonic() < ends:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("did not happen in time")
+
+
+def pod(name, **labels):
+    """Held by a gate of its own, so that nothing ever happens to it by itself."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "pause"}], "schedulingGates": [{"name": "test/held"}]},
+    }
+
+
+@pytest.fixture
+def informers(transport):
+    started = []
+
+    def start(**options):
+        started.append(Informers(transport, Decoder(), **options))
+        started[-1].start()
+        until(started[-1].synced)
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+def mirror(informers, known=None):
+    """What the events alone say: (kind, namespace, name) -> record."""
+    known = {} if known is None else known
+    while not informers.events.empty():
+        event = informers.events.get()
+        if event.type is ChangeType.SYNCED:
+            continue
+        key = (event.kind, getattr(event.record, "namespace", ""), event.record.name)
+        if event.type is ChangeType.DELETED:
+            del known[key]
+        else:
+            known[key] = event.record
+    return known
+
+
+def test_discovery(api):
+    found = discover(api)
+    assert found.version >= Version(1, 36)
+    assert found.mutating_admission_policies
+    assert found.events
+    assert (found.node_metrics, found.koordinator_reservations) == (False, False)
+    assert node_usage(api) == ()
+
+
+def test_watch_list_and_paged_lists_know_the_same(api, informers, namespace):
+    for n in range(30):
+        api.create(f"/api/v1/namespaces/{namespace}/pods", pod(f"p{n}", app="a"))
+    streamed, paged = informers(watch_list=True), informers(watch_list=False)
+    until(lambda: streamed.of(Kind.POD).objects == paged.of(Kind.POD).objects >= 30)
+    first, second = mirror(streamed), mirror(paged)
+    assert {k: v for k, v in first.items() if k[1] == namespace} == {
+        k: v for k, v in second.items() if k[1] == namespace
+    }
+    assert first.keys() == second.keys()
+    assert streamed.stale_for_s() < 70
+    assert streamed.problems() == {}
+    assert all(sum(informer.relists.values()) == 0 for informer in streamed.all())
+
+
+def test_changes_arrive_with_what_was_before(api, informers, namespace):
+    watching = informers()
+    mirror(watching)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(path, pod("p", step="1"))
+    api.merge_patch(f"{path}/p", {"metadata": {"labels": {"step": "2"}}})
+    api.delete(f"{path}/p", grace_s=0)
+    seen = []
+
+    def deleted():
+        while not watching.events.empty():
+            event = watching.events.get()
+            if event.kind is Kind.POD and event.record and event.record.namespace == namespace:
+                seen.append(event)
+        return seen and seen[-1].type is ChangeType.DELETED
+
+    until(deleted)
+    assert [event.type for event in seen][:2] == [ChangeType.ADDED, ChangeType.MODIFIED]
+    assert (seen[1].old.labels["step"], seen[1].record.labels["step"]) == ("1", "2")
+
+
+def test_pods_that_are_over_are_as_good_as_deleted(api, informers, namespace):
+    watching = informers()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(path, pod("p"))
+    key = (Kind.POD, namespace, "p")
+    known = {}
+    until(lambda: key in mirror(watching, known))
+    api.merge_patch(f"{path}/p/status", {"status": {"phase": "Failed"}})
+    until(lambda: key not in mirror(watching, known))
+
+
+def test_informers_survive_a_restart_of_the_api_server(control_plane, api, informers, namespace):
+    watching = informers()
+    known = mirror(watching)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(path, pod("before"))
+    control_plane.stop_apiserver()
+    time.sleep(1)
+    control_plane.start_apiserver()
+    until(lambda: control_plane.api().get(path).ok, 60)
+    api.create(path, pod("after"))
+    api.delete(f"{path}/before", uid=known_uid(api, f"{path}/before"), grace_s=0)
+
+    def caught_up():
+        mirror(watching, known)
+        return (Kind.POD, namespace, "after") in known and (Kind.POD, namespace, "before") not in known
+
+    until(caught_up, 60)
+    assert watching.dead() == ()
+
+
+def known_uid(api, path):
+    import json  # noqa: PLC0415
+
+    return json.loads(api.get(path))["metadata"]["uid"]
+
+
+def test_a_version_that_is_too_old_means_list_again(transport):
+    stream = transport.stream(
+        Request(method="GET", path="/api/v1/pods", query={"watch": "1", "resourceVersion": "1"}, timeout_s=10)
+    )
+    decoder = Decoder()
+    if stream.status == 200:
+        line = b"".join(iter_first_line(stream))
+        event = decoder.event(Kind.POD, line)
+        assert event.status_code == 410
+    else:
+        assert stream.status == 410
+    stream.close()
+
+
+def iter_first_line(stream):
+    for chunk in stream:
+        head, found, _ = chunk.partition(b"\n")
+        yield head
+        if found:
+            return
+
+
+def test_an_invalid_page_token_is_gone(transport):
+    answer = transport.send(
+        Request(method="GET", path="/api/v1/pods", query={"limit": "1", "continue": "bm9uc2Vuc2U"})
+    )
+    assert answer.status in {400, 410}
+
+
+def test_send_initial_events_with_a_wrong_match_is_unsupported(transport):
+    stream = transport.stream(
+        Request(
+            method="GET",
+            path="/api/v1/pods",
+            query={"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
+        )
+    )
+    from rescheduler.kube.errors import error_of  # noqa: PLC0415
+
+    error = error_of(stream.status, stream.read_all(), stream.headers)
+    assert end_of(error, initial=True).kind is EndKind.UNSUPPORTED
+
+
+def test_preconditions_and_names(api, namespace):
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(path, pod("p"))
+    with pytest.raises(AlreadyExistsError):
+        api.create(path, pod("p"))
+    with pytest.raises(ConflictError):
+        api.delete(f"{path}/p", uid="another")
+    with pytest.raises(NotFoundError):
+        api.get(f"{path}/missing")
+    with pytest.raises(RejectedError) as caught:
+        api.create(
+            path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "q"}, "spec": {"containers": []}}
+        )
+    assert any(cause.field == "spec.containers" for cause in caught.value.causes)
+    api.create(path, pod("dry"), dry_run=True)
+    with pytest.raises(NotFoundError):
+        api.get(f"{path}/dry")
+
+
+def budget(name, **selector):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector}},
+    }
+
+
+@pytest.fixture
+def running(control_plane, api, namespace):
+    """Factory: a pod that runs, on a node of its own."""
+    from rescheduler.testing.nodes import add_node, node_object  # noqa: PLC0415
+
+    admin = control_plane.api()
+    node = f"node-{namespace}"
+    add_node(admin, node_object(node))
+
+    def make(name, **labels):
+        body = pod(name, **labels)
+        body["spec"] = {
+            "nodeName": node,
+            "containers": [{"name": "c", "image": "pause"}],
+            "terminationGracePeriodSeconds": 30,
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        api.create(path, body)
+
+        def uid():
+            found = admin.get(f"{path}/{name}").body
+            ready = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", [])}.get(
+                "Ready"
+            )
+            return found["metadata"]["uid"] if ready == "True" else None
+
+        return until(uid)
+
+    yield make
+    admin.delete(f"/api/v1/nodes/{node}")
+
+
+def test_what_an_eviction_answers(control_plane, api, namespace, running):
+    admin = control_plane.api()
+    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    free, held, doubly = running("free"), running("held", app="held"), running("doubly", app="two")
+    for name, label in (("one", "held"), ("two-a", "two"), ("two-b", "two")):
+        admin.create(budgets, budget(name, app=label)).expect()
+    until(lambda: admin.get(f"{budgets}/one").body.get("status", {}).get("currentHealthy") == 1)
+
+    assert api.evict(namespace, "free", free, dry_run=True).outcome is EvictionOutcome.EVICTED
+    assert api.evict(namespace, "free", "another-uid").outcome is EvictionOutcome.REPLACED
+    assert api.evict(namespace, "missing", free).outcome is EvictionOutcome.GONE
+    assert api.evict(namespace, "doubly", doubly, dry_run=True).outcome is EvictionOutcome.MULTIPLE_BUDGETS
+    blocked = api.evict(namespace, "held", held)
+    assert (blocked.outcome, blocked.retry_after_s) == (EvictionOutcome.BLOCKED, None)
+    assert "one" in blocked.message
+    assert api.evict(namespace, "free", free).outcome is EvictionOutcome.EVICTED
+    again = api.evict(namespace, "free", free).outcome
+    assert again in {EvictionOutcome.EVICTED, EvictionOutcome.GONE}
+
+
+def test_the_gate_is_proven_only_while_it_is_on(api):
+    gate = Gate(api)
+    uid = str(uuid.uuid4())
+    owner, entry = OwnerRef("apps/v1", "ReplicaSet", "web", uid), GateEntry(uid, "rsv-1")
+    assert gate.installed()
+    assert not gate.proven(entry, owner, gate.namespace)
+    gate.switch_on(entry)
+    assert gate.entries()[uid] == "rsv-1"
+    assert gate.proven(entry, owner, gate.namespace)
+    assert not gate.proven(GateEntry(uid, "another"), owner, gate.namespace)
+    gate.switch_off(uid)
+    assert uid not in gate.entries()
+
+
+def test_events_are_taken_and_counted(control_plane, api, namespace):
+    clock = [0.0]
+    recorder = EventRecorder(api, instance="test", clock=lambda: clock[0])
+    recorder.start()
+    about = ObjectReference("Pod", "web-1", namespace, str(uuid.uuid4()))
+    what = Occurrence(about, "Evicted", "moved to n1", related=ObjectReference("Node", "n1"))
+    recorder.record(what)
+    until(lambda: recorder.written == 1)
+    clock[0] = 60.0
+    recorder.record(what)
+    recorder.record(Occurrence(ObjectReference("Node", "n1"), "Checked", "of no namespace"))
+    recorder.stop()
+    assert (recorder.written, recorder.dropped) == (3, 0)
+    (event,) = control_plane.api().get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").items
+    assert (event["reason"], event["series"]["count"], event["related"]["name"]) == ("Evicted", 2, "n1")
+
+
+def test_two_electors_on_one_lease(transport, namespace):
+    timing = LeaseTiming(duration_s=3, renew_s=2, retry_s=0.3)
+    lost = []
+    first, second = (
+        Elector(transport, namespace=namespace, name="l", identity=name, on_lost=lost.append, timing=timing)
+        for name in "ab"
+    )
+    first.start()
+    assert first.wait_elected(10)
+    second.start()
+    assert not second.wait_elected(3.5)
+    first.stop()
+    assert second.wait_elected(2)
+    assert (second.epoch.transitions, lost) == (1, [])
+    second.stop()
