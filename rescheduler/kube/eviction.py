@@ -7,6 +7,7 @@ status update would refuse it).
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +18,8 @@ from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 _BUDGET_CAUSE: Final = "DisruptionBudget"
 _STALE_BUDGET: Final = "still being processed"
 _SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
-_UID_DIFFERS: Final = "UID in precondition"
+_UID_DIFFERS: Final = re.compile(r"\bUID in (the )?precondition\b")
+"""The API server says it in two ways, depending on which layer finds it."""
 
 
 def eviction_path(namespace: str, name: str) -> str:
@@ -61,7 +63,7 @@ def _outcome(error: ApiError) -> EvictionOutcome:
             return EvictionOutcome.GONE
         case HTTPStatus.CONFLICT:
             # Any other conflict is a write that came in between: the same eviction may pass next time.
-            return EvictionOutcome.REPLACED if _UID_DIFFERS in error.message else EvictionOutcome.STALE
+            return EvictionOutcome.REPLACED if _UID_DIFFERS.search(error.message) else EvictionOutcome.STALE
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return EvictionOutcome.FORBIDDEN
         case HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.GATEWAY_TIMEOUT:
