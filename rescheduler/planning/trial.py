@@ -17,11 +17,11 @@ import numpy as np
 
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
+from rescheduler.model.selectors import Operator
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.replacement import starts_after_the_old_ended
 from rescheduler.policies.framework import View
-from rescheduler.policies.index import PodIndex
-from rescheduler.policies.utilization import amount
+from rescheduler.policies.index import AntiTerm, PodIndex, matches
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.state import SchedulingState
 
@@ -56,6 +56,8 @@ class Trial:
         self.imagined = imagined
         self._start = self.state.checkpoint()
         self._planned: list[Pod] = []
+        self._labelled: dict[tuple[str, str], list[Leaving]] = {}
+        self._owning: dict[AntiTerm, list[Leaving]] = {}
         self._unspread: dict[int, tuple[PodSpec, PodSpec]] = {}
 
     def mark(self) -> Mark:
@@ -67,7 +69,7 @@ class Trial:
         while len(self._planned) > mark.moves:
             self.imagined.discard(self._planned.pop().uid)
             self.index.unshift()
-            self.leaving.pop()
+            self._return(self.leaving[-1])
         self.state.rollback(mark.state)
 
     def end(self) -> None:
@@ -92,7 +94,7 @@ class Trial:
         self.state.remove(pod)
         placed = self.state.place(replacement, target)
         self.index.shift(pod, placed, source, self.state.node_index[target])
-        self.leaving.append(Leaving(pod, source))
+        self._leave(Leaving(pod, source))
         self.imagined.add(placed.uid)
         self._planned.append(placed)
 
@@ -130,34 +132,40 @@ class Trial:
         self.state.rollback(mark)
         return total
 
+    def _leave(self, old: Leaving) -> None:
+        self.leaving.append(old)
+        for item in old.pod.labels.items():
+            self._labelled.setdefault(item, []).append(old)
+        for term in old.pod.spec.pod_anti_affinity:
+            self._owning.setdefault(self.index.resolve(term, old.pod.namespace), []).append(old)
+
+    def _return(self, old: Leaving) -> None:
+        self.leaving.pop()
+        for item in old.pod.labels.items():
+            self._labelled[item].pop()
+        for term in old.pod.spec.pod_anti_affinity:
+            self._owning[self.index.resolve(term, old.pod.namespace)].pop()
+
     def _beside_leaving(self, replacement: Pod, feasible: BoolArray) -> None:
         """Rooms that pods are about to leave are not free yet."""
         if not self.leaving:
             return
-        held: dict[int, list[Pod]] = {}
-        for pod, node in self.leaving:
-            held.setdefault(node, []).append(pod)
-        spec, state = replacement.spec, self.state
-        exclusive = bool(spec.host_ports) or any(v.kind in _CLAIMS for v in spec.volumes)
-        needs = [(name, n) for name, n in (*spec.requests.items(), ("pods", 1)) if n > 0]
-        columns = [
-            (name, n, state.allocatable(name), state.requested(name)) for name, n in dict(needs).items()
-        ]
-        for node, pods in held.items():
-            if not feasible[node]:
-                continue
-            shared = exclusive and any(p.spec.host_ports or p.spec.volumes for p in pods)
-            full = any(
-                taken[node] + sum(amount(p.held, name) for p in pods) + n > capacity[node]
-                for name, n, capacity, taken in columns
-            )
-            if shared or full:
-                feasible[node] = False
+        spec, state, index = replacement.spec, self.state, self.index
+        for name, needed in (*spec.requests.items(), ("pods", 1)):
+            leaving = index.departed(name)
+            if needed > 0:
+                feasible &= (leaving == 0) | (
+                    state.requested(name) + leaving + needed <= state.allocatable(name)
+                )
+        if spec.host_ports or any(v.kind in _CLAIMS for v in spec.volumes):
+            for old in self.leaving:
+                if old.pod.spec.host_ports or old.pod.spec.volumes:
+                    feasible[old.node] = False
 
     def _while_standing(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Pods about to leave may still stand, terminating, when the replacement comes."""
         own = [Leaving(pod, self.state.node_index[pod.node])]
-        others = [old for old in self.leaving if self._keeps_off(old.pod, replacement)]
+        others = self._kept_off_by(replacement)
         stays = not starts_after_the_old_ended(pod) and self._matters_while_it_stands(pod, replacement)
         if not others and not stays:
             return
@@ -172,6 +180,27 @@ class Trial:
         feasible &= self.state.filter(bare).feasible
         self.state.rollback(mark)
 
+    def _kept_off_by(self, replacement: Pod) -> list[Leaving]:
+        """Leaving pods that required anti-affinity keeps apart from the replacement, in either direction."""
+        if not self.leaving:
+            return []
+        found: dict[str, Leaving] = {}
+        for anti in self.index.terms_against(replacement):
+            found.update((old.pod.uid, old) for old in self._owning.get(anti, ()))
+        for term in replacement.spec.pod_anti_affinity:
+            anti = self.index.resolve(term, replacement.namespace)
+            for old in self._labelled_like(anti):
+                if matches(anti, old.pod):
+                    found[old.pod.uid] = old
+        return sorted(found.values(), key=lambda old: old.pod.uid)
+
+    def _labelled_like(self, anti: AntiTerm) -> Iterable[Leaving]:
+        requirements = anti.term.selector.requirements if anti.term.selector is not None else ()
+        by_label = next((r for r in requirements if r.operator is Operator.IN), None)
+        if by_label is None:
+            return self.leaving
+        return (old for value in by_label.values for old in self._labelled.get((by_label.key, value), ()))
+
     def _matters_while_it_stands(self, pod: Pod, replacement: Pod) -> bool:
         wide = [
             t
@@ -183,15 +212,10 @@ class Trial:
     def _keeps_off(self, one: Pod, other: Pod) -> bool:
         """True if required anti-affinity of either matches the other."""
         return any(
-            self._reaches(owner, term_index, match)
+            matches(self.index.resolve(term, owner.namespace), match)
             for owner, match in ((one, other), (other, one))
-            for term_index in range(len(owner.spec.pod_anti_affinity))
+            for term in owner.spec.pod_anti_affinity
         )
-
-    def _reaches(self, owner: Pod, term_index: int, match: Pod) -> bool:
-        anti = self.index.resolve(owner.spec.pod_anti_affinity[term_index], owner.namespace)
-        inside = anti.namespaces is None or match.namespace in anti.namespaces
-        return inside and anti.term.selector is not None and anti.term.selector.matches(match.labels)
 
     def _exclusive_claim(self, pod: Pod) -> bool:
         names: Iterable[str] = (v.source for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM)

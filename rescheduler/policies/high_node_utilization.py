@@ -83,13 +83,11 @@ class HighNodeUtilization:
         load = Load(view, self._resources, REQUESTS)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        sources = {s.source for s in view.index.shifts}
-        if any(s.target == here for s in view.index.shifts):
+        if view.index.arrived("pods")[here] > 0:
             return nowhere(view)
         pressure = load.pressure()
         after = np.zeros(len(view.nodes))
-        fits = self._staying(here, load, view)
-        fits[list(sources)] = False
+        fits = self._staying(here, load, view) & (view.index.departed("pods") == 0)
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
             limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
@@ -104,8 +102,7 @@ class HighNodeUtilization:
         low: BoolArray = view.nodes.targetable.copy()
         for resource, percent in self._args.thresholds.items():
             low &= load.share(resource) < percent / PERCENT - _EPSILON
-        for shift in view.index.shifts:
-            low[shift.target] = False
+        low &= view.index.arrived("pods") == 0
         kept = [i for i, node in enumerate(view.nodes.nodes) if node.do_not_disrupt]
         low[kept] = False
         return low
@@ -114,24 +111,17 @@ class HighNodeUtilization:
         """Nodes that are not to be emptied before this one."""
         low = self._low(load, view)
         low[here] = True
-        order = _rank(np.flatnonzero(low).tolist(), self._all_before(load, view), view)
+        order = _rank(np.flatnonzero(low).tolist(), self._all_before(load), view)
         stays = np.ones(len(view.nodes), dtype=np.bool_)
         stays[order[: order.index(here) + 1]] = False
         return stays
 
     def _before(self, node: int, load: Load, view: View) -> float:
-        return float(self._all_before(load, view)[node])
+        return float(self._all_before(load)[node])
 
-    def _all_before(self, load: Load, view: View) -> FloatArray:
+    def _all_before(self, load: Load) -> FloatArray:
         """Pressure before this plan took pods away, so that the order of nodes does not change under way."""
-        gone: dict[str, FloatArray] = {r: load.amounts[r].copy() for r in self._resources}
-        for shift in view.index.shifts:
-            for resource in self._resources:
-                gone[resource][shift.source] += load.taken(shift.pod, resource)
-        shares = [
-            np.divide(gone[r], load.capacity[r], out=np.zeros_like(gone[r]), where=load.capacity[r] > 0)
-            for r in self._resources
-        ]
+        shares = [load.before(r) + load.gained(r) for r in self._resources]
         highest: FloatArray = np.max(shares, axis=0)
         return highest
 

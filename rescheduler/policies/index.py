@@ -18,6 +18,7 @@ import numpy as np
 from rescheduler.model.records import Pod, PodAffinityTerm, PodSpec
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.amounts import amount
 from rescheduler.scheduling.framework import IntArray
 
 
@@ -49,6 +50,12 @@ class AntiTerm(NamedTuple):
     namespaces: tuple[str, ...] | None
 
 
+def matches(anti: AntiTerm, pod: Pod) -> bool:
+    """True if the term matches the pod."""
+    inside = anti.namespaces is None or pod.namespace in anti.namespaces
+    return inside and anti.term.selector is not None and anti.term.selector.matches(pod.labels)
+
+
 _ClassKey = tuple[str, int, int, bool]
 _SelectorKey = tuple[tuple[str, ...] | None, LabelSelector]
 _CountKey = tuple[_SelectorKey, bool]
@@ -65,7 +72,10 @@ class PodIndex:
         self._classes: dict[_ClassKey, PodClass] = {}
         self._matching: dict[_SelectorKey, list[PodClass]] = {}
         self._counts: dict[_CountKey, IntArray] = {}
+        self._counted_in: defaultdict[str | None, list[_CountKey]] = defaultdict(list)
         self._owner_counts: dict[AntiTerm, IntArray] = {}
+        self._arrived: dict[str, IntArray] = {}
+        self._departed: dict[str, IntArray] = {}
         self._namespaces: dict[PodAffinityTerm, tuple[str, ...] | None] = {}
         self._fill(snapshot.pods.values(), node_index)
         self._by_namespace: defaultdict[str, list[PodClass]] = defaultdict(list)
@@ -106,6 +116,8 @@ class PodIndex:
         if array is None:
             array = self._sum(c for c in self.matching(namespaces, selector) if deleting or not c.deleting)
             self._counts[key] = array
+            for space in (None,) if namespaces is None else namespaces:
+                self._counted_in[space].append(key)
         return array
 
     def owner_counts(self, term: AntiTerm) -> IntArray:
@@ -147,14 +159,43 @@ class PodIndex:
     def shift(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
         """Plan a move."""
         self.shifts.append(Shift(pod, replacement, source, target))
+        self._carry(self.shifts[-1], 1)
         self._take(pod, source)
         self._put(replacement, target)
 
     def unshift(self) -> None:
         """Take the last planned move back."""
         last = self.shifts.pop()
+        self._carry(last, -1)
         self._take(last.replacement, last.target)
         self._put(last.pod, last.source)
+
+    def arrived(self, resource: str) -> IntArray:
+        """What the planned moves brought to each node. Do not change the array."""
+        if resource not in self._arrived:
+            self._arrived[resource] = self._moved(resource, arriving=True)
+        return self._arrived[resource]
+
+    def departed(self, resource: str) -> IntArray:
+        """What the planned moves take from each node. Do not change the array."""
+        if resource not in self._departed:
+            self._departed[resource] = self._moved(resource, arriving=False)
+        return self._departed[resource]
+
+    def _moved(self, resource: str, *, arriving: bool) -> IntArray:
+        total = np.zeros(self._size, dtype=np.int64)
+        for shift in self.shifts:
+            if arriving:
+                total[shift.target] += amount(shift.replacement.held, resource)
+            else:
+                total[shift.source] += amount(shift.pod.held, resource)
+        return total
+
+    def _carry(self, shift: Shift, step: int) -> None:
+        for resource, total in self._arrived.items():
+            total[shift.target] += step * amount(shift.replacement.held, resource)
+        for resource, total in self._departed.items():
+            total[shift.source] += step * amount(shift.pod.held, resource)
 
     def _fill(self, pods: Iterable[Pod], node_index: Mapping[str, int]) -> None:
         classes = self._classes
@@ -240,11 +281,11 @@ class PodIndex:
         self._recount(known, node, 1)
 
     def _recount(self, known: PodClass, node: int, step: int) -> None:
-        for ((namespaces, selector), with_deleting), array in self._counts.items():
-            if known.deleting and not with_deleting:
-                continue
-            if (namespaces is None or known.namespace in namespaces) and selector.matches(known.labels):
-                array[node] += step
+        for space in (known.namespace, None):
+            for key in self._counted_in.get(space, ()):
+                (_, selector), with_deleting = key
+                if (with_deleting or not known.deleting) and selector.matches(known.labels):
+                    self._counts[key][node] += step
         for term in known.spec.pod_anti_affinity:
             owners = self._owner_counts.get(self.resolve(term, known.namespace))
             if owners is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.index import AntiTerm, PodClass
+from rescheduler.policies.index import AntiTerm, PodClass, matches
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs, Scope
@@ -161,17 +161,12 @@ def _conflicts(pod: Pod, view: View) -> IntArray:
         if anti.term.selector is None:
             continue
         counts = index.counts(anti.namespaces, anti.term.selector, deleting=True)
-        total += _in_domain(counts, term.topology_key, here, own=_matches(anti, pod), view=view)
+        total += _in_domain(counts, term.topology_key, here, own=matches(anti, pod), view=view)
     own_terms = {index.resolve(term, pod.namespace) for term in pod.spec.pod_anti_affinity}
     for anti in index.terms_against(pod):
         counts = index.owner_counts(anti)
         total += _in_domain(counts, anti.term.topology_key, here, own=anti in own_terms, view=view)
     return total
-
-
-def _matches(anti: AntiTerm, pod: Pod) -> bool:
-    inside = anti.namespaces is None or pod.namespace in anti.namespaces
-    return inside and anti.term.selector is not None and anti.term.selector.matches(pod.labels)
 
 
 def _in_domain(counts: IntArray, key: str, here: int, *, own: bool, view: View) -> IntArray:

@@ -137,19 +137,9 @@ class LowNodeUtilization:
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])
         free = view.nodes.targetable & load.known
-        arrived = self._arrivals(view, load)
         for resource in self._resources:
-            before = load.share(resource) - arrived[resource]
-            free = free & (before < low[resource] - _EPSILON)
+            free = free & (load.before(resource) < low[resource] - _EPSILON)
         return _Bounds(low, high, free)
-
-    def _arrivals(self, view: View, load: Load) -> dict[str, FloatArray]:
-        """Shares that the moves planned so far brought to each node."""
-        found = {r: np.zeros(len(view.nodes)) for r in self._resources}
-        for shift in view.index.shifts:
-            for resource in self._resources:
-                found[resource][shift.target] += load.part(shift.pod, resource)[shift.target]
-        return found
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}

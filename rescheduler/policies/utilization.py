@@ -12,28 +12,13 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.model.resources import Resources
+from rescheduler.policies.amounts import amount
 from rescheduler.policies.framework import View
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
 REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
 MEASURED: Final = ("cpu", "memory")
-
-
-def amount(held: Resources, resource: str) -> int:
-    """What a pod takes of a resource; every pod takes one of "pods"."""
-    match resource:
-        case "cpu":
-            return held.cpu_milli
-        case "memory":
-            return held.memory_bytes
-        case "ephemeral-storage":
-            return held.ephemeral_bytes
-        case "pods":
-            return 1
-        case _:
-            return held.scalar(resource)
 
 
 class Load:
@@ -48,6 +33,7 @@ class Load:
         self._view = view
         self.resources = tuple(resources)
         self._scale: Mapping[str, FloatArray] = {}
+        self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.targetable | True
         self.capacity = {r: view.state.allocatable(r).astype(np.float64) for r in self.resources}
         self.amounts = {r: view.state.requested(r).astype(np.float64) for r in self.resources}
@@ -57,6 +43,19 @@ class Load:
     def share(self, resource: str) -> FloatArray:
         """Amount / capacity on each node."""
         return self._divide(self.amounts[resource], resource)
+
+    def before(self, resource: str) -> FloatArray:
+        """The share of each node before the moves planned so far."""
+        if resource in self._unmoved:
+            return self._divide(self._unmoved[resource], resource)
+        index = self._view.index
+        return self._divide(
+            self.amounts[resource] - index.arrived(resource) + index.departed(resource), resource
+        )
+
+    def gained(self, resource: str) -> FloatArray:
+        """The share of each node that the moves planned so far brought."""
+        return self._divide(self._view.index.arrived(resource).astype(np.float64), resource)
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
         """The share of each node that the pod would take there."""
@@ -93,11 +92,10 @@ class Load:
                     for name in names
                 ]
             )
-            requested = self.amounts[resource].copy()
-            for shift in self._view.index.shifts:
-                requested[shift.source] += amount(shift.pod.held, resource)
-                requested[shift.target] -= amount(shift.replacement.held, resource)
+            index = self._view.index
+            requested = self.amounts[resource] - index.arrived(resource) + index.departed(resource)
             factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
+            self._unmoved[resource] = measured.copy()
             for shift in self._view.index.shifts:
                 moved = amount(shift.pod.held, resource) * factor[shift.source]
                 measured[shift.source] -= moved
