@@ -4,6 +4,7 @@ Components take turns at random, so each seed is another interleaving. A failure
 """
 
 import json
+import os
 import random
 from collections import defaultdict
 
@@ -21,6 +22,9 @@ DEPLOY, SET, BUDGET = (
     GroupKind("apps", "StatefulSet"),
     GroupKind("policy", "PodDisruptionBudget"),
 )
+
+SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "15"))
+"""Runs of each kind; a nightly job takes hundreds."""
 
 
 class Chaos:
@@ -216,22 +220,16 @@ def desired(budget_spec, replicas):
     return -(-replicas * int(budget_spec["minAvailable"].removesuffix("%")) // 100)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_calm_cluster_keeps_every_budget(seed, objects):
     run = Chaos(seed, objects, calm=True)
     run.run()
     assert run.evicted > 0
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_stormy_cluster_comes_to_rest_as_asked(seed, objects):
     Chaos(seed, objects, calm=False).run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 400))
-def test_many_more_seeds(seed, objects):
-    Chaos(seed, objects, calm=seed % 2 == 0).run(60)
 
 
 def test_same_seed_gives_the_same_history(objects):

@@ -32,6 +32,7 @@ from rescheduler.sim.controllers.wire import (
     spec,
     status,
     terminal,
+    uid,
 )
 
 HASH_LABEL = "controller-revision-hash"
@@ -68,7 +69,12 @@ class DaemonSetController:
         owner = ctx.view.at(DAEMON_SET, place)
         if owner is None:
             return None
-        pods = claim(ctx, owner, selector(spec(owner).get("selector")), ctx.view.within(POD, place.namespace))
+        pods = claim(
+            ctx,
+            owner,
+            selector(spec(owner).get("selector")),
+            ctx.view.claimable(uid(owner), POD, place.namespace),
+        )
         by_node: dict[str, list[Obj]] = {}
         for pod in pods:
             by_node.setdefault(_node_of(pod), []).append(pod)

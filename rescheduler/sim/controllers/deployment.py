@@ -32,6 +32,7 @@ from rescheduler.sim.controllers.wire import (
     spec,
     status,
     terminal,
+    uid,
 )
 
 HASH_LABEL = "pod-template-hash"
@@ -66,7 +67,9 @@ class DeploymentController:
         if deployment is None:
             return None
         chosen = selector(spec(deployment).get("selector"))
-        sets = claim(ctx, deployment, chosen, ctx.view.within(REPLICA_SET, place.namespace))
+        sets = claim(
+            ctx, deployment, chosen, ctx.view.claimable(uid(deployment), REPLICA_SET, place.namespace)
+        )
         new = _newest_with_template(deployment, sets)
         if not deleting(deployment):
             new = self._advance(ctx, deployment, sets, new)

@@ -25,6 +25,7 @@ from rescheduler.sim.controllers.wire import (
     spec,
     stamp,
     status,
+    uid,
     with_condition,
 )
 
@@ -48,7 +49,9 @@ class JobController:
         job = ctx.view.at(JOB, place)
         if job is None or is_true(job, "Complete") or is_true(job, "Failed"):
             return None
-        pods = claim(ctx, job, selector(spec(job).get("selector")), ctx.view.within(POD, place.namespace))
+        pods = claim(
+            ctx, job, selector(spec(job).get("selector")), ctx.view.claimable(uid(job), POD, place.namespace)
+        )
         running = [p for p in pods if active(p)]
         succeeded = sum(_phase(p) == "Succeeded" for p in pods)
         failed = sum(_phase(p) == "Failed" and not _forgiven(job, p) for p in pods)

@@ -54,7 +54,7 @@ class ReplicaSetController:
         if rs is None:
             return None
         chosen = selector(spec(rs).get("selector"))
-        candidates = [p for p in ctx.view.within(POD, place.namespace) if active(p)]
+        candidates = [p for p in ctx.view.claimable(uid(rs), POD, place.namespace) if active(p)]
         pods = claim(ctx, rs, chosen, candidates)
         try:
             if not deleting(rs):

@@ -34,6 +34,7 @@ from rescheduler.sim.controllers.wire import (
     spec,
     status,
     terminal,
+    uid,
 )
 
 REVISION_LABEL = "controller-revision-hash"
@@ -63,7 +64,9 @@ class StatefulSetController:
         owner = ctx.view.at(STATEFUL_SET, place)
         if owner is None:
             return None
-        candidates = [p for p in ctx.view.within(POD, place.namespace) if _ordinal(owner, p) is not None]
+        candidates = [
+            p for p in ctx.view.claimable(uid(owner), POD, place.namespace) if _ordinal(owner, p) is not None
+        ]
         pods = claim(ctx, owner, selector(spec(owner).get("selector")), candidates)
         by_ordinal = {o: p for p in pods if (o := _ordinal(owner, p)) is not None}
         revision = f"{place.name}-{template_hash(spec(owner).get('template') or {})}"

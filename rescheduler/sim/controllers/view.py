@@ -35,6 +35,7 @@ class View:
         self._by_uid: dict[str, Obj] = {}
         self._dependents: dict[str, dict[str, Obj]] = {}
         self._on_node: dict[str, dict[str, Obj]] = {}
+        self._orphans: dict[tuple[GroupKind, str], dict[str, Obj]] = {}
 
     def apply(self, change: Change) -> Obj | None:
         """Take one change in; gives the object as it was before."""
@@ -91,12 +92,19 @@ class View:
         found = self.dependents(owner_uid, kind)
         return [o for o in found if (controller_of(o) or {}).get("uid") == owner_uid]
 
+    def claimable(self, owner_uid: str, kind: GroupKind, namespace: str) -> list[Obj]:
+        """Objects of a kind that this owner controls or that nobody does, by name."""
+        orphans = self._orphans.get((kind, namespace), {}).values()
+        return sorted([*self.controlled(owner_uid, kind), *orphans], key=_by_name)
+
     def pods_on(self, node: str) -> list[Obj]:
         """Pods with this nodeName, by name."""
         return sorted(self._on_node.get(node, {}).values(), key=_by_name)
 
     def _index(self, kind: GroupKind, obj: Obj) -> None:
         self._by_uid[uid(obj)] = obj
+        if controller_of(obj) is None:
+            self._orphans.setdefault((kind, key(obj).namespace), {})[uid(obj)] = obj
         for ref in owners(obj):
             self._dependents.setdefault(ref.get("uid", ""), {})[uid(obj)] = obj
         if kind == POD and (node := spec(obj).get("nodeName")):
@@ -104,6 +112,7 @@ class View:
 
     def _unindex(self, kind: GroupKind, obj: Obj) -> None:
         self._by_uid.pop(uid(obj), None)
+        self._orphans.get((kind, key(obj).namespace), {}).pop(uid(obj), None)
         for ref in owners(obj):
             _drop(self._dependents, ref.get("uid", ""), uid(obj))
         if kind == POD and (node := spec(obj).get("nodeName")):

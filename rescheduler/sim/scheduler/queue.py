@@ -8,6 +8,7 @@ is to be done (SchedulerPopFromBackoffQ); gated pods wait for their last gate to
 from __future__ import annotations
 
 import enum
+import heapq
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -61,7 +62,7 @@ class QueuedPod:
     pod: Pod
     since_s: float
     order: int
-    place: Place = Place.ACTIVE
+    place: Place = Place.GATED
     attempts: int = 0
     tried_at_s: float = 0.0
     refused_by: frozenset[str] = field(default_factory=frozenset)
@@ -85,7 +86,12 @@ class SchedulingQueue:
 
     def __init__(self) -> None:
         self._pods: dict[str, QueuedPod] = {}
+        self._resting: dict[str, QueuedPod] = {}
+        """Those that back off or were refused."""
+        self._active: list[tuple[int, float, int, int, QueuedPod]] = []
+        """A heap; entries that are no longer active are skipped when they come up."""
         self._arrivals = 0
+        self._pushes = 0
 
     def put(self, pod: Pod, now_s: float) -> None:
         """A pending pod was added or changed. A change of its spec or labels wakes it."""
@@ -93,27 +99,29 @@ class SchedulingQueue:
         if known is None:
             self._arrivals += 1
             known = self._pods[pod.uid] = QueuedPod(pod, now_s, self._arrivals)
+            self._move(known, Place.GATED if pod.spec.gates else Place.ACTIVE)
+            return
         changed = pod.spec != known.pod.spec or pod.labels != known.pod.labels
         known.pod = pod
         if pod.spec.gates:
-            known.place = Place.GATED
+            self._move(known, Place.GATED)
         elif known.place is Place.GATED:
-            known.place = Place.ACTIVE
+            self._move(known, Place.ACTIVE)
         elif known.place is Place.REFUSED and changed:
             self._wake(known, now_s)
 
     def drop(self, uid: str) -> None:
         """The pod is bound, terminating or gone."""
         self._pods.pop(uid, None)
+        self._resting.pop(uid, None)
 
     def pop(self, now_s: float) -> QueuedPod | None:
         """The next pod to try, by priority and then age; it stays known until it is dropped or refused."""
-        for entry in self._pods.values():
-            if entry.rested(now_s):
-                entry.place = Place.ACTIVE
-        found = self._first(Place.ACTIVE) or self._first(Place.BACKOFF)
+        for entry in [e for e in self._resting.values() if e.rested(now_s)]:
+            self._move(entry, Place.ACTIVE)
+        found = self._first_active() or self._first_resting()
         if found is not None:
-            found.place = Place.REFUSED
+            self._move(found, Place.REFUSED)
             found.tried_at_s = now_s
         return found
 
@@ -129,33 +137,48 @@ class SchedulingQueue:
         entry = self._pods.get(uid)
         if entry is not None:
             entry.attempts += 1
-            entry.place = Place.BACKOFF
+            self._move(entry, Place.BACKOFF)
 
     def wake(self, event: Wake, now_s: float) -> None:
         """Something happened: refused pods that it may help are tried again."""
-        for entry in self._pods.values():
+        for entry in list(self._resting.values()):
             if entry.place is Place.REFUSED and _may_help(event, entry.refused_by):
                 self._wake(entry, now_s)
 
-    def waiting(self) -> int:
-        """How many pods are in the queue."""
-        return len(self._pods)
-
     def next_due_s(self, now_s: float) -> float | None:
         """When there is a pod to try without any event; None: never."""
-        if any(e.place in (Place.ACTIVE, Place.BACKOFF) for e in self._pods.values()):
+        if any(e.place is Place.BACKOFF for e in self._resting.values()):
             return now_s
-        due = [e.tried_at_s + FLUSH_AFTER_S for e in self._pods.values() if e.place is Place.REFUSED]
-        return min(due, default=None)
+        if any(self._is_active(e) for *_, e in self._active):
+            return now_s
+        return min((e.tried_at_s + FLUSH_AFTER_S for e in self._resting.values()), default=None)
 
     def _wake(self, entry: QueuedPod, now_s: float) -> None:
-        entry.place = Place.BACKOFF if entry.backoff_until_s > now_s else Place.ACTIVE
+        self._move(entry, Place.BACKOFF if entry.backoff_until_s > now_s else Place.ACTIVE)
 
-    def _first(self, place: Place) -> QueuedPod | None:
-        found = [e for e in self._pods.values() if e.place is place]
-        if place is Place.BACKOFF:
-            return min(found, key=lambda e: (e.backoff_until_s, e.order), default=None)
-        return min(found, key=lambda e: (-e.pod.spec.priority, e.since_s, e.order), default=None)
+    def _move(self, entry: QueuedPod, place: Place) -> None:
+        entry.place = place
+        self._resting.pop(entry.pod.uid, None)
+        if place is Place.ACTIVE:
+            self._pushes += 1  # no two ranks are equal, so entries are never compared
+            rank = (-entry.pod.spec.priority, entry.since_s, entry.order, self._pushes, entry)
+            heapq.heappush(self._active, rank)
+        elif place is not Place.GATED:
+            self._resting[entry.pod.uid] = entry
+
+    def _first_active(self) -> QueuedPod | None:
+        while self._active:
+            entry = heapq.heappop(self._active)[-1]
+            if self._is_active(entry):
+                return entry
+        return None
+
+    def _first_resting(self) -> QueuedPod | None:
+        waiting = [e for e in self._resting.values() if e.place is Place.BACKOFF]
+        return min(waiting, key=lambda e: (e.backoff_until_s, e.order), default=None)
+
+    def _is_active(self, entry: QueuedPod) -> bool:
+        return entry.place is Place.ACTIVE and self._pods.get(entry.pod.uid) is entry
 
 
 def _may_help(event: Wake, plugins: frozenset[str]) -> bool:
