@@ -21,6 +21,7 @@ from rescheduler.model.wire import Wire
 PIECE_BYTES: Final = 8 << 20
 """How much text is read at once; an object may be larger."""
 
+_LONGEST_TOKEN: Final = 400
 _SPACE: Final = b" \t\r\n"
 _SPACES: Final = re.compile(rb"[ \t\r\n]*")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -89,7 +90,6 @@ def items_of(read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES) -> It
     text = _Text(read, piece_bytes)
     while text.skip_space():
         if text.peek() == b"[":
-            text.advance()
             yield from _array(text, TypeName())
         elif text.peek() == b"{":
             yield from _document(text)
@@ -99,6 +99,8 @@ def items_of(read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES) -> It
 
 def items_within(raw: memoryview, line: int, fallback: TypeName) -> Iterator[Item]:
     """The object itself, or its items if it is a list, at any depth."""
+    if bytes(raw[:1]) != b"{":
+        raise DumpError(line, "something that is not an object stands where an object is due")
     found = _type_of(raw, fallback)
     if not _may_be_list(found):
         yield Item(found, raw, line)
@@ -134,37 +136,54 @@ def _type_of(raw: memoryview, fallback: TypeName) -> TypeName:
 
 
 def _document(text: _Text) -> Iterator[Item]:
-    """One object at the top: as a whole if it is short, else its items as they come by."""
+    """One object at the top: as a whole if it is short or no list, else its items as they come by."""
     line = text.line()
     whole = text.value_if_short()
-    if whole is not None:
-        yield from items_within(whole, line, TypeName())
-        return
-    text.advance()
-    head = TypeName()
-    while text.skip_space() and text.peek() != b"}":
-        key = bytes(text.value()).strip()
-        text.expect(b":")
-        if key == b'"items"' and text.skip_space() and text.peek() == b"[":
-            text.advance()
-            yield from _array(text, head.item)
-        else:
+    if whole is None:
+        head = TypeName()
+        text.hold()
+        for key in _keys(text):
+            if key == b'"items"' and text.peek() == b"[":
+                text.release()
+                yield from _array(text, head.item)
+                continue
             value = bytes(text.value()).strip().strip(b'"')
             if key == b'"kind"':
                 head = head._replace(kind=value.decode("utf-8", "replace"))
             elif key == b'"apiVersion"':
                 head = head._replace(api_version=value.decode("utf-8", "replace"))
-        text.comma_or(b"}")
-    text.expect(b"}")
+        whole = text.release()
+    if whole is not None:
+        yield from items_within(whole, line, TypeName())
+
+
+def _keys(text: _Text) -> Iterator[bytes]:
+    """The keys of the object at hand; whoever takes one must pass its value before the next."""
+    text.expect(b"{")
+    if text.next_is(b"}"):
+        text.advance()
+        return
+    while True:
+        key = bytes(text.value()).strip()
+        text.expect(b":")
+        text.skip_space()
+        yield key
+        if text.comma_or(b"}"):
+            return
 
 
 def _array(text: _Text, fallback: TypeName) -> Iterator[Item]:
-    """The items of an array whose bracket was just passed."""
-    while text.skip_space() and text.peek() != b"]":
+    """The items of the array at hand."""
+    text.expect(b"[")
+    if text.next_is(b"]"):
+        text.advance()
+        return
+    while True:
+        text.skip_space()
         line = text.line()
         yield from items_within(text.value(), line, fallback)
-        text.comma_or(b"]")
-    text.expect(b"]")
+        if text.comma_or(b"]"):
+            return
 
 
 class _Text:
@@ -176,6 +195,7 @@ class _Text:
         self._buffer = b""
         self._at = 0
         self._ended = False
+        self._held: int | None = None
         self._counted = 0
         self._lines = 1
 
@@ -214,11 +234,26 @@ class _Text:
             raise DumpError(self.line(), f"'{found}' stands where '{byte.decode()}' is due")
         self._at += 1
 
-    def comma_or(self, end: bytes) -> None:
-        """Pass a comma, unless ``end`` comes next."""
-        if self.skip_space() and self.peek() == end:
-            return
+    def next_is(self, byte: bytes) -> bool:
+        """True if this byte comes next after white space."""
+        return self.skip_space() and self.peek() == byte
+
+    def comma_or(self, end: bytes) -> bool:
+        """Pass a comma, or ``end``; True if it was the end."""
+        if self.next_is(end):
+            self.advance()
+            return True
         self.expect(b",")
+        return False
+
+    def hold(self) -> None:
+        """Keep everything from here on, until it is released."""
+        self._held = self._at
+
+    def release(self) -> memoryview | None:
+        """What was passed since it was held; None if nothing is held."""
+        held, self._held = self._held, None
+        return None if held is None else memoryview(self._buffer)[held : self._at]
 
     def value_if_short(self) -> memoryview | None:
         """The next value if it ends within one piece; the window passes it only then."""
@@ -231,10 +266,10 @@ class _Text:
         """The next JSON value, passed."""
         self.skip_space()
         while (end := self._end()) is None:
-            if not self._more():
-                raise DumpError(
-                    self._line_of(len(self._buffer)), "the text ends within a value: it was cut off"
-                )
+            if self._ended:
+                line = self._line_of(len(self._buffer))
+                raise DumpError(line, "the text ends within a value: it was cut off")
+            self._more()
         return self._pass(end)
 
     def _pass(self, end: int) -> memoryview:
@@ -254,6 +289,8 @@ class _Text:
                 return None
             match = _POSITION.match(message)
             position = self._at + (int(match["byte"]) if match else 0)
+            if position > len(self._buffer) - _LONGEST_TOKEN and not self._ended:
+                return None  # a number or word that is cut in two is not wrong yet
             what = match["what"] if match else message
             raise DumpError(self._line_of(position), f"not JSON: {what}") from error
         closed = self._buffer[-1:] in (b"}", b"]", b'"') or self._buffer[-1:] in _SPACE
@@ -265,8 +302,12 @@ class _Text:
     def _more(self) -> bool:
         """Drop what was passed and read on; at least doubles what is kept, so that nothing is quadratic."""
         self.line()
-        kept = self._buffer[self._at :]
+        start = self._at if self._held is None else self._held
+        kept = self._buffer[start:]
         text = b"" if self._ended else self._read(max(self._piece, len(kept)))
         self._ended = not text
-        self._buffer, self._at, self._counted = kept + text, 0, 0
+        self._buffer = kept + text
+        self._at -= start
+        self._counted -= start
+        self._held = None if self._held is None else 0
         return not self._ended
