@@ -1,0 +1,179 @@
+"""Installing on the real control plane, as the README says, and what the installed service account may do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.reservations.engine import PlaceholderEngine
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api
+from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.world import World
+
+pytestmark = pytest.mark.realcluster
+USER = "system:serviceaccount:rescheduler:rescheduler"
+
+
+@pytest.fixture(scope="module")
+def bare(control_plane):
+    """A control plane of its own, without the project."""
+    with ControlPlane(binaries=control_plane.binaries) as plane:
+        yield plane
+
+
+def kubectl(plane, *arguments):
+    command = [plane.kubectl, "--kubeconfig", str(plane.kubeconfig), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=manifests.FOLDER.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def may(api, verb, resource, *, group="", subresource="", namespace="", name="", user=USER):
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb,
+                "group": group,
+                "resource": resource,
+                "subresource": subresource,
+                "namespace": namespace,
+                "name": name,
+            },
+        },
+    }
+    answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body).expect(201)
+    return answer.body["status"]["allowed"]
+
+
+def test_everything_is_applied_with_one_command_and_again_without_change(bare):
+    assert "reservations.rescheduler.dev created" in kubectl(bare, "apply", "-k", "manifests/crds")
+    applied = kubectl(bare, "apply", "-k", "manifests/")
+    assert "mutatingadmissionpolicy.admissionregistration.k8s.io/gate.rescheduler.dev created" in applied
+    live = "/api/v1/namespaces/rescheduler/configmaps/live"
+    bare.api().patch(live, {"data": {"some-uid": "some-room"}}).expect(200)
+    again = kubectl(bare, "apply", "-k", "manifests/")
+    assert "created" not in again
+    assert bare.api().get(live).body["data"] == {"some-uid": "some-room"}
+    kubectl(bare, "get", "rsv,pmig", "-A", "-o", "wide")
+    kubectl(bare, "get", "rescheduler", "-A")
+
+
+@pytest.mark.parametrize("overlay", ["overlays/ha", "overlays/dry-run"])
+def test_overlays_are_taken_by_the_api_server(bare, overlay):
+    kubectl(bare, "apply", "-k", "manifests/crds")
+    kubectl(bare, "apply", "-f", "manifests/base/namespace.yaml")
+    kubectl(bare, "apply", "-k", f"manifests/{overlay}", "--dry-run=server")
+
+
+def test_the_dry_run_overlay_grants_no_way_to_change_anything(bare):
+    kinds = kubectl(bare, "kustomize", "manifests/overlays/dry-run")
+    assert "pods/eviction" not in kinds
+    assert "rescheduler-move" not in kinds
+    assert "MutatingAdmissionPolicy" not in kinds
+    assert "- --dry-run" in kinds
+
+
+def test_monitoring_is_a_kustomization(bare):
+    assert "ServiceMonitor" in kubectl(bare, "kustomize", "manifests/monitoring")
+
+
+def test_the_controllers_pod_passes_the_restricted_profile(control_plane):
+    with World(control_plane.api()) as world:
+        path = "/api/v1/namespaces/rescheduler/pods"
+        pods = world.wait(
+            lambda: (
+                control_plane.api().get(path, labelSelector="app.kubernetes.io/component=controller").items
+            )
+        )
+    assert pods[0]["spec"]["serviceAccountName"] == "rescheduler"
+
+
+def test_placeholders_pass_the_restricted_profile_and_their_priority_class(control_plane):
+    api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    template = {
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+    }
+    stored = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "room", "uid": "11111111-1111-1111-1111-111111111111"},
+        "spec": {"template": template, "owners": [{"object": {"name": "x"}}]},
+    }
+    reservation = Decoder().record(Kind.RESERVATION, json.dumps(stored).encode())
+    body = json.loads(PlaceholderEngine(ReservationSettings()).holder(reservation, "some-node"))
+    answer = api.call("POST", "/api/v1/namespaces/rescheduler/pods", body, dryRun="All")
+    spec = answer.expect(201).body["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (1_000_000_000, "Never")
+    assert "schedulingGates" not in spec
+
+
+ALLOWED = [
+    ("create", "pods", {"subresource": "eviction", "namespace": "default"}),
+    ("patch", "pods", {"namespace": "default"}),
+    ("patch", "pods", {"subresource": "status", "namespace": "default"}),
+    ("patch", "nodes", {}),
+    ("create", "reservations", {"group": "rescheduler.dev"}),
+    ("update", "reservations", {"group": "rescheduler.dev", "subresource": "status"}),
+    (
+        "update",
+        "podmigrations",
+        {"group": "rescheduler.dev", "subresource": "status", "namespace": "default"},
+    ),
+    ("create", "events", {"group": "events.k8s.io", "namespace": "default"}),
+    ("create", "pods", {"namespace": "rescheduler"}),
+    ("delete", "pods", {"namespace": "rescheduler"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "live"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "avoid"}),
+    ("update", "leases", {"group": "coordination.k8s.io", "namespace": "rescheduler"}),
+]
+REFUSED = [
+    ("create", "pods", {"namespace": "default"}),
+    ("delete", "pods", {"namespace": "default"}),
+    ("update", "pods", {"namespace": "default"}),
+    ("create", "pods", {"subresource": "binding", "namespace": "default"}),
+    ("get", "secrets", {"namespace": "rescheduler"}),
+    ("get", "configmaps", {"namespace": "default"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "rescheduler"}),
+    ("delete", "nodes", {}),
+    ("patch", "deployments", {"group": "apps", "namespace": "default"}),
+    ("update", "mutatingadmissionpolicies", {"group": "admissionregistration.k8s.io"}),
+]
+
+
+@pytest.mark.parametrize(("verb", "resource", "where"), ALLOWED)
+def test_the_controller_may_do_what_a_move_needs(control_plane, verb, resource, where):
+    assert may(control_plane.api(), verb, resource, **where)
+
+
+@pytest.mark.parametrize(("verb", "resource", "where"), REFUSED)
+def test_the_controller_may_do_nothing_else(control_plane, verb, resource, where):
+    assert not may(control_plane.api(), verb, resource, **where)
+
+
+def test_people_see_and_move_in_their_namespace_but_reserve_only_as_operators(control_plane):
+    api = control_plane.api()
+    with World(api, "people") as world:
+        for role in ("view", "edit"):
+            body = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": role},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": role}],
+            }
+            api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), body).expect(201)
+        here = {"group": "rescheduler.dev", "namespace": world.namespace}
+        world.wait(lambda: may(api, "get", "podmigrations", user="view", **here))
+        assert not may(api, "create", "podmigrations", user="view", **here)
+        assert world.wait(lambda: may(api, "create", "podmigrations", user="edit", **here))
+        assert not may(api, "create", "reservations", user="edit", group="rescheduler.dev")

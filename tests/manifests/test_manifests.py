@@ -1,0 +1,141 @@
+"""What the manifests say fits what the program says and does."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import yaml
+
+from rescheduler.config import parse_configuration
+from rescheduler.controller.metrics import Metrics
+from rescheduler.model import names
+from rescheduler.model.kinds import RESOURCES
+from rescheduler.testing import manifests
+
+MONITORING = manifests.FOLDER / "monitoring"
+
+
+@pytest.fixture(scope="module")
+def objects():
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in manifests.load()}
+
+
+def test_priority_classes_are_high_and_low_and_preempt_nothing(objects):
+    high = objects["PriorityClass", names.PRIORITY_CLASS]
+    soft = objects["PriorityClass", names.PRIORITY_CLASS_SOFT]
+    assert 0 < high["value"] <= 1_000_000_000
+    assert soft["value"] < 0
+    assert {high["preemptionPolicy"], soft["preemptionPolicy"]} == {"Never"}
+
+
+def test_the_configuration_is_valid_and_moves_little(objects):
+    text = objects["ConfigMap", names.CONFIG_MAP]["data"][names.CONFIG_KEY]
+    configuration = parse_configuration(text, "manifests/base/configmaps.yaml")
+    assert configuration.policies
+    assert configuration.aggressiveness < 0.5
+
+
+def test_the_parameters_of_the_policies_are_empty_config_maps(objects):
+    for name in (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP):
+        config_map = objects["ConfigMap", name]
+        assert config_map["metadata"]["namespace"] == names.DEFAULT_NAMESPACE
+        assert "data" not in config_map, "applying the manifests again would switch off what is in force"
+
+
+def test_the_policies_fail_open_and_use_the_names_of_the_program(objects):
+    for name, config_map in (("gate", names.GATE_CONFIG_MAP), ("hint", names.AVOID_CONFIG_MAP)):
+        policy = objects["MutatingAdmissionPolicy", f"{name}.rescheduler.dev"]["spec"]
+        binding = objects["MutatingAdmissionPolicyBinding", f"{name}.rescheduler.dev"]["spec"]
+        assert policy["failurePolicy"] == "Ignore"
+        assert binding["policyName"] == f"{name}.rescheduler.dev"
+        assert binding["paramRef"] == {
+            "name": config_map,
+            "namespace": names.DEFAULT_NAMESPACE,
+            "parameterNotFoundAction": "Allow",
+        }
+    expression = objects["MutatingAdmissionPolicy", "gate.rescheduler.dev"]["spec"]["mutations"][0]
+    text = expression["applyConfiguration"]["expression"]
+    assert names.GATE in text
+    assert names.ANNOTATION_RESERVATION in text
+
+
+def test_the_kinds_are_those_that_the_program_reads(objects):
+    for kind, resource in RESOURCES.items():
+        if resource.group == names.GROUP:
+            spec = objects["CustomResourceDefinition", f"{resource.plural}.{resource.group}"]["spec"]
+            assert spec["names"]["kind"] == kind
+            assert spec["scope"] == ("Namespaced" if resource.namespaced else "Cluster")
+            assert [version["name"] for version in spec["versions"]] == [resource.version]
+            assert spec["versions"][0]["subresources"] == {"status": {}}
+            assert spec["names"]["categories"] == ["rescheduler"]
+
+
+def test_everything_that_is_read_may_be_read(objects):
+    granted = {
+        (group, plural)
+        for rule in objects["ClusterRole", "rescheduler-read"]["rules"]
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+        if {"get", "list", "watch"} <= set(rule["verbs"])
+    }
+    assert {(resource.group, resource.plural) for resource in RESOURCES.values()} <= granted
+
+
+def test_the_read_role_only_reads(objects):
+    for rule in objects["ClusterRole", "rescheduler-read"]["rules"]:
+        assert set(rule["verbs"]) <= {"get", "list", "watch"}
+
+
+def test_no_role_has_a_wildcard(objects):
+    for (kind, _), obj in objects.items():
+        for rule in obj["rules"] if kind in ("Role", "ClusterRole") else ():
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+
+
+def test_the_container_can_do_nothing_to_its_node(objects):
+    pod = objects["Deployment", "rescheduler"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert (
+        objects["Namespace", "rescheduler"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        == "restricted"
+    )
+
+
+def test_every_metric_in_alerts_and_dashboard_exists():
+    rules = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    metrics = Metrics()
+    metrics.watch_informers([])
+    known = set(re.findall(r"^# TYPE (rescheduler_\w+)", metrics.render().decode(), re.MULTILINE))
+    used = {
+        re.sub(r"_(bucket|sum|count)$", "", name)
+        for expression in expressions
+        for name in re.findall(r"rescheduler_\w+", expression)
+    }
+    assert len(used) > 10
+    assert used <= known
+
+
+def test_labels_in_alerts_are_those_of_the_metrics():
+    text = Metrics().render().decode()
+    assert 'rescheduler_cycles_total{result="failed"}' in text
+    for result in ("elsewhere", "failed_after_eviction"):
+        assert f'rescheduler_moves_landed_total{{result="{result}"}}' in text
+
+
+def test_the_image_installs_what_is_pinned():
+    text = (manifests.FOLDER.parent / "Dockerfile").read_text()
+    assert "--constraint constraints.txt" in text
+    assert re.search(r"^USER 65532", text, re.MULTILINE)
+    assert len(re.findall(r"^FROM \$\{PYTHON\}", text, re.MULTILINE)) == 2
