@@ -74,7 +74,7 @@ def apply_patch(
     others = [e for e in entries if not _same_owner(e, manager, subresource)]
     mine = next((e for e in entries if _same_owner(e, manager, subresource)), None)
     if not force:
-        _check_conflicts(resource, current, wanted, fields, others)
+        _check_conflicts(current, wanted, fields, others)
     result: Json = _merge(current, wanted, "", "", keys)
     if mine is not None:
         _drop_unapplied(result, mine["fieldsV1"], fields, others)
@@ -260,7 +260,6 @@ def _subtract(owned: Json, current: Json, wanted: Json, fields: Json) -> Json:
 
 
 def _check_conflicts(
-    resource: ResourceType,
     current: Json,
     wanted: Json,
     fields: Json,
@@ -277,5 +276,4 @@ def _check_conflicts(
     count = len(causes)
     listed = "; ".join(f"{c['message']}: {c['field']}" for c in causes)
     text = f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {listed}"
-    details = {"name": meta(current).get("name", ""), "kind": resource.plural, "causes": causes}
-    raise ApiError(409, "Conflict", text, details=details)
+    raise ApiError(409, "Conflict", text, details={"causes": causes})

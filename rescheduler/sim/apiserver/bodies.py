@@ -7,8 +7,16 @@ from typing import Any
 import msgspec
 import yaml
 
+from rescheduler.model.quantity import QuantityError, nano
 from rescheduler.sim.apiserver.deletion import DeleteOptions
-from rescheduler.sim.apiserver.errors import Json, bad_request, unsupported_media
+from rescheduler.sim.apiserver.errors import (
+    ApiError,
+    Json,
+    bad_options,
+    bad_request,
+    not_supported,
+    unsupported_media,
+)
 from rescheduler.sim.apiserver.jsonpath import dig
 from rescheduler.sim.apiserver.reading import Query
 from rescheduler.sim.apiserver.resources import ResourceType
@@ -60,11 +68,37 @@ def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) 
         text = "Object 'Kind' is missing in body" if not kind else "Object 'apiVersion' is missing in body"
         raise bad_request(text)
     if version != resource.api_version or kind != resource.kind:
+        short = version.rpartition("/")[2]
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version "
-            f"({resource.api_version}), or its kind ({kind}) is not {resource.kind}"
+            f'{kind} in version "{short}" cannot be handled as a {resource.kind}: unknown conversion'
         )
-    check_shape(obj)
+    try:
+        check_shape(obj)
+        check_quantities(obj)
+    except ApiError as error:
+        short = resource.version
+        raise bad_request(
+            f'{kind} in version "{short}" cannot be handled as a {kind}: {error.message}'
+        ) from error
+
+
+def check_quantities(obj: Json) -> None:
+    """Raises 400 where a container's resources are not quantities."""
+    spec = obj.get("spec") or {}
+    for pod_spec in (spec, dig(spec, "template", "spec") or {}):
+        containers = pod_spec.get("containers")
+        for container in containers if isinstance(containers, list) else ():
+            for kind in ("requests", "limits"):
+                for amount in (dig(container, "resources", kind) or {}).values():
+                    _check_quantity(amount)
+
+
+def _check_quantity(amount: Any) -> None:
+    try:
+        nano(amount)
+    except QuantityError as error:
+        text = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        raise bad_request(text) from error
 
 
 def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
@@ -77,7 +111,7 @@ def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
     unknown = resource.custom.unknown_fields(obj)
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-        kind, version = resource.kind, resource.api_version
+        kind, version = resource.kind, resource.version
         raise bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
         )
@@ -102,6 +136,13 @@ def check_shape(obj: Json) -> None:
                 f"json: cannot unmarshal {_go_type(value)} into Go struct field .{'.'.join(path)} of type {kind.__name__}"
             )
 
+    for name in ("labels", "annotations"):
+        for value in (dig(obj, "metadata", name) or {}).values():
+            if value is not None and not isinstance(value, str):
+                raise bad_request(
+                    f"json: cannot unmarshal {_go_type(value)} into Go struct field ObjectMeta.metadata.{name} of type string"
+                )
+
 
 def _go_type(value: Any) -> str:
     return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
@@ -111,18 +152,15 @@ def patch_type(content_type: str) -> str:
     """The media type of a patch. Raises 415."""
     media = content_type.partition(";")[0].strip()
     if media not in _PATCHES:
-        listed = ", ".join(sorted(_PATCHES))
-        raise unsupported_media(
-            f"the body of the request was in an unknown format - accepted media types include: {listed}"
-        )
+        raise unsupported_media("415: Unsupported Media Type")
     return media
 
 
-def is_dry_run(query: Query) -> bool:
-    """True for ``dryRun=All``. Raises 400 for anything else."""
+def is_dry_run(query: Query, options: str = "CreateOptions") -> bool:
+    """True for ``dryRun=All``. Raises 422 for anything else; ``options`` names the kind of options."""
     text = query("dryRun")
     if text not in {"", "All"}:
-        raise bad_request(f'dryRun: Unsupported value: "{text}": supported values: "All"')
+        raise bad_options(options, not_supported("dryRun", [text], ["All"]))
     return text == "All"
 
 
@@ -139,11 +177,12 @@ def delete_options(body: Json, query: Query) -> DeleteOptions:
     if body.get("orphanDependents") is not None:
         propagation = "Orphan" if body["orphanDependents"] else "Background"
     if propagation not in {"", "Foreground", "Background", "Orphan"}:
-        raise bad_request(f'propagationPolicy: Unsupported value: "{propagation}"')
+        policies = ["Foreground", "Background", "Orphan", "nil"]
+        raise bad_options("DeleteOptions", not_supported("propagationPolicy", propagation, policies))
     return DeleteOptions(
         grace_s=grace,
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
         propagation=propagation or "",
-        dry_run=is_dry_run(query) or body.get("dryRun") == ["All"],
+        dry_run=is_dry_run(query, "DeleteOptions") or body.get("dryRun") == ["All"],
     )

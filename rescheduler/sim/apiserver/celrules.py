@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rescheduler.sim.apiserver.celrun import CelError, compiled
-from rescheduler.sim.apiserver.errors import FieldError, Json
-from rescheduler.sim.apiserver.schemas import type_name
+from rescheduler.sim.apiserver.errors import FieldError, Json, invalid_value
 
 _RULES = "x-kubernetes-validations"
 _MISSING = object()
@@ -31,7 +30,7 @@ def check_rules(value: Any, old: Any, schema: Json, path: str = "") -> list[Fiel
 
 
 def _check(value: Any, old: Any, schema: Json, path: str) -> list[FieldError]:
-    if value is None or not _has_rules(schema):
+    if value is None or not has_rules(schema):
         return []
     faults = [fault for rule in schema.get(_RULES) or () for fault in _one(rule, value, old, schema, path)]
     if isinstance(value, dict):
@@ -57,13 +56,14 @@ def _check_fields(value: Json, old: Any, schema: Json, path: str) -> list[FieldE
 _rules_known: dict[int, tuple[Json, bool]] = {}
 
 
-def _has_rules(schema: Json) -> bool:
+def has_rules(schema: Json) -> bool:
+    """True if the schema has a rule anywhere."""
     known = _rules_known.get(id(schema))
     if known is not None and known[0] is schema:
         return known[1]
     extra = schema.get("additionalProperties")
     below = [*(schema.get("properties") or {}).values(), schema.get("items"), extra]
-    found = bool(schema.get(_RULES)) or any(_has_rules(s) for s in below if isinstance(s, dict))
+    found = bool(schema.get(_RULES)) or any(has_rules(s) for s in below if isinstance(s, dict))
     _rules_known[id(schema)] = (schema, found)
     return found
 
@@ -97,14 +97,9 @@ def _one(rule: Json, value: Any, old: Any, schema: Json, path: str) -> list[Fiel
         path = f"{path}{rule['fieldPath']}".lstrip(".")
     if reason in _REASONS:
         return [FieldError(reason, path, f"{_REASONS[reason]}: {text}")]
-    shown = (
-        f'"{value}"'
-        if isinstance(value, str)
-        else f'"{type_name(value)}"'
-        if isinstance(value, (dict, list))
-        else str(value)
-    )
-    return [FieldError("FieldValueInvalid", path or "<nil>", f"Invalid value: {shown}: {text}")]
+    if isinstance(value, (dict, list)):
+        return [FieldError("FieldValueInvalid", path or "<nil>", f"Invalid value: {text}")]
+    return [invalid_value(path or "<nil>", value, text)]
 
 
 def _message(rule: Json, variables: dict[str, Any]) -> str:

@@ -153,10 +153,9 @@ def _default_deployment(obj: Json) -> None:
 def _default_replica_set(obj: Json) -> None:
     set_default(obj.setdefault("spec", {}), "replicas", 1)
     labels = dig(obj, "spec", "template", "metadata", "labels")
-    if labels and not dig(obj, "metadata", "labels"):
-        obj["metadata"]["labels"] = dict(labels)
-    if obj["kind"] == "ReplicationController" and labels and not obj["spec"].get("selector"):
-        obj["spec"]["selector"] = dict(labels)
+    if obj["kind"] == "ReplicationController" and labels:
+        set_default(obj["metadata"], "labels", dict(labels))
+        set_default(obj["spec"], "selector", dict(labels))
     _default_template(obj)
 
 
@@ -170,6 +169,7 @@ def _default_stateful_set(obj: Json) -> None:
     if strategy["type"] == "RollingUpdate":
         set_default(strategy, "rollingUpdate", {})
         set_default(strategy["rollingUpdate"], "partition", 0)
+        set_default(strategy["rollingUpdate"], "maxUnavailable", 1)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     set_default(retention, "whenDeleted", "Retain")
     set_default(retention, "whenScaled", "Retain")
@@ -182,6 +182,9 @@ def _default_stateful_set(obj: Json) -> None:
 
 
 def _default_daemon_set(obj: Json) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    obj["metadata"]["annotations"] = annotations
     spec = obj.setdefault("spec", {})
     set_default(spec, "revisionHistoryLimit", 10)
     strategy = spec.setdefault("updateStrategy", {})
@@ -215,7 +218,11 @@ def _default_job(obj: Json) -> None:
         for prefix in ("", "batch.kubernetes.io/"):
             labels[f"{prefix}controller-uid"] = uid
             labels[f"{prefix}job-name"] = obj["metadata"]["name"]
+    set_default(obj["metadata"], "labels", dict(dig(obj, "spec", "template", "metadata", "labels") or {}))
+    never_defaulted = dig(obj, "spec", "template", "spec", "restartPolicy") is None
     _default_template(obj)
+    if never_defaulted and dig(obj, "spec", "template", "spec"):
+        del spec["template"]["spec"]["restartPolicy"]
 
 
 def _default_service(obj: Json) -> None:
@@ -345,7 +352,7 @@ NEW_STATUS: dict[str, Callable[[Json], Json]] = {
     "pods": _new_pod_status,
     "replicasets.apps": _new_workload_status,
     "replicationcontrollers": _new_workload_status,
-    "statefulsets.apps": _new_workload_status,
+    "statefulsets.apps": lambda _: {"replicas": 0, "availableReplicas": 0},
     "deployments.apps": _new_workload_status,
     "jobs.batch": _new_workload_status,
     "daemonsets.apps": lambda _: {

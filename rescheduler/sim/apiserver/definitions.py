@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from rescheduler.sim.apiserver import schemas
-from rescheduler.sim.apiserver.celrules import check_rules
+from rescheduler.sim.apiserver.celrules import check_rules, has_rules
 from rescheduler.sim.apiserver.columns import Cell, age, at
-from rescheduler.sim.apiserver.errors import FieldError, Json
+from rescheduler.sim.apiserver.errors import FieldError, Json, invalid_value
 from rescheduler.sim.apiserver.jsonpath import deep_copy
 from rescheduler.sim.apiserver.mvcc import Change
 from rescheduler.sim.apiserver.resources import Column, ResourceType
@@ -20,6 +20,22 @@ _STEP = re.compile(
 )
 
 
+_BLOCKING = frozenset(
+    {
+        "FieldValueRequired",
+        "FieldValueNotSupported",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+"""Faults after which the CEL rules are not tried."""
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to "
+    "complete validation"
+)
+
+
 class CustomKind:
     """One version of a custom resource: what its schema does to objects."""
 
@@ -27,6 +43,7 @@ class CustomKind:
         self.schema = schema
         self._list_keys: dict[str, tuple[str, ...]] = {}
         self._collect(schema)
+        self._has_rules = has_rules(schema)
 
     def prune_and_default(self, obj: Json) -> None:
         """Drops unknown fields and writes defaults, in place."""
@@ -41,7 +58,11 @@ class CustomKind:
     def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
         """Faults by the schema; by its rules only if the schema itself is met."""
         faults = schemas.validate(obj, self.schema, "")
-        return faults or check_rules(obj, old, self.schema)
+        if not any(fault.reason in _BLOCKING for fault in faults):
+            return faults + check_rules(obj, old, self.schema)
+        if self._has_rules:
+            faults.append(invalid_value("<nil>", None, _UNCHECKED))
+        return faults
 
     def list_keys(self, field: str) -> tuple[str, ...]:
         """Keys by which a list of that name is merged; empty if it is replaced."""

@@ -71,17 +71,19 @@ def _admit(store: Store, resource: ResourceType, old: Json, options: DeleteOptio
 def check_preconditions(resource: ResourceType, obj: Json, options: DeleteOptions) -> None:
     """Raises 409 unless uid and resourceVersion are those that were asked for."""
     metadata = obj["metadata"]
+    name, why = metadata["name"], ""
     if options.uid and options.uid != metadata["uid"]:
         why = (
-            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated"
         )
-        raise conflict(resource.group, resource.plural, metadata["name"], why)
-    if options.resource_version and options.resource_version != metadata["resourceVersion"]:
+    elif options.resource_version and options.resource_version != metadata["resourceVersion"]:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have been modified"
         )
-        raise conflict(resource.group, resource.plural, metadata["name"], why)
+    if why:
+        raise conflict(resource.group, resource.kind, name, why)
 
 
 def _grace(resource: ResourceType, obj: Json, options: DeleteOptions) -> tuple[int, bool]:

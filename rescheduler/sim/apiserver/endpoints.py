@@ -76,7 +76,7 @@ class Endpoints:
                 return self._virtual(target, request, query)
             obj = writing.create(store, target, request.body, request.content_type, query)
             return Answer(201, shape.one(self._shown(target, obj)))
-        chosen = parse_selection(query, target.namespace, resource.fields, resource.kind)
+        chosen = parse_selection(query, target.namespace, resource.fields)
         if request.method == "GET" and "list" in resource.verbs:
             return Answer(200, list_objects(store, resource, chosen, query, shape))
         if request.method == "DELETE" and "deletecollection" in resource.verbs:

@@ -5,6 +5,7 @@ Reasons, codes and messages are those of apimachinery's ``api/errors``, because 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 Json = dict[str, Any]
@@ -42,7 +43,7 @@ class ApiError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        if self.details:
+        if self.details is not None:
             body["details"] = self.details
         if not self.reason:
             del body["reason"]
@@ -125,7 +126,24 @@ def method_not_allowed() -> ApiError:
 
 def unsupported_media(message: str) -> ApiError:
     """415: a body in a format that is not read."""
-    return ApiError(415, "UnsupportedMediaType", message)
+    return ApiError(415, "UnsupportedMediaType", message, details={})
+
+
+def bad_options(kind: str, fault: FieldError) -> ApiError:
+    """422: an option of a request (``kind``: ListOptions, CreateOptions, ...) with a wrong value."""
+    message = f'{kind}.meta.k8s.io "" is invalid: {fault.text}'
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": [fault.as_cause]}
+    return ApiError(422, "Invalid", message, details=details)
+
+
+def foreign_uid(group: str, resource: str, namespace: str, name: str, *, wanted: str, found: str) -> ApiError:
+    """409: the object of that name is another one than was meant."""
+    key = "/".join(filter(None, ("/registry", group if "." in group else "", resource, namespace, name)))
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    )
+    return conflict(group, resource, name, why)
 
 
 def not_acceptable() -> ApiError:
@@ -160,16 +178,14 @@ def required(path: str, message: str = "") -> FieldError:
 
 def invalid_value(path: str, value: object, message: str) -> FieldError:
     """A wrong value."""
-    shown = f'"{value}"' if isinstance(value, str) else _shown(value)
-    return FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: {message}")
+    return FieldError("FieldValueInvalid", path, f"Invalid value: {_shown(value)}: {message}")
 
 
 def not_supported(path: str, value: object, allowed: list[str]) -> FieldError:
     """A value outside an enumeration."""
     listed = ", ".join(f'"{item}"' for item in allowed)
-    return FieldError(
-        "FieldValueNotSupported", path, f'Unsupported value: "{value}": supported values: {listed}'
-    )
+    text = f"Unsupported value: {_shown(value)}: supported values: {listed}"
+    return FieldError("FieldValueNotSupported", path, text)
 
 
 def forbidden_field(path: str, message: str) -> FieldError:
@@ -178,8 +194,4 @@ def forbidden_field(path: str, message: str) -> FieldError:
 
 
 def _shown(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

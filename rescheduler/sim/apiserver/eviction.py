@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.sim.apiserver.deletion import DeleteOptions, check_preconditions, delete
-from rescheduler.sim.apiserver.errors import ApiError, Json, conflict, forbidden
+from rescheduler.sim.apiserver.errors import ApiError, Json, conflict, forbidden, foreign_uid
 from rescheduler.sim.apiserver.jsonpath import deep_copy, dig
 from rescheduler.sim.apiserver.selecting import selects
 from rescheduler.sim.apiserver.store import Store
@@ -126,8 +126,9 @@ def bind(store: Store, namespace: str, name: str, binding: Json, *, dry_run: boo
             raise ApiError(
                 422, "Invalid", f'Binding "{name}" is invalid: target: a Node with a name is required'
             )
-        wanted = DeleteOptions(uid=dig(binding, "metadata", "uid") or "")
-        check_preconditions(pods, pod, wanted)
+        wanted, found = dig(binding, "metadata", "uid"), pod["metadata"]["uid"]
+        if wanted and wanted != found:
+            raise foreign_uid("", "pods", namespace, name, wanted=wanted, found=found)
         why = _unbindable(pod)
         if why:
             raise conflict("", "pods/binding", name, why)

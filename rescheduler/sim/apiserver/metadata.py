@@ -37,6 +37,22 @@ def validate_metadata(resource: ResourceType, obj: Json) -> list[FieldError]:
     ]
 
 
+def validate_finalizers(new: Json, old: Json) -> list[FieldError]:
+    """A terminating object takes no new finalizers."""
+    if not old["metadata"].get("deletionTimestamp"):
+        return []
+    had = old["metadata"].get("finalizers") or ()
+    added = [f for f in new["metadata"].get("finalizers") or () if f not in had]
+    if not added:
+        return []
+    listed = ", ".join(f'"{f}"' for f in added)
+    text = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers "
+        f"[]string{{{listed}}}"
+    )
+    return [forbidden_field("metadata.finalizers", text)]
+
+
 def _name_faults(resource: ResourceType, name: str) -> list[FieldError]:
     if resource.plural in _FREE_NAMES:
         return []

@@ -11,6 +11,15 @@ from rescheduler.sim.apiserver.errors import ApiError, Json, bad_request
 from rescheduler.sim.apiserver.jsonpath import deep_copy
 
 
+class PatchRefused(ApiError):  # noqa: N818 - a refusal is an answer
+    """422: an operation that does not apply. The answer does not say which; ``why`` does."""
+
+    def __init__(self, why: str) -> None:
+        text = "the server rejected our request due to an error in our request"
+        super().__init__(422, "Invalid", text, details={})
+        self.why = why
+
+
 def merge_patch(target: Any, patch: Any) -> Any:
     """``target`` after a merge patch; null removes."""
     if not isinstance(patch, dict):
@@ -119,6 +128,4 @@ def _remove(document: Any, path: list[str]) -> Any:
 
 
 def _refused(message: str) -> ApiError:
-    return ApiError(
-        422, "Invalid", f"the server rejected our request due to an error in our request: {message}"
-    )
+    return PatchRefused(message)

@@ -10,6 +10,8 @@ from rescheduler.sim.apiserver.store import Store
 SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _EVICT_AFTER_S = 300
+_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_LIFE_S = 3607
 _CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
@@ -80,6 +82,46 @@ def add_default_tolerations(pod: Json) -> None:
     pod["spec"]["tolerations"] = tolerations
 
 
+def mount_service_account(pod: Json, suffix: str) -> None:
+    """Names the default account and mounts its token, as the ServiceAccount plugin does."""
+    spec = pod["spec"]
+    account = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if spec.get("automountServiceAccountToken") is False or "kubernetes.io/config.mirror" in (
+        pod["metadata"].get("annotations") or {}
+    ):
+        return
+    name = f"kube-api-access-{suffix}"
+    used = False
+    for container in [*(spec.get("initContainers") or ()), *spec.get("containers", ())]:
+        mounts = container.setdefault("volumeMounts", [])
+        if not any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
+            mounts.append({"name": name, "readOnly": True, "mountPath": _MOUNT_PATH})
+            used = True
+    if used:
+        spec.setdefault("volumes", []).append({"name": name, "projected": _token_sources()})
+
+
+def _token_sources() -> Json:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _TOKEN_LIFE_S, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 420,
+    }
+
+
+def taint_new_node(node: Json) -> None:
+    """A node is not ready until a controller has seen it to be (TaintNodesByCondition)."""
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    if taint not in taints:
+        taints.append(taint)
+
+
 def _covers(toleration: Json, key: str) -> bool:
     return toleration.get("key") in (key, "", None) and toleration.get("effect") in ("NoExecute", "", None)
 
@@ -105,9 +147,13 @@ class BuiltinAdmission:
         """The object to store."""
         check_namespace(self._store, attributes)
         new_pod = attributes.resource.name == "pods" and attributes.operation == "CREATE"
-        if new_pod:
+        if attributes.resource.name == "pods" and not attributes.subresource:
             add_default_tolerations(obj)
+        if new_pod:
             resolve_priority(self._store, obj)
+            mount_service_account(obj, self._store.name_suffix())
+        if attributes.resource.name == "nodes" and attributes.operation == "CREATE":
+            taint_new_node(obj)
         changed = self._policies.mutate(attributes, obj)
         if changed is not obj:
             self._store.strategies.default(attributes.resource, changed)

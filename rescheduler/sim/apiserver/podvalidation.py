@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rescheduler.model.quantity import nano
 from rescheduler.sim.apiserver.errors import (
     FieldError,
     Json,
@@ -80,7 +81,22 @@ def _container_faults(container: Json, path: str, names: set[str]) -> list[Field
     for kind in ("requests", "limits"):
         for resource, amount in (resources.get(kind) or {}).items():
             faults += _quantity_faults(f"{path}.resources.{kind}[{resource}]", amount)
+    if not faults:
+        faults = _limit_faults(resources, path)
     return faults
+
+
+def _limit_faults(resources: Json, path: str) -> list[FieldError]:
+    limits = resources.get("limits") or {}
+    return [
+        invalid_value(
+            f"{path}.resources.requests",
+            str(amount),
+            f"must be less than or equal to {name} limit of {limits[name]}",
+        )
+        for name, amount in (resources.get("requests") or {}).items()
+        if name in limits and nano(amount) > nano(limits[name])
+    ]
 
 
 def _quantity_faults(path: str, amount: Any) -> list[FieldError]:
@@ -136,11 +152,12 @@ def validate_pod_change(new: Json, old: Json) -> list[FieldError]:
 
 def _gate_faults(new: Json, old: Json) -> list[FieldError]:
     had = {g["name"] for g in old.get("schedulingGates") or ()}
-    added = [g["name"] for g in new.get("schedulingGates") or () if g["name"] not in had]
-    if not added:
-        return []
-    text = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
-    return [forbidden_field("spec.schedulingGates", text)]
+    faults = []
+    for index, gate in enumerate(new.get("schedulingGates") or ()):
+        if gate["name"] not in had:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            faults.append(forbidden_field(f"spec.schedulingGates[{index}].name", text))
+    return faults
 
 
 def _toleration_additions(new: Json, old: Json) -> list[FieldError]:
@@ -165,8 +182,8 @@ def _tightening_faults(new: Json, old: Json) -> list[FieldError]:
     selector = new.get("nodeSelector") or {}
     for key, value in (old.get("nodeSelector") or {}).items():
         if selector.get(key) != value:
-            text = "no deletion or modification of existing nodeSelector is allowed"
-            faults.append(invalid_value("spec.nodeSelector", str(selector), text))
+            text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            faults.append(invalid_value("spec.nodeSelector", selector, text))
             break
     return faults + _required_affinity_faults(new, old)
 

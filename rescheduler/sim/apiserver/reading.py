@@ -11,11 +11,12 @@ import msgspec
 
 from rescheduler.sim.apiserver.errors import (
     ApiError,
-    FieldError,
     Json,
+    bad_options,
     bad_request,
     expired,
-    invalid,
+    forbidden_field,
+    not_supported,
 )
 from rescheduler.sim.apiserver.mvcc import Key
 from rescheduler.sim.apiserver.resources import ResourceType
@@ -27,6 +28,10 @@ from rescheduler.sim.apiserver.watching import WatchOptions, WatchStream, open_w
 Query = Callable[[str], str]
 """The value of a query parameter, "" if it is missing."""
 
+_TOO_LARGE: Json = {
+    "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+    "retryAfterSeconds": 1,
+}
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
@@ -43,7 +48,7 @@ class _Page:
 
 def list_objects(store: Store, resource: ResourceType, chosen: Selection, query: Query, shape: Shape) -> Json:
     """One list or page. Raises 400, 410 (too old) and 504 (a version from the future)."""
-    limit = _number("limit", query("limit"))
+    limit = _number(query("limit"))
     page = _continued(query("continue")) if query("continue") else None
     with store.lock:
         version = page.version if page else _list_version(store, query)
@@ -88,15 +93,17 @@ def _candidates(
 
 def _list_version(store: Store, query: Query) -> int:
     now = store.objects.version
-    asked = _number("resourceVersion", query("resourceVersion"))
+    asked = _number(query("resourceVersion"))
     match = query("resourceVersionMatch")
     if match and match not in {"Exact", "NotOlderThan"}:
-        raise bad_request(f'resourceVersionMatch: Unsupported value: "{match}"')
+        allowed = ["Exact", "NotOlderThan"]
+        raise bad_options("ListOptions", not_supported("resourceVersionMatch", match, allowed))
     if match and not query("resourceVersion"):
-        raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
     if asked > now:
         text = f"Timeout: Too large resource version: {asked}, current: {now}"
-        raise ApiError(504, "Timeout", text, details={"retryAfterSeconds": 1}, headers={"Retry-After": "1"})
+        raise ApiError(504, "Timeout", text, details=_TOO_LARGE, headers={"Retry-After": "1"})
     return asked if match == "Exact" and asked else now
 
 
@@ -109,15 +116,15 @@ def _continued(token: str) -> _Page:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         version, namespace, name = msgspec.json.decode(raw, type=tuple[int, str, str])
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     return _Page(version, (namespace, name))
 
 
-def _number(name: str, text: str) -> int:
+def _number(text: str) -> int:
     if not text:
         return 0
     if not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": strconv.ParseInt: invalid syntax')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
 
 
@@ -134,18 +141,16 @@ def watch_objects(
     send_initial = is_true(query("sendInitialEvents"))
     if query("sendInitialEvents") and query("resourceVersionMatch") != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        faults = [FieldError("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {text}")]
-        raise invalid("meta.k8s.io", "ListOptions", "", faults)
+        raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
     if query("resourceVersionMatch") and not query("sendInitialEvents"):
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        faults = [FieldError("FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {text}")]
-        raise invalid("meta.k8s.io", "ListOptions", "", faults)
-    since = _number("resourceVersion", query("resourceVersion"))
+        raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
+    since = _number(query("resourceVersion"))
     options = WatchOptions(
         since=since or (store.objects.version if query("sendInitialEvents") else None),
         send_initial=send_initial,
         bookmarks=is_true(query("allowWatchBookmarks")),
-        timeout_s=float(_number("timeoutSeconds", query("timeoutSeconds")) or 1800),
+        timeout_s=float(_number(query("timeoutSeconds")) or 1800),
         bookmark_every_s=bookmark_every_s,
         form=shape.event if shape.kind else None,
     )

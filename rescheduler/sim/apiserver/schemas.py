@@ -226,7 +226,8 @@ def _string_faults(value: str, schema: Json, path: str) -> list[FieldError]:
         faults.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
     form = schema.get("format")
     if form and not _has_format(value, form):
-        faults.append(invalid_value(path, value, f'{path} in body must be of type {form}: "{value}"'))
+        text = f'Invalid value: "{value}": {path} in body must be of type {form}: "{value}"'
+        faults.append(FieldError("FieldValueTypeInvalid", path, text))
     return faults
 
 

@@ -83,7 +83,7 @@ class ApiServer:
         target = parse_target(self.registry, request.path)
         if "watch" not in target.resource.verbs:
             raise unknown_path()
-        chosen = parse_selection(query, target.namespace, target.resource.fields, target.resource.kind)
+        chosen = parse_selection(query, target.namespace, target.resource.fields)
         shape = negotiate(
             (headers or {}).get("accept", ""), target.resource, self.store.clock, query("includeObject")
         )
@@ -99,10 +99,12 @@ class ApiServer:
                 return Response(
                     200, self.open_watch(request, headers).read_all(), {"content-type": "application/json"}
                 )
+            if not self._serves_group(parts):
+                return _nothing()
             target = parse_target(self.registry, path)
             return self._endpoints.answer(target, request, headers.get("accept", ""))
         if request.method not in {"GET", "HEAD"}:
-            raise unknown_path()
+            return _nothing()
         return self._about(parts, headers.get("accept", ""))
 
     def _about(self, parts: list[str], accept: str) -> Answer | Response:
@@ -117,8 +119,16 @@ class ApiServer:
                 return _json(200, body, {"content-type": discovery.AGGREGATED})
             case ["openapi", *rest]:
                 return openapi.answer(self.registry, rest, accept)
-            case _:
+            case ["api" | "apis", *_] if len(parts) == 1 or self._serves_group(parts):
                 return Answer(200, discovery.about(self.registry, parts))
+            case _:
+                return _nothing()
+
+    def _serves_group(self, parts: list[str]) -> bool:
+        """True if the group, and the version if there is one, is served."""
+        group, versions = ("", parts[1:2]) if parts[0] == "api" else (parts[1], parts[2:3])
+        served = self.registry.versions().get(group)
+        return served is not None and (not versions or versions[0] in served)
 
     def _bootstrap(self) -> None:
         namespaces = self.registry.named("namespaces")
@@ -131,6 +141,10 @@ class ApiServer:
 
 def _getter(request: Request) -> Query:
     return lambda name: request.query.get(name, "")
+
+
+def _nothing() -> Response:
+    return Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
 
 
 def _json(code: int, body: Json, headers: Mapping[str, str] | None = None) -> Response:

@@ -21,6 +21,7 @@ from rescheduler.sim.apiserver.errors import (
     already_exists,
     bad_request,
     conflict,
+    foreign_uid,
     invalid,
     not_found,
 )
@@ -203,6 +204,10 @@ class Store:
         """A uid from the handed-in source of randomness."""
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
+    def name_suffix(self) -> str:
+        """Five characters for a generated name."""
+        return "".join(self._rng.choices(_NAME_ALPHABET, k=5))
+
     def stamp(self) -> str:
         """The time now as metav1.Time."""
         return format_time(self.clock())
@@ -221,7 +226,7 @@ class Store:
         for key in (*_IMMUTABLE, "resourceVersion", "generation"):
             metadata.pop(key, None)
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"][:58] + "".join(self._rng.choices(_NAME_ALPHABET, k=5))
+            metadata["name"] = metadata["generateName"][:58] + self.name_suffix()
         if not metadata.get("name"):
             faults = [
                 FieldError(
@@ -255,8 +260,8 @@ class Store:
         _match_namespace(resource, have.get("namespace", ""), want)
         uid = want.get("uid")
         if uid and uid != have["uid"] and options.uid_is_precondition:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {have['uid']}"
-            raise conflict(resource.group, resource.plural, name, why)
+            place = have.get("namespace", "")
+            raise foreign_uid(resource.group, resource.plural, place, name, wanted=uid, found=have["uid"])
         if want.get("resourceVersion") and want["resourceVersion"] != have["resourceVersion"]:
             raise conflict(resource.group, resource.plural, name, MODIFIED)
         if uid and uid != have["uid"]:

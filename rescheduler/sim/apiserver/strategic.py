@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rescheduler.sim.apiserver.errors import Json, bad_request
@@ -31,6 +32,7 @@ def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
     result: Json = deep_copy(target) if isinstance(target, dict) else {}
     if _RETAIN in patch:
         result = {k: v for k, v in result.items() if k in patch[_RETAIN]}
+    before = target if isinstance(target, dict) else {}
     for key, value in patch.items():
         if not key.startswith("$"):
             _merge_field(result, key, value, field)
@@ -39,7 +41,7 @@ def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
             name = key[len(_DELETE) :]
             result[name] = [item for item in result.get(name) or () if item not in value]
         elif key.startswith(_ORDER):
-            _reorder(result, key[len(_ORDER) :], value, field)
+            _reorder(result, key[len(_ORDER) :], value, field, before.get(key[len(_ORDER) :]))
     return result
 
 
@@ -73,7 +75,8 @@ def _merge_list(current: list[Any], patch: list[Any], field: str, parent: str) -
     return _merge_keyed(deep_copy(current), patch, keys[0], field)
 
 
-def _merge_keyed(result: list[Any], patch: list[Any], key: str, field: str) -> list[Any]:
+def _merge_keyed(current: list[Any], patch: list[Any], key: str, field: str) -> list[Any]:
+    result = deep_copy(current)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
@@ -86,21 +89,35 @@ def _merge_keyed(result: list[Any], patch: list[Any], key: str, field: str) -> l
             del result[position]
         else:
             result[position] = merged
-    return result
+    return _ordered(result, [i[key] for i in patch], [i.get(key) for i in current], lambda i: i.get(key))
 
 
-def _reorder(result: Json, field: str, order: list[Any], parent: str) -> None:
+def _ordered(
+    items: list[Any], wanted: list[Any], before: list[Any], identity: Callable[[Any], Any]
+) -> list[Any]:
+    """Items in ``wanted`` come in that order, before those that only the server has unless these stood in front."""
+    listed = sorted((i for i in items if identity(i) in wanted), key=lambda i: wanted.index(identity(i)))
+    others = [i for i in items if identity(i) not in wanted]
+    result: list[Any] = []
+    while listed and others:
+        known = identity(listed[0]) in before
+        first = known and before.index(identity(others[0])) < before.index(identity(listed[0]))
+        result.append((others if first else listed).pop(0))
+    return [*result, *listed, *others]
+
+
+def _reorder(result: Json, field: str, order: list[Any], parent: str, before: Any) -> None:
     items = result.get(field)
     if not isinstance(items, list):
         return
     keys = merge_keys(field, parent)
-    wanted = [entry.get(keys[0]) if keys and isinstance(entry, dict) else entry for entry in order]
 
     def identity(item: Any) -> Any:
         return item.get(keys[0]) if keys and isinstance(item, dict) else item
 
-    listed = sorted((i for i in items if identity(i) in wanted), key=lambda i: wanted.index(identity(i)))
-    result[field] = [*listed, *(i for i in items if identity(i) not in wanted)]
+    result[field] = _ordered(
+        items, [identity(i) for i in order], [identity(i) for i in before or ()], identity
+    )
 
 
 def _without_directives(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from rescheduler.sim.apiserver.defaults import DEFAULTS, NEW_STATUS
 from rescheduler.sim.apiserver.errors import FieldError, Json
 from rescheduler.sim.apiserver.jsonpath import deep_copy
-from rescheduler.sim.apiserver.metadata import validate_metadata
+from rescheduler.sim.apiserver.metadata import validate_finalizers, validate_metadata
 from rescheduler.sim.apiserver.resources import ResourceType
 from rescheduler.sim.apiserver.validation import VALIDATE_CHANGE, VALIDATE_NEW
 
@@ -77,7 +77,7 @@ class Strategies:
         self, resource: ResourceType, new: Json, old: Json, subresource: str
     ) -> list[FieldError]:
         """Faults of a changed object."""
-        faults = validate_metadata(resource, new)
+        faults = validate_metadata(resource, new) + validate_finalizers(new, old)
         if resource.custom is not None:
             return faults + resource.custom.validate(new, old)
         if subresource == "status":

@@ -31,15 +31,15 @@ def _workload(obj: Json) -> list[FieldError]:
     selector = spec.get("selector")
     if obj["kind"] == "ReplicationController":
         selector = {"matchLabels": selector} if selector else None
-    if not selector:
+    if selector is None:
         faults.append(required("spec.selector"))
     elif not (selector.get("matchLabels") or selector.get("matchExpressions")):
         faults.append(
-            invalid_value("spec.selector", "{}", "empty selector is invalid for " + obj["kind"].lower())
+            invalid_value("spec.selector", {}, "empty selector is invalid for " + obj["kind"].lower())
         )
     elif not selects(selector, labels):
         text = "`selector` does not match template `labels`"
-        faults.append(invalid_value("spec.template.metadata.labels", _go_map(labels), text))
+        faults.append(invalid_value("spec.template.metadata.labels", labels, text))
     faults += validate_pod_spec(template.get("spec") or {}, "spec.template.spec")
     policy = dig(template, "spec", "restartPolicy")
     if policy not in (None, "Always"):
@@ -53,24 +53,23 @@ def _unsupported_policy(policy: object, allowed: list[str]) -> FieldError:
     return FieldError("FieldValueNotSupported", "spec.template.spec.restartPolicy", text)
 
 
-def _go_map(labels: Json) -> str:
-    return "{" + ",".join(f'"{k}":"{v}"' for k, v in sorted(labels.items())) + "}"
-
-
 def _job(obj: Json) -> list[FieldError]:
     template = dig(obj, "spec", "template")
     if not isinstance(template, dict):
         return [required("spec.template")]
     faults = validate_pod_spec(template.get("spec") or {}, "spec.template.spec")
     policy = dig(template, "spec", "restartPolicy")
-    if policy not in {"Never", "OnFailure"}:
+    if policy is None:
+        text = 'valid values: "OnFailure", "Never"'
+        faults.append(required("spec.template.spec.restartPolicy", text))
+    elif policy not in {"Never", "OnFailure"}:
         faults.append(_unsupported_policy(policy, ["OnFailure", "Never"]))
     return faults
 
 
 def _same_selector(new: Json, old: Json) -> list[FieldError]:
     if dig(new, "spec", "selector") != dig(old, "spec", "selector"):
-        return [invalid_value("spec.selector", str(dig(new, "spec", "selector")), "field is immutable")]
+        return [invalid_value("spec.selector", dig(new, "spec", "selector"), "field is immutable")]
     return []
 
 
@@ -93,6 +92,8 @@ _STATEFUL_MUTABLE = frozenset(
 
 
 def _stateful_set_change(new: Json, old: Json) -> list[FieldError]:
+    if new["spec"].get("serviceName") != old["spec"].get("serviceName"):
+        return [invalid_value("spec.serviceName", new["spec"].get("serviceName"), "field is immutable")]
     fixed_new = {k: v for k, v in new["spec"].items() if k not in _STATEFUL_MUTABLE}
     fixed_old = {k: v for k, v in old["spec"].items() if k not in _STATEFUL_MUTABLE}
     if fixed_new != fixed_old:
@@ -119,7 +120,7 @@ def _budget(obj: Json) -> list[FieldError]:
     faults = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         text = "minAvailable and maxUnavailable cannot be both set"
-        faults.append(invalid_value("spec", str(spec), text))
+        faults.append(invalid_value("spec", spec, text))
     for key in ("minAvailable", "maxUnavailable"):
         faults += _int_or_percent(f"spec.{key}", spec.get(key))
     return faults

@@ -17,7 +17,17 @@ from rescheduler.sim.apiserver.bodies import (
     patch_type,
 )
 from rescheduler.sim.apiserver.deletion import delete
-from rescheduler.sim.apiserver.errors import ApiError, Json, bad_request, not_found, unsupported_media
+from rescheduler.sim.apiserver.errors import (
+    ApiError,
+    Json,
+    bad_options,
+    bad_request,
+    invalid,
+    invalid_value,
+    not_found,
+    required,
+    unsupported_media,
+)
 from rescheduler.sim.apiserver.jsonpath import deep_copy, meta
 from rescheduler.sim.apiserver.patches import json_patch, merge_patch
 from rescheduler.sim.apiserver.reading import Query, is_true
@@ -104,9 +114,7 @@ def _in_version(resource: ResourceType, change: Callable[[Json], Json]) -> Calla
 def _apply(store: Store, target: Target, body: bytes, query: Query) -> tuple[Json, bool]:
     manager = query("fieldManager")
     if not manager:
-        raise bad_request(
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-        )
+        raise bad_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     applied = decode_value(body, yaml_form=True)
     if not isinstance(applied, dict):
         raise bad_request("an apply patch must be an object")
@@ -183,7 +191,7 @@ def get_scale(resource: ResourceType, obj: Json) -> Json:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": kept,
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
         "status": {"replicas": status.get("replicas", 0)},
     }
     selector = spec.get("selector") or {}
@@ -201,8 +209,8 @@ def set_scale(store: Store, target: Target, change: Callable[[Json], Json], quer
         scale = change(get_scale(resource, current))
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or replicas < 0:
-            text = "spec.replicas: Invalid value: must be greater than or equal to 0"
-            raise ApiError(422, "Invalid", f'Scale.autoscaling "{target.name}" is invalid: {text}')
+            fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", target.name, [fault])
         wanted = deep_copy(current)
         wanted["spec"]["replicas"] = replicas
         version = (scale.get("metadata") or {}).get("resourceVersion")
