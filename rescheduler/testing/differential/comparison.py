@@ -17,7 +17,7 @@ from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import NodeVerdict, Profile
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.differential.clusters import Question
-from rescheduler.testing.differential.pods import Manifest
+from rescheduler.testing.differential.manifests import Manifest
 from rescheduler.testing.differential.program import Answer, NodeAnswer
 
 

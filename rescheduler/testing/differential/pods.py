@@ -1,12 +1,14 @@
 """Random pod manifests that exercise every scheduler plugin."""
 
+# ruff: noqa: PLR2004 -- the numbers are chances, each said where it is used
+
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Any
 
-Manifest = dict[str, Any]
+from rescheduler.testing.differential.manifests import Manifest
+
 NAMESPACES = ("red", "green", "blue")
 APPS = ("a", "b", "c")
 TOPOLOGY_KEYS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack")
@@ -17,10 +19,17 @@ IMAGES = ("registry.example/small:1", "registry.example/big:1", "registry.exampl
 
 
 class PodMaker:
-    """Makes pods of one random cluster. ``claims``: namespace -> names of claims that pods may use."""
+    """Makes pods of one random cluster. ``claims``: namespace -> names of claims that pods may use.
 
-    def __init__(self, rng: random.Random, nodes: list[str], claims: Mapping[str, list[str]]) -> None:
+    ``theme``: what the cluster is about ("mixed", "spread", "affinity", "volumes", "preferences"); the
+    other constraints are then rare, so that pods get as far as the plugins in question.
+    """
+
+    def __init__(
+        self, rng: random.Random, nodes: list[str], claims: Mapping[str, list[str]], theme: str = "mixed"
+    ) -> None:
         self._rng = rng
+        self._theme = theme
         self._nodes = nodes
         self._claims = claims
 
@@ -70,6 +79,12 @@ class PodMaker:
         made["status"] = {"phase": "Pending", "nominatedNodeName": self._rng.choice(self._nodes)}
         return made
 
+    def _about(self, theme: str, richness: float) -> float:
+        """How often a constraint of a theme stands on a pod."""
+        if self._theme == "mixed":
+            return richness
+        return 0.8 if self._theme == theme else 0.05
+
     def _labels(self) -> dict[str, str]:
         rng = self._rng
         labels = {"app": rng.choice(APPS)}
@@ -98,10 +113,10 @@ class PodMaker:
         if rng.random() < 0.5:
             spec["tolerations"] = [self._toleration() for _ in range(rng.choice((1, 1, 2)))]
         self._affinity(spec, richness)
-        if rng.random() < richness:
+        if rng.random() < self._about("spread", richness):
             spec["topologySpreadConstraints"] = self._spread()
         self._volumes(spec, namespace, richness)
-        if rng.random() < 0.02:
+        if self._theme == "mixed" and rng.random() < 0.03:
             spec["schedulingGates"] = [{"name": "example.com/one"}, {"name": "example.com/two"}][
                 : rng.choice((1, 2))
             ]
@@ -116,7 +131,7 @@ class PodMaker:
         if rng.random() < 0.85:
             made["resources"] = {"requests": self._requests()}
         if rng.random() < 0.15:
-            made["ports"] = [self._port()]
+            made["ports"] = [self._port()] if self._theme == "mixed" else []
         if rng.random() < 0.02:
             made["restartPolicyRules"] = [
                 {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
@@ -132,6 +147,8 @@ class PodMaker:
 
     def _requests(self) -> dict[str, str]:
         rng = self._rng
+        if self._theme != "mixed":
+            return {"cpu": rng.choice(("1m", "100m")), "memory": rng.choice(("64Mi", "1e6"))}
         requests: dict[str, str] = {}
         if rng.random() < 0.85:
             requests["cpu"] = rng.choice(("0", "1m", "50m", "250m", "0.5", "1", "1500m", "3", "9"))
@@ -172,13 +189,13 @@ class PodMaker:
     def _affinity(self, spec: Manifest, richness: float) -> None:
         rng = self._rng
         affinity: Manifest = {}
-        if rng.random() < richness:
+        if rng.random() < self._about("preferences", richness):
             if rng.random() < 0.5:
                 spec["nodeSelector"] = {"pool": rng.choice(("x", "y"))}
             else:
                 affinity["nodeAffinity"] = self._node_affinity()
         for name in ("podAffinity", "podAntiAffinity"):
-            if rng.random() < richness:
+            if rng.random() < self._about("affinity", richness):
                 affinity[name] = self._pod_affinity()
         if affinity:
             spec["affinity"] = affinity
@@ -186,7 +203,7 @@ class PodMaker:
     def _node_affinity(self) -> Manifest:
         rng = self._rng
         made: Manifest = {}
-        if rng.random() < 0.7:
+        if rng.random() < (0.7 if self._theme == "mixed" else 0.2):
             terms = [self._node_term() for _ in range(rng.choice((1, 1, 2)))]
             made["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
         if rng.random() < 0.7:
@@ -303,10 +320,12 @@ class PodMaker:
         rng = self._rng
         volumes: list[Manifest] = []
         names = self._claims.get(namespace, [])
-        if names and rng.random() < richness:
-            for name in rng.sample(names, min(len(names), rng.choice((1, 1, 2)))):
-                volumes.append({"name": name, "persistentVolumeClaim": {"claimName": name}})
-        if rng.random() < 0.1:
+        if names and rng.random() < self._about("volumes", richness):
+            volumes.extend(
+                {"name": name, "persistentVolumeClaim": {"claimName": name}}
+                for name in rng.sample(names, min(len(names), rng.choice((1, 1, 2))))
+            )
+        if rng.random() < 0.1 and self._theme in ("mixed", "volumes"):
             volumes.append({"name": "disk", **self._disk()})
         if rng.random() < 0.01:
             volumes.append({"name": "gone", "persistentVolumeClaim": {"claimName": "no-such-claim"}})

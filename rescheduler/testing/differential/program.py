@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import msgspec
-from typing_extensions import Self
 
 from rescheduler.testing.binaries import MODULES, cache_folder
 from rescheduler.testing.differential.clusters import Question
@@ -63,7 +63,7 @@ def build() -> Path:
         raise ProgramMissing("Go is not installed: the comparison with kube-scheduler's code is skipped.")
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}")
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 -- a fixed command
         ["go", "build", "-o", str(fresh), "./differential"],  # noqa: S607 -- Go from the PATH, as found above
         cwd=module,
         capture_output=True,

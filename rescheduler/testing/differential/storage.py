@@ -1,0 +1,167 @@
+"""Random storage: classes, drivers, capacities, volumes and claims in all states."""
+
+# ruff: noqa: PLR2004 -- the numbers are chances, each said where it is used
+
+from __future__ import annotations
+
+import random
+
+from rescheduler.testing.differential.manifests import Manifest, metadata, namespaced
+from rescheduler.testing.differential.pods import NAMESPACES
+
+DRIVERS = ("one.csi.example", "two.csi.example")
+ZONES = ("z1", "z2", "z3")
+ZONE = "topology.kubernetes.io/zone"
+_CLASSES = (
+    ("wait", DRIVERS[0]),
+    ("now", DRIVERS[1]),
+    ("local", "kubernetes.io/no-provisioner"),
+    ("tight", DRIVERS[1]),
+)
+_API = "storage.k8s.io/v1"
+
+
+class StorageMaker:
+    """Makes the storage of one random cluster. Sizes of volumes differ, so that choices are defined."""
+
+    def __init__(self, rng: random.Random, nodes: list[str]) -> None:
+        self._rng = rng
+        self._nodes = nodes
+        self._size = 1
+
+    def objects(self, claims: dict[str, list[str]]) -> list[Manifest]:
+        """All objects; ``claims`` gets the names of claims per namespace."""
+        made = [*self._classes(), *self._drivers(), *self._capacities(), *self._csi_nodes()]
+        for namespace in NAMESPACES:
+            for i in range(self._rng.choice((0, 2, 4))):
+                claims.setdefault(namespace, []).append(f"claim-{i}")
+                made.extend(self._claim(namespace, f"claim-{i}"))
+        free = range(self._rng.choice((0, 2, 5)))
+        made.extend(self._volume(f"free-{i}", self._rng.choice(("local", "wait"))) for i in free)
+        return made
+
+    def _classes(self) -> list[Manifest]:
+        made: list[Manifest] = []
+        for name, provisioner in _CLASSES:
+            found: Manifest = {"apiVersion": _API, "kind": "StorageClass", "metadata": metadata(name)}
+            found["provisioner"] = provisioner
+            found["volumeBindingMode"] = "Immediate" if name == "now" else "WaitForFirstConsumer"
+            if self._rng.random() < 0.3:
+                requirement = {"key": ZONE, "values": self._rng.sample(ZONES, 2)}
+                found["allowedTopologies"] = [{"matchLabelExpressions": [requirement]}]
+            if self._rng.random() < 0.95:
+                made.append(found)
+        return made
+
+    def _drivers(self) -> list[Manifest]:
+        made: list[Manifest] = []
+        for driver in DRIVERS:
+            if self._rng.random() < 0.6:
+                # Only one driver may be demanded: which of two missing ones is reported is left to chance.
+                needed = driver == DRIVERS[0] and self._rng.random() < 0.6
+                spec = {"storageCapacity": self._rng.random() < 0.5, "preventPodSchedulingIfMissing": needed}
+                made.append(
+                    {"apiVersion": _API, "kind": "CSIDriver", "metadata": metadata(driver), "spec": spec}
+                )
+        return made
+
+    def _capacities(self) -> list[Manifest]:
+        made: list[Manifest] = []
+        for zone in ZONES:
+            for name in ("wait", "tight"):
+                if self._rng.random() < 0.6:
+                    capacity = namespaced(_API, "CSIStorageCapacity", "red", f"{name}-{zone}", {})
+                    del capacity["spec"]
+                    capacity["storageClassName"] = name
+                    capacity["nodeTopology"] = {"matchLabels": {ZONE: zone}}
+                    capacity["capacity"] = self._rng.choice(("1Gi", "10Gi", "100Gi"))
+                    if self._rng.random() < 0.3:
+                        capacity["maximumVolumeSize"] = "5Gi"
+                    made.append(capacity)
+        return made
+
+    def _csi_nodes(self) -> list[Manifest]:
+        made: list[Manifest] = []
+        for node in self._nodes:
+            if self._rng.random() < 0.7:
+                drivers = [self._driver_on(node, driver) for driver in DRIVERS if self._rng.random() < 0.8]
+                spec = {"drivers": drivers}
+                made.append({"apiVersion": _API, "kind": "CSINode", "metadata": metadata(node), "spec": spec})
+        return made
+
+    def _driver_on(self, node: str, driver: str) -> Manifest:
+        made: Manifest = {"name": driver, "nodeID": node, "topologyKeys": []}
+        if self._rng.random() < 0.7:
+            made["allocatable"] = {"count": self._rng.choice((1, 2, 5))}
+        return made
+
+    def _claim(self, namespace: str, name: str) -> list[Manifest]:
+        rng = self._rng
+        mode = rng.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"))
+        spec: Manifest = {
+            "accessModes": [mode],
+            "resources": {"requests": {"storage": f"{rng.choice((1, 4, 20))}Gi"}},
+            "storageClassName": rng.choice([name for name, _ in _CLASSES]),
+        }
+        claim = namespaced("v1", "PersistentVolumeClaim", namespace, name, spec)
+        claim["status"] = {"phase": "Pending"}
+        state = rng.choice(
+            ("bound",) * 10 + ("free",) * 4 + ("lost", "deleted", "selected", "prebound", "choosy")
+        )
+        reference = {"namespace": namespace, "name": name, "uid": claim["metadata"]["uid"]}
+        match state:
+            case "bound":
+                spec["volumeName"] = f"{namespace}-{name}"
+                claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+                claim["status"] = {"phase": "Bound"}
+                volume = self._volume(spec["volumeName"], spec["storageClassName"], reference)
+                return [claim, volume] if rng.random() < 0.95 else [claim]
+            case "lost":
+                claim["status"] = {"phase": "Lost"}
+            case "deleted":
+                claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            case "selected":
+                chosen = {"volume.kubernetes.io/selected-node": rng.choice(self._nodes)}
+                claim["metadata"]["annotations"] = chosen
+            case "prebound":
+                del reference["uid"]
+                self._size += 20
+                return [claim, self._volume(f"pre-{namespace}-{name}", spec["storageClassName"], reference)]
+            case "choosy":
+                spec["selector"] = {"matchLabels": {"grade": "fast"}}
+        return [claim]
+
+    def _volume(self, name: str, storage_class: str, claim: Manifest | None = None) -> Manifest:
+        rng = self._rng
+        self._size += 1
+        labels = {"grade": rng.choice(("fast", "slow"))}
+        if rng.random() < 0.3:
+            labels[rng.choice((ZONE, "failure-domain.beta.kubernetes.io/zone"))] = rng.choice(
+                ("z1", "z2", "z1__z3")
+            )
+        spec: Manifest = {
+            "capacity": {"storage": f"{self._size}Gi"},
+            "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
+            "storageClassName": storage_class,
+        }
+        if rng.random() < 0.7:
+            spec["csi"] = {"driver": rng.choice(DRIVERS), "volumeHandle": f"handle-{name}"}
+        else:
+            spec["local"] = {"path": "/data"}
+        if rng.random() < 0.5:
+            zone = {"key": ZONE, "operator": "In", "values": rng.sample(ZONES, 2)}
+            host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [rng.choice(self._nodes)]}
+            terms = [{"matchExpressions": [rng.choice((zone, host))]}]
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        phase = "Bound"
+        if claim is None:
+            phase = "Available" if rng.random() < 0.9 else "Released"
+        else:
+            spec["claimRef"] = claim
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": metadata(name, labels=labels),
+            "spec": spec,
+            "status": {"phase": phase},
+        }

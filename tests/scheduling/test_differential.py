@@ -1,0 +1,43 @@
+"""Our verdicts, reasons and scores beside those of kube-scheduler's own code.
+
+RESCHEDULER_DIFFERENTIAL_CLUSTERS sets how many random clusters are compared (50 if unset, 500 nightly).
+"""
+
+import os
+
+import pytest
+
+from rescheduler.testing.differential.clusters import random_cluster
+from rescheduler.testing.differential.comparison import Tally, compare
+from rescheduler.testing.differential.program import Program, ProgramMissing, build
+
+CLUSTERS = int(os.environ.get("RESCHEDULER_DIFFERENTIAL_CLUSTERS", "50"))
+DECIDING = {
+    "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+    "InterPodAffinity", "NodeDeclaredFeatures", "SchedulingGates",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program():
+    try:
+        path = build()
+    except ProgramMissing as missing:
+        pytest.skip(str(missing))
+    with Program(path) as running:
+        yield running
+
+
+@pytest.mark.realcluster
+def test_every_verdict_reason_and_score_is_that_of_kube_scheduler(program):
+    tally, differences = Tally(), []
+    for seed in range(CLUSTERS):
+        question = random_cluster(seed)
+        answer = program.ask(question)
+        assert not answer.error, f"seed {seed}: {answer.error}"
+        differences += [f"seed {seed}: {found}" for found in compare(question, answer, tally)]
+    assert not differences, "\n".join(differences[:5])
+    assert set(tally.refused_by) >= DECIDING, "a plugin never refused: the clusters no longer exercise it"
+    assert tally.feasible > 0.2 * tally.verdicts
+    assert {"PodTopologySpread", "InterPodAffinity", "VolumeBinding"} <= set(tally.scored_by)

@@ -1,0 +1,143 @@
+"""After any events and trial moves the incremental state judges as one built from scratch."""
+
+import dataclasses
+import random
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing.differential.clusters import random_cluster
+from rescheduler.testing.differential.comparison import profile_of, snapshot_of
+
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "example.com/gpu")
+
+
+class IncrementalState(RuleBasedStateMachine):
+    """Events and trial moves in any order; every step is compared with a fresh state."""
+
+    @initialize(seed=st.integers(0, 400))
+    def start(self, seed):
+        question = random_cluster(seed)
+        self.rng = random.Random(seed)  # noqa: S311 -- test data
+        self.profile = profile_of(question)
+        self.snapshot = snapshot_of(question.objects)
+        self.asks = [ObjectKey(*name.split("/")) for name in question.asks]
+        self.asked = [self.snapshot.pods[key] for key in self.asks]
+        self.state = SchedulingState(self.snapshot, self.profile)
+        self.trial = False
+        self.marks = []
+
+    def follow(self, **changes):
+        self.snapshot = dataclasses.replace(self.snapshot, **changes)
+        self.state.sync(self.snapshot)
+        self.trial, self.marks = False, []
+
+    def with_pod(self, pod):
+        self.follow(pods={**self.snapshot.pods, pod.key: pod})
+
+    def bound(self):
+        return [pod for name in self.state.node_names for pod in self.state.pods_on(name)]
+
+    @rule(pick=st.integers(0), where=st.integers(0))
+    def pod_is_bound(self, pick, where):
+        pods = [pod for pod in self.snapshot.pods.values() if not pod.node]
+        if pods:
+            node = self.state.node_names[where % len(self.state.node_names)]
+            pod = pods[pick % len(pods)]
+            self.with_pod(msgspec.structs.replace(pod, node=node, held=pod.spec.requests, nominated_node=""))
+
+    @rule(pick=st.integers(0))
+    def pod_is_deleted(self, pick):
+        keys = list(self.snapshot.pods)
+        if keys:
+            gone = keys[pick % len(keys)]
+            self.follow(pods={key: pod for key, pod in self.snapshot.pods.items() if key != gone})
+
+    @rule(pick=st.integers(0), app=st.sampled_from("abc"), deleting=st.booleans())
+    def pod_changes(self, pick, app, deleting):
+        pods = list(self.snapshot.pods.values())
+        if pods:
+            pod = pods[pick % len(pods)]
+            labels = LabelSet({**pod.labels, "app": app})
+            self.with_pod(msgspec.structs.replace(pod, labels=labels, deleting=deleting))
+
+    @rule(pick=st.integers(0), where=st.integers(0))
+    def pod_is_nominated(self, pick, where):
+        pods = [pod for pod in self.snapshot.pods.values() if not pod.node]
+        if pods:
+            node = self.state.node_names[where % len(self.state.node_names)]
+            self.with_pod(msgspec.structs.replace(pods[pick % len(pods)], nominated_node=node))
+
+    @rule(pick=st.integers(0), zone=st.sampled_from(("z1", "z2", "z9")))
+    def node_moves_to_another_zone(self, pick, zone):
+        name = self.state.node_names[pick % len(self.state.node_names)]
+        node = self.snapshot.nodes[name]
+        labels = LabelSet({**node.labels, "topology.kubernetes.io/zone": zone})
+        changed = msgspec.structs.replace(node, labels=labels)
+        self.follow(nodes={**self.snapshot.nodes, name: changed})
+
+    @rule()
+    def events_are_repeated(self):
+        self.follow(pods=dict(reversed(self.snapshot.pods.items())))
+
+    @rule()
+    def claims_are_lost(self):
+        self.follow(claims={})
+
+    @rule(pick=st.integers(0))
+    def trial_removes(self, pick):
+        pods = self.bound()
+        if pods:
+            self.marks.append(self.state.checkpoint())
+            self.state.remove(pods[pick % len(pods)])
+            self.trial = True
+
+    @rule(pick=st.integers(0), where=st.integers(0))
+    def trial_places(self, pick, where):
+        pods = self.bound() + self.asked
+        self.marks.append(self.state.checkpoint())
+        node = self.state.node_names[where % len(self.state.node_names)]
+        self.state.place(pods[pick % len(pods)], node)
+        self.trial = True
+
+    @precondition(lambda self: self.marks)
+    @rule(pick=st.integers(0))
+    def trial_is_rolled_back(self, pick):
+        mark = pick % len(self.marks)
+        self.state.rollback(self.marks[mark])
+        del self.marks[mark:]
+        self.trial = bool(self.marks)
+
+    @invariant()
+    def judges_as_from_scratch(self):
+        fresh = SchedulingState(self.effective(), self.profile)
+        for resource in RESOURCES:
+            assert self.state.requested(resource).tolist() == fresh.requested(resource).tolist()
+        for pod in self.rng.sample(self.asked, 3):
+            ours, theirs = self.state.filter(pod), fresh.filter(pod)
+            assert ours.everywhere == theirs.everywhere
+            assert ours.refused_by.tolist() == theirs.refused_by.tolist()
+            mine, other = self.state.score(pod, ours.feasible), fresh.score(pod, theirs.feasible)
+            assert {k: v.tolist() for k, v in mine.by_plugin.items()} == {
+                k: v.tolist() for k, v in other.by_plugin.items()
+            }
+
+    def effective(self):
+        """The snapshot with the trial moves in it; pods that stand twice get names of their own."""
+        if not self.trial:
+            return self.snapshot
+        pods = {key: pod for key, pod in self.snapshot.pods.items() if pod.node not in self.state.node_index}
+        for count, pod in enumerate(self.bound()):
+            pods[ObjectKey(pod.namespace, f"standing-{count}")] = pod
+        return dataclasses.replace(self.snapshot, pods=pods)
+
+
+IncrementalState.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+)
+test_incremental_state = IncrementalState.TestCase
