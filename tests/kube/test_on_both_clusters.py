@@ -1,7 +1,9 @@
-"""The same promises on the real API server."""
+"""The same promises on the embedded API server and on the real one."""
 
 import time
 import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
@@ -23,13 +25,47 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
 
-pytestmark = pytest.mark.realcluster
+
+@dataclass(frozen=True)
+class Server:
+    """An API server with workload controllers, kubelets and the project's manifests."""
+
+    admin: Api
+    kubeconfig: str
+    restart: Callable[[], None] | None = None
+
+
+@pytest.fixture(scope="session")
+def real_server(control_plane):
+    def restart():
+        control_plane.stop_apiserver()
+        time.sleep(1)
+        control_plane.start_apiserver()
+
+    return Server(control_plane.api(), str(control_plane.kubeconfig), restart)
+
+
+@pytest.fixture(scope="session")
+def embedded_server(tmp_path_factory):
+    kubeconfig = tmp_path_factory.mktemp("embedded") / "kubeconfig"
+    with EmbeddedCluster(clock=time.time) as cluster:
+        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
+        manifests.apply(api, manifests.load())
+        yield Server(api, str(kubeconfig))
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)], scope="session")
+def server(request):
+    return request.getfixturevalue(f"{request.param}_server")
 
 
 @pytest.fixture
-def transport(control_plane):
-    connection = connect(str(control_plane.kubeconfig))
+def transport(server):
+    connection = connect(server.kubeconfig)
     yield connection
     connection.close()
 
@@ -40,8 +76,8 @@ def api(transport):
 
 
 @pytest.fixture
-def namespace(control_plane):
-    admin = control_plane.api()
+def namespace(server):
+    admin = server.admin
     name = f"kube-{uuid.uuid4().hex[:8]}"
     admin.create("/api/v1/namespaces", {"metadata": {"name": name}}).expect()
     until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok)
@@ -156,15 +192,15 @@ def test_pods_that_are_over_are_as_good_as_deleted(api, informers, namespace):
     until(lambda: key not in mirror(watching, known))
 
 
-def test_informers_survive_a_restart_of_the_api_server(control_plane, api, informers, namespace):
+def test_informers_survive_a_restart_of_the_api_server(server, api, informers, namespace):
+    if server.restart is None:
+        pytest.skip("the embedded server does not restart")
     watching = informers()
     known = mirror(watching)
     path = f"/api/v1/namespaces/{namespace}/pods"
     api.create(path, pod("before"))
-    control_plane.stop_apiserver()
-    time.sleep(1)
-    control_plane.start_apiserver()
-    until(lambda: control_plane.api().get(path).ok, 60)
+    server.restart()
+    until(lambda: server.admin.get(path).ok, 60)
     api.create(path, pod("after"))
     api.delete(f"{path}/before", uid=known_uid(api, f"{path}/before"), grace_s=0)
 
@@ -182,7 +218,9 @@ def known_uid(api, path):
     return json.loads(api.get(path))["metadata"]["uid"]
 
 
-def test_a_version_that_is_too_old_means_list_again(transport):
+@pytest.mark.realcluster
+def test_a_version_that_is_too_old_means_list_again(real_server):
+    transport = connect(real_server.kubeconfig)
     stream = transport.stream(
         Request(method="GET", path="/api/v1/pods", query={"watch": "1", "resourceVersion": "1"}, timeout_s=10)
     )
@@ -254,11 +292,11 @@ def budget(name, **selector):
 
 
 @pytest.fixture
-def running(control_plane, api, namespace):
+def running(server, api, namespace):
     """Factory: a pod that runs, on a node of its own."""
     from rescheduler.testing.nodes import add_node, node_object  # noqa: PLC0415
 
-    admin = control_plane.api()
+    admin = server.admin
     node = f"node-{namespace}"
     add_node(admin, node_object(node))
 
@@ -285,8 +323,8 @@ def running(control_plane, api, namespace):
     admin.delete(f"/api/v1/nodes/{node}")
 
 
-def test_what_an_eviction_answers(control_plane, api, namespace, running):
-    admin = control_plane.api()
+def test_what_an_eviction_answers(server, api, namespace, running):
+    admin = server.admin
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     free, held, doubly = running("free"), running("held", app="held"), running("doubly", app="two")
     for name, label in (("one", "held"), ("two-a", "two"), ("two-b", "two")):
@@ -319,7 +357,7 @@ def test_the_gate_is_proven_only_while_it_is_on(api):
     assert uid not in gate.entries()
 
 
-def test_events_are_taken_and_counted(control_plane, api, namespace):
+def test_events_are_taken_and_counted(server, api, namespace):
     clock = [0.0]
     recorder = EventRecorder(api, instance="test", clock=lambda: clock[0])
     recorder.start()
@@ -332,7 +370,7 @@ def test_events_are_taken_and_counted(control_plane, api, namespace):
     recorder.record(Occurrence(ObjectReference("Node", "n1"), "Checked", "of no namespace"))
     recorder.stop()
     assert (recorder.written, recorder.dropped) == (3, 0)
-    (event,) = control_plane.api().get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").items
+    (event,) = server.admin.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").items
     assert (event["reason"], event["series"]["count"], event["related"]["name"]) == ("Evicted", 2, "n1")
 
 
