@@ -93,7 +93,7 @@ class HighNodeUtilization:
             limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
             fits &= share <= limit + _EPSILON
             after = np.maximum(after, share)
-        gain = (1.0 - self._before(here, load, view)) * (0.5 + 0.5 * np.minimum(after, 1.0))
+        gain = (1.0 - self._before(here, load)) * (0.5 + 0.5 * np.minimum(after, 1.0))
         gain = np.where(fits & (pressure > 0), gain, 0.0)
         return np.clip(gain, 0.0, 1.0)
 
@@ -116,7 +116,7 @@ class HighNodeUtilization:
         stays[order[: order.index(here) + 1]] = False
         return stays
 
-    def _before(self, node: int, load: Load, view: View) -> float:
+    def _before(self, node: int, load: Load) -> float:
         return float(self._all_before(load)[node])
 
     def _all_before(self, load: Load) -> FloatArray:

@@ -11,4 +11,4 @@ def never_moves(pod: Pod) -> bool:
     owner = pod.controller
     if owner is not None and owner.kind in ("DaemonSet", "Node"):
         return True
-    return MIRROR_POD in pod.annotations or LABEL_PLACEHOLDER in pod.labels
+    return pod.annotations.get(MIRROR_POD) is not None or pod.labels.get(LABEL_PLACEHOLDER) is not None

@@ -172,10 +172,11 @@ class LowNodeUtilization:
         chosen = _cover(movable, need, load)
         full = ", ".join(f"{r} {load.share(r)[node]:.0%} of {bounds.high[r]:.0%}" for r in over)
         pressure = float(load.pressure()[node])
-        rest = [pod for pod in movable if pod not in chosen]
+        picked = {pod.uid for pod in chosen}
+        rest = [pod for pod in movable if pod.uid not in picked]
         # Where what may move does not cover the excess, what is protected is wanted too, and reported.
         covered = all(sum(load.taken(p, r) for p in chosen) >= need[r] - _EPSILON for r in over)
-        held_back = [] if covered else [pod for pod in pods if pod not in movable]
+        held_back = [] if covered else [pod for pod in pods if not view.movable(pod)]
         for pod in [*chosen, *held_back, *rest]:
             relief = self._relief(pod, node, load, bounds)
             yield Candidate(
@@ -184,39 +185,34 @@ class LowNodeUtilization:
                 reason="NodeOverloaded",
                 message=f"node {name} is overloaded: {full}",
                 gain=min(1.0, pressure * (0.5 + 0.5 * relief)),
-                spare=covered and pod not in chosen,
+                spare=covered and pod.uid not in picked,
             )
 
 
 def _cover(pods: list[Pod], need: dict[str, float], load: Load) -> list[Pod]:
     """Few pods that together cover the need: the smallest that covers all of the rest, else the largest."""
-    left = dict(need)
-    rest = list(pods)
+    taken = np.array([[load.taken(pod, r) for r in need] for pod in pods]).reshape(len(pods), len(need))
+    left = np.array(list(need.values()))
+    sizes = (taken / np.maximum(left, 1.0)).sum(axis=1)
+    # The first of equals is taken: less reluctant, then smaller, then by name.
+    order = sorted(
+        range(len(pods)),
+        key=lambda i: (*reluctance(pods[i])[1:], sizes[i], pods[i].namespace, pods[i].name),
+    )
+    taken = taken[order]
+    unwilling = np.array([reluctance(pods[i])[0] for i in order], dtype=np.bool_)
+    free = np.ones(len(pods), dtype=np.bool_)
     chosen: list[Pod] = []
-    while rest and any(amount > _EPSILON for amount in left.values()):
-        scale = {r: max(amount, _EPSILON) for r, amount in left.items()}
-
-        def covered(pod: Pod, scale: dict[str, float] = scale, left: dict[str, float] = left) -> float:
-            parts = [min(1.0, load.taken(pod, r) / scale[r]) for r in left if left[r] > _EPSILON]
-            return sum(parts) / len(parts)
-
-        def size(pod: Pod, left: dict[str, float] = left) -> float:
-            return sum(load.taken(pod, r) / max(need[r], 1.0) for r in left)
-
-        best = min(
-            rest,
-            key=lambda p: (
-                reluctance(p)[0],
-                -round(covered(p), 6),
-                reluctance(p)[1:],
-                size(p),
-                p.namespace,
-                p.name,
-            ),
-        )
-        if covered(best) <= 0:
+    while (left > _EPSILON).any():
+        open_ = left > _EPSILON
+        covered = np.round(np.minimum(taken[:, open_] / left[open_], 1.0).mean(axis=1), 6)
+        useful = free & (covered > 0)
+        if not useful.any():
             break
-        chosen.append(best)
-        rest.remove(best)
-        left = {r: max(0.0, amount - load.taken(best, r)) for r, amount in left.items()}
+        if (useful & ~unwilling).any():
+            useful &= ~unwilling
+        best = int(np.argmax(np.where(useful, covered, -1.0)))
+        chosen.append(pods[order[best]])
+        free[best] = False
+        left = np.maximum(left - taken[best], 0.0)
     return chosen

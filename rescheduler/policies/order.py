@@ -6,15 +6,19 @@ from collections.abc import Iterable
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
 from rescheduler.model.records import Pod
+from rescheduler.model.selectors import NO_LABELS
 from rescheduler.policies.framework import Candidate
 
 
 def reluctance(pod: Pod) -> tuple[bool, int, int]:
     """Sorts pods that are better left alone last: asked for, costly to delete, of high priority."""
-    cost = pod.annotations.get(POD_DELETION_COST) or "0"
+    notes = pod.annotations
+    if notes is NO_LABELS:
+        return False, pod.spec.priority, 0
+    cost = notes.get(POD_DELETION_COST) or "0"
     digits = cost.removeprefix("-")
     parsed = int(cost) if digits.isascii() and digits.isdigit() else 0
-    return DESCHEDULER_PREFER_NO_EVICTION in pod.annotations, pod.spec.priority, parsed
+    return notes.get(DESCHEDULER_PREFER_NO_EVICTION) is not None, pod.spec.priority, parsed
 
 
 def by_gain(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -33,6 +33,7 @@ class Load:
         self._view = view
         self.resources = tuple(resources)
         self._scale: Mapping[str, FloatArray] = {}
+        self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.targetable | True
         self.capacity = {r: view.state.allocatable(r).astype(np.float64) for r in self.resources}
@@ -42,7 +43,10 @@ class Load:
 
     def share(self, resource: str) -> FloatArray:
         """Amount / capacity on each node."""
-        return self._divide(self.amounts[resource], resource)
+        found = self._shares.get(resource)
+        if found is None:
+            found = self._shares[resource] = self._divide(self.amounts[resource], resource)
+        return found
 
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""

@@ -1,0 +1,154 @@
+"""How long one decision takes: growth with the cluster, cold and warm, and the full cluster where nothing fits.
+
+Usage: python bench/planning.py [NODES ...]    (default 500 1000 5000; 30 pods each)
+The clusters are made of records, so reading and decoding are not part of the figures.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import resource
+import sys
+import time
+
+import msgspec
+
+from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.records import (
+    Node,
+    ObjectKey,
+    OwnerRef,
+    Pod,
+    PodAffinityTerm,
+    PodPhase,
+    PodSpec,
+    PreferredNodeTerm,
+    SpreadConstraint,
+    Taint,
+    Workload,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector, LabelSet, NodeSelectorTerm, Operator, Requirement
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.scheduling.state import SchedulingState
+
+NOW_S = 1_800_000_000.0
+PODS_PER_NODE = 30
+REPLICAS = 30
+GIB = 1 << 30
+
+
+def make_nodes(count: int, cpu_milli: int) -> dict[str, Node]:
+    found = {}
+    for i in range(count):
+        name = f"node-{i:05d}"
+        labels = {HOSTNAME: name, ZONE: f"zone-{i % 3}", "disk": "ssd" if i % 4 == 0 else "hdd"}
+        taints = (Taint("dedicated", "team"),) if i % 20 == 7 else ()
+        found[name] = Node(
+            name=name,
+            uid=name,
+            labels=LabelSet(labels),
+            taints=taints,
+            allocatable=Resources(cpu_milli=cpu_milli, memory_bytes=64 * GIB, pods=110, ephemeral_bytes=100 * GIB),
+        )
+    return found
+
+
+def make_spec(app: str, number: int, cpu_milli: int) -> PodSpec:
+    own = LabelSelector((Requirement("app", Operator.IN, (app,)),))
+    spread = (SpreadConstraint(5, ZONE, hard=True, selector=own),) if number % 3 == 0 else ()
+    apart = (PodAffinityTerm(own, HOSTNAME),) if number % 2 == 0 else ()
+    likes = NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),))
+    preferred = (PreferredNodeTerm(10, likes),) if number % 2 == 1 else ()
+    requests = Resources(cpu_milli=cpu_milli, memory_bytes=GIB // 4)
+    return PodSpec(
+        requests=requests,
+        score_cpu_milli=cpu_milli,
+        score_memory_bytes=GIB // 4,
+        spread=spread,
+        pod_anti_affinity=apart,
+        node_affinity_preferred=preferred,
+    )
+
+
+def make_cluster(count: int, *, full: bool = False, seed: int = 1) -> Snapshot:
+    """``full``: every node has less CPU free than any pod asks for."""
+    rng = random.Random(seed)
+    cpu = 100
+    nodes = make_nodes(count, cpu * PODS_PER_NODE + (50 if full else 8_000))
+    names = list(nodes)
+    apps = count * PODS_PER_NODE // REPLICAS
+    pods: dict[ObjectKey, Pod] = {}
+    workloads: dict[str, Workload] = {}
+    slots = [name for name in names for _ in range(PODS_PER_NODE)]
+    rng.shuffle(slots)
+    if not full:  # a tenth of the nodes is twice as full as it should be, another tenth empty
+        empty, crowded = set(names[: count // 10]), names[count // 10 : count // 5]
+        slots = [crowded[i % len(crowded)] if s in empty else s for i, s in enumerate(slots)]
+    at = 0
+    for number in range(apps):
+        app = f"app-{number:05d}"
+        namespace = f"ns-{number % max(1, count // 50):03d}"
+        spec, labels = make_spec(app, number, cpu), LabelSet({"app": app})
+        owner = OwnerRef("apps/v1", "ReplicaSet", app, app)
+        workloads[app] = Workload(
+            kind="ReplicaSet", namespace=namespace, name=app, uid=app, replicas=REPLICAS, template=spec,
+            template_labels=labels,
+        )  # fmt: skip
+        for i in range(REPLICAS):
+            pod = Pod(
+                namespace=namespace, name=f"{app}-{i}", uid=f"{app}-{i}", node=slots[at], spec=spec, labels=labels,
+                controller=owner, held=spec.requests, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+            )  # fmt: skip
+            pods[pod.key] = pod
+            at += 1
+    return Snapshot(taken_at_s=NOW_S, nodes=nodes, pods=pods, workloads=workloads)
+
+
+def policies(*names: str):
+    args = {"NodeAffinity": {"types": ("required", "preferred")}}
+    return [REGISTRY[n].build(REGISTRY[n].args(**args.get(n, {}))) for n in (names or REGISTRY)]
+
+
+def changed(snapshot: Snapshot, number: int) -> Snapshot:
+    pods = dict(snapshot.pods)
+    for key in list(pods)[:number]:
+        pods[key] = msgspec.structs.replace(pods[key], ready_since_s=NOW_S)
+    return dataclasses.replace(snapshot, pods=pods)
+
+
+def timed(label: str, snapshot: Snapshot, state: SchedulingState, inputs: PlanningInputs, chosen) -> None:
+    start = time.perf_counter()
+    result = plan(snapshot, chosen, inputs, state)
+    seconds = time.perf_counter() - start
+    print(f"  {label:32} {seconds:7.3f} s   moves {len(result.moves):5d}  skipped {len(result.skipped):6d}")
+
+
+def main() -> None:
+    sizes = [int(a) for a in sys.argv[1:]] or [500, 1000, 5000]
+    for count in sizes:
+        snapshot = make_cluster(count)
+        start = time.perf_counter()
+        state = SchedulingState(snapshot)
+        print(f"{count} nodes, {len(snapshot.pods)} pods: state built in {time.perf_counter() - start:.3f} s")
+        limited, unlimited = PlanningInputs(), PlanningInputs(unlimited=True)
+        timed("cold, within limits", snapshot, state, limited, policies())
+        later = changed(snapshot, 100)
+        timed("warm, 100 pods changed", later, state, limited, policies())
+        for name in REGISTRY:
+            timed(f"  {name}", later, state, limited, policies(name))
+        timed("all moves (plan)", later, state, unlimited, policies())
+    full = make_cluster(300, full=True)
+    state = SchedulingState(full)
+    print(f"full cluster: 300 nodes, {len(full.pods)} pods, nothing fits")
+    timed("cold, all moves", full, state, PlanningInputs(unlimited=True), policies())
+    timed("warm, all moves", changed(full, 100), state, PlanningInputs(unlimited=True), policies())
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""PodDisruptionBudgets as the eviction subresource judges them, our own limits, rest and back-off."""
+
+import dataclasses
+
+import pytest
+
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import LABEL_WORKLOAD_UID
+from rescheduler.model.selectors import LabelSet
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.testing import builders as b
+
+
+def tainted(app, count=3, name="web", namespace="default", node="n1"):
+    """Pods on a node that they should leave."""
+    return app(name, [node] * count, namespace=namespace)
+
+
+NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))
+
+
+def reasons(plan):
+    return sorted(str(s.reason) for s in plan.skipped)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+def test_the_budget_is_spent_and_never_overrun(decide, app, allowed):
+    plan = decide(b.snapshot(*NODES, tainted(app), b.pdb("web").allows(allowed)), "NodeTaints")
+    assert len(plan.moves) == allowed
+    assert reasons(plan) == ["DisruptionBudget"] * (3 - allowed)
+    assert {s.blocked_by for s in plan.skipped} <= {"web"}
+    assert all(f"allows {allowed} disruptions" in s.message for s in plan.skipped)
+
+
+def test_the_buffer_is_left_in_the_budget(decide, app):
+    inputs = PlanningInputs(limits=Limits(budget_buffer=1), unlimited=True)
+    plan = decide(b.snapshot(*NODES, tainted(app), b.pdb("web").allows(2)), "NodeTaints", inputs=inputs)
+    assert len(plan.moves) == 1
+
+
+def test_two_budgets_block_for_good(decide, app):
+    budgets = [b.pdb("web").allows(3), b.pdb("all").selects(app="web").allows(3)]
+    plan = decide(b.snapshot(*NODES, tainted(app), budgets), "NodeTaints")
+    assert reasons(plan) == ["MultipleDisruptionBudgets"] * 3
+    assert plan.skipped[0].blocked_by == "all, web"
+
+
+def test_a_budget_that_was_not_evaluated_blocks(decide, app):
+    stale = b.pdb("web").allows(3).set("metadata.generation", 2)
+    assert reasons(decide(b.snapshot(*NODES, tainted(app), stale), "NodeTaints")) == ["DisruptionBudget"] * 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "free"),
+    [
+        (b.pdb("web").allows(0, healthy=2, desired=2), True),
+        (b.pdb("web").allows(0, healthy=1, desired=2), False),
+        (
+            b.pdb("web")
+            .allows(0, healthy=1, desired=2)
+            .set("spec.unhealthyPodEvictionPolicy", "AlwaysAllow"),
+            True,
+        ),
+    ],
+)
+def test_pods_that_are_not_ready(app, budget, free):
+    _, pod = app("web", ["n1"])
+    cluster = b.snapshot(*NODES, pod.not_ready(), budget)
+    (record,) = cluster.pods.values()
+    assert (BudgetLedger(cluster).refusal(record) is None) is free
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "moves"),
+    [
+        (Limits(moves_at_once=2, per_node=9, per_namespace=9, per_workload=9), "LimitMovesAtOnce", 2),
+        (Limits(moves_at_once=9, moves_per_hour=1, per_node=9, per_workload=9), "LimitMovesPerHour", 1),
+        (Limits(moves_at_once=9, per_node=1, per_workload=9), "LimitPerNode", 1),
+        (Limits(moves_at_once=9, per_node=9, per_namespace=2, per_workload=9), "LimitPerNamespace", 2),
+        (Limits(moves_at_once=9, per_node=9, per_workload=1), "LimitPerWorkload", 1),
+        (Limits(moves_at_once=0), "LimitMovesAtOnce", 0),
+    ],
+)
+def test_each_limit_is_named(decide, app, limits, reason, moves):
+    plan = decide(b.snapshot(*NODES, tainted(app)), "NodeTaints", inputs=PlanningInputs(limits=limits))
+    assert len(plan.moves) == moves
+    assert reasons(plan) == [reason] * (3 - moves)
+
+
+def finished(cluster, pod_name, phase, ago_s, **status):
+    """The cluster with a migration of a pod in its past."""
+    pod = next(p for p in cluster.pods.values() if p.name == pod_name)
+    at = cluster.taken_at_s - ago_s
+    migration = PodMigration(
+        namespace=pod.namespace,
+        name=f"m-{pod_name}-{ago_s}",
+        pod_name=pod.name,
+        pod_uid=pod.uid,
+        created_at_s=at,
+        labels=LabelSet({LABEL_WORKLOAD_UID: pod.controller.uid}),
+        status=MigrationStatus(phase=phase, started_at_s=at, finished_at_s=at, **status),
+    )
+    return dataclasses.replace(cluster, migrations={**cluster.migrations, migration.key: migration})
+
+
+def test_a_moved_workload_rests(decide, app):
+    cluster = finished(b.snapshot(*NODES, tainted(app)), "web-0", MigrationPhase.SUCCEEDED, 600)
+    assert reasons(decide(cluster, "NodeTaints")) == ["WorkloadCooldown"] * 3
+    rested = finished(b.snapshot(*NODES, tainted(app)), "web-0", MigrationPhase.SUCCEEDED, 2000)
+    assert len(decide(rested, "NodeTaints").moves) == 3
+
+
+def test_a_failed_move_backs_off_longer_each_time(decide, app):
+    cluster = b.snapshot(*NODES, tainted(app))
+    once = finished(cluster, "web-0", MigrationPhase.FAILED, 90)
+    assert len(decide(once, "NodeTaints").moves) == 3
+    twice = finished(once, "web-0", MigrationPhase.FAILED, 1000)
+    plan = decide(twice, "NodeTaints")
+    assert [(s.pod.name, str(s.reason)) for s in plan.skipped] == [("web-0", "MoveBackoff")]
+
+
+def test_moves_under_way_hold_their_target_and_their_budget(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("old"), b.node("n2").pods(1), tainted(app, 2), b.pdb("web").allows(1)
+    )
+    under_way = PodMigration(
+        namespace="default",
+        name="m",
+        pod_name="web-0",
+        pod_uid=next(p for p in cluster.pods.values() if p.name == "web-0").uid,
+        target_node="n2",
+        status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name="n2"),
+    )
+    cluster = dataclasses.replace(cluster, migrations={under_way.key: under_way})
+    plan = decide(cluster, "NodeTaints")
+    assert plan.moves == ()
+    assert {s.pod.name: str(s.reason) for s in plan.skipped} == {"web-1": "DisruptionBudget"}

@@ -1,0 +1,101 @@
+"""Every protection refuses with its reason, and says what it is."""
+
+import pytest
+
+from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.protections import Protector
+from rescheduler.testing import builders as b
+
+
+def refusal(pod, owner=None, rules=None, covered=False, *more):
+    cluster = b.snapshot(b.node("n1"), *([owner] if owner else []), pod, *more)
+    protector = Protector(cluster, rules or Protections(), covered=lambda _: covered)
+    (record,) = cluster.pods.values()
+    found = protector.refusal(record)
+    return (str(found.reason), found.by) if found else None
+
+
+@pytest.fixture
+def owner():
+    return b.replicaset("web").replicas(3)
+
+
+@pytest.fixture
+def web(owner):
+    return owner.pod("web-0").on("n1")
+
+
+def test_an_ordinary_pod_may_move(web, owner):
+    assert refusal(web, owner) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda p: p.deleting(), ("Protected", "deletionTimestamp")),
+        (lambda p: p.phase("Succeeded"), ("Protected", "status.phase")),
+        (lambda p: p.set("metadata.ownerReferences", []), ("Protected", "no controller")),
+        (lambda p: p.owner("DaemonSet", "agent"), ("Protected", "DaemonSet agent")),
+        (lambda p: p.owner("Node", "n1", api_version="v1"), ("Protected", "static pod")),
+        (lambda p: p.annotate({"kubernetes.io/config.mirror": "x"}), ("Protected", "static pod")),
+        (lambda p: p.priority(2_000_000_000), ("Protected", "priority")),
+        (lambda p: p.priority(1_000_000), ("Protected", "protections.priorityThreshold")),
+        (lambda p: p.empty_dir(), ("Protected", "protections.localStorage")),
+        (lambda p: p.claim("data"), ("Protected", "protections.persistentVolumes")),
+        (lambda p: p.scheduler("other"), ("NotSupported", "other")),
+        (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
+        (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), ("Protected", "rescheduler.dev/evict")),
+        (
+            lambda p: p.annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+            ("Protected", "cluster-autoscaler.kubernetes.io/safe-to-evict"),
+        ),
+        (
+            lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "true"}),
+            ("Protected", "karpenter.sh/do-not-disrupt"),
+        ),
+        (
+            lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1000h"}),
+            ("Protected", "karpenter.sh/do-not-disrupt"),
+        ),
+        (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1h"}), None),
+        (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "nonsense"}), None),
+        (lambda p: p.empty_dir().annotate({"rescheduler.dev/evict": "true"}), None),
+        (lambda p: p.claim("c").annotate({"descheduler.alpha.kubernetes.io/evict": ""}), None),
+        (
+            lambda p: p.owner("DaemonSet", "agent").annotate({"rescheduler.dev/evict": "true"}),
+            ("Protected", "DaemonSet agent"),
+        ),
+    ],
+)
+def test_pods(web, owner, change, expected):
+    assert refusal(change(web), owner) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (Protections(namespaces=NamespaceFilter(exclude=("default",))), "protections.namespaces (default)"),
+        (
+            Protections(namespaces=NamespaceFilter(include=("a",), exclude=())),
+            "protections.namespaces (default)",
+        ),
+        (Protections(min_replicas=4), "protections.minReplicas"),
+        (Protections(min_age_s=1e9), "protections.minAge"),
+        (Protections(without_budget=True), "protections.withoutBudget"),
+    ],
+)
+def test_rules(web, owner, rules, expected):
+    assert refusal(web, owner, rules)[1] == expected
+
+
+def test_a_budget_satisfies_without_budget(web, owner):
+    assert refusal(web, owner, Protections(without_budget=True), covered=True) is None
+
+
+def test_a_workload_that_is_scaled_down_is_left_alone(web, owner):
+    assert refusal(web, owner.replicas(0)) == ("WorkloadBusy", "ReplicaSet default/web")
+
+
+def test_a_rollout_is_left_alone(web, owner):
+    top = b.deployment("web").replicas(3).set("status.updatedReplicas", 1)
+    assert refusal(web, owner.owned_by(top), None, False, top) == ("WorkloadBusy", "Deployment default/web")
