@@ -156,3 +156,48 @@ def test_bytes_that_are_no_text(tmp_path):
 )
 def test_loopback(url, expected):
     assert is_loopback(url) is expected
+
+
+@pytest.fixture
+def in_cluster(tmp_path, monkeypatch):
+    """The files and variables that a pod sees."""
+    from kubernetes.config import incluster_config  # noqa: PLC0415
+
+    from rescheduler.kube import kubeconfig  # noqa: PLC0415
+
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    authority.write_text(certifi_bundle())
+    for module in (incluster_config, kubeconfig):
+        monkeypatch.setattr(module, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return token, authority
+
+
+def certifi_bundle():
+    import certifi  # noqa: PLC0415
+
+    return certifi.contents()
+
+
+def test_inside_a_pod_the_service_account_is_used_and_read_again(in_cluster):
+    token, _ = in_cluster
+    found = load_configuration(None, None)
+    assert found.host == "https://[fd00::1]:443"
+    assert found.auth_settings()["BearerToken"]["value"] == "bearer first"
+    token.write_text("second")
+    assert load_configuration(None, None).auth_settings()["BearerToken"]["value"] == "bearer second"
+
+
+def test_inside_a_pod_a_given_kubeconfig_wins(in_cluster, write):
+    assert load_configuration(write(config()), None).host == "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("file", [0, 1], ids=["token", "certificate"])
+def test_an_empty_file_of_the_service_account_is_named(in_cluster, file):
+    in_cluster[file].write_text("")
+    with pytest.raises(ConfigurationError, match="empty"):
+        load_configuration(None, None)
