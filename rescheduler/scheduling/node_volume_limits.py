@@ -13,7 +13,7 @@ from rescheduler.model.records import CSINode, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
-from rescheduler.scheduling.volume_claims import claim_volumes
+from rescheduler.scheduling.volume_claims import claim_volumes, foreign_claim
 
 EXCEEDED = "node(s) exceed max volume count"
 _MIGRATED = {
@@ -51,7 +51,11 @@ class NodeVolumeLimits:
     def refusals(
         self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
     ) -> tuple[Refusal, ...]:
-        """A missing driver is reported before a full node; both may change."""
+        """A missing driver is reported before a full node; both may change.
+
+        A pod on the node whose ephemeral volume has the claim of another pod is an error of
+        kube-scheduler, which then takes no pod with volumes there.
+        """
         wanted = attached(ask.kind, cluster)
         if not wanted:
             return ()
@@ -61,11 +65,14 @@ class NodeVolumeLimits:
             if _must_be_installed(driver, cluster):
                 return (Refusal(self.name, f"{driver} CSI driver is not installed on the node"),)
         limits = _limits(csi_node)
-        if not limits.keys() & {driver for driver, _ in wanted}:
+        if not limits:
             return ()
         present: set[tuple[str, str]] = set()
         users = [*cluster.occupancy.claim_users.get(node, ()), *(one.kind for one in nominated)]
         for kind in users:
+            error = foreign_claim(kind, cluster)
+            if error:
+                return (Refusal(self.name, f'running "{self.name}" filter plugin: {error}'),)
             present |= attached(kind, cluster)
         total = present | wanted
         for driver in {driver for driver, _ in wanted - present}:

@@ -42,6 +42,15 @@ def pod_claims(ask: Ask, cluster: Cluster) -> PodClaims:
     return memo[1]
 
 
+def foreign_claim(kind: PodClass, cluster: Cluster) -> str:
+    """What is wrong if an ephemeral volume of the pod has the claim of another pod; "" if nothing is."""
+    for volume, key in claim_volumes(kind):
+        claim = cluster.snapshot.claims.get(key)
+        if claim is not None and _is_foreign(kind, volume, claim):
+            return _not_owner(kind, claim)
+    return ""
+
+
 def not_found(kind: str, name: str) -> str:
     """What a lister says of a missing object."""
     return f'{kind} "{name}" not found'
@@ -78,7 +87,12 @@ def _unusable(kind: PodClass, volume: PodVolume, key: ObjectKey, claim: Persiste
         return f'persistentvolumeclaim "{key.name}" bound to non-existent persistentvolume "{claim.volume}"'
     if claim.deleting:
         return f'persistentvolumeclaim "{key.name}" is being deleted'
-    if ephemeral and claim.owner_uid != kind.key.pod_uid:
-        pod = f"{kind.namespace}/{kind.key.pod_name}"
-        return f"PVC {key} was not created for pod {pod} (pod is not owner)"
-    return ""
+    return _not_owner(kind, claim) if _is_foreign(kind, volume, claim) else ""
+
+
+def _is_foreign(kind: PodClass, volume: PodVolume, claim: PersistentVolumeClaim) -> bool:
+    return volume.kind is VolumeKind.EPHEMERAL and claim.owner_uid != kind.key.pod_uid
+
+
+def _not_owner(kind: PodClass, claim: PersistentVolumeClaim) -> str:
+    return f"PVC {claim.key} was not created for pod {kind.namespace}/{kind.key.pod_name} (pod is not owner)"

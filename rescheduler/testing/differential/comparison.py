@@ -91,7 +91,8 @@ def _ours(verdict: NodeVerdict, weights: dict[str, int]) -> str:
 def _theirs(answer: NodeAnswer) -> str:
     if answer.feasible:
         return f"feasible {sorted(answer.scores.items())} total {answer.total}"
-    return f"{answer.plugin} {sorted(answer.reasons)} unresolvable={answer.unresolvable}"
+    plugin = answer.plugin.removeprefix("Error:")
+    return f"{plugin} {sorted(answer.reasons)} unresolvable={answer.unresolvable}"
 
 
 def _count(answer: NodeAnswer, weights: dict[str, int], tally: Tally) -> None:
