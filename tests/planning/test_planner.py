@@ -1,0 +1,253 @@
+"""What may be used by a plan, what a replacement is judged by, and what the plan reports."""
+
+import dataclasses
+
+import msgspec
+
+from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
+from rescheduler.model.records import AvoidEntry, PodSpec
+from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.resources import Resources
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.recheck import recheck
+from rescheduler.planning.replacement import replacement_of
+from rescheduler.planning.target import choose_room, choose_target
+from rescheduler.planning.targets import Target
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+OLD = b.node("n1").taint("old")
+
+
+def reasons(plan):
+    return {s.pod.name: str(s.reason) for s in plan.skipped}
+
+
+def record(cluster, name):
+    return next(p for p in cluster.pods.values() if p.name == name)
+
+
+def test_capacity_accumulates_over_the_plan(decide, app):
+    cluster = b.snapshot(OLD, b.node("n2").cpu("2"), app("web", ["n1"] * 4, lambda s: s.cpu("1")))
+    plan = decide(cluster, "NodeTaints")
+    assert len(plan.moves) == 2
+    assert list(reasons(plan).values()) == ["NoTarget"] * 2
+
+
+def test_the_room_left_behind_is_not_used_by_the_same_plan(decide, app):
+    """a-0 leaves n2 for n3; b-0 would fit n2 only in that room, which is not free before a-0 has ended."""
+    cluster = b.snapshot(
+        OLD, b.node("n2").cpu("1").label(kind="x"), b.node("n3").cpu("1").label(kind="y"),
+        app("a", ["n2"], lambda s: s.cpu("1").node_selector({"kind": "y"})),
+        app("b", ["n1"], lambda s: s.cpu("1").node_selector({"kind": "x"})),
+    )  # fmt: skip
+    plan = decide(cluster, "NodeAffinity", "NodeTaints")
+    assert [m.pod.name for m in plan.moves] == ["a-0"]
+    assert reasons(plan) == {"b-0": "NoTarget"}
+
+
+def test_terminating_pods_hold_their_room(decide, app):
+    owner, going = app("x", ["n2"], lambda s: s.cpu("3"))
+    cluster = b.snapshot(OLD, b.node("n2"), owner, going.deleting(), app("web", ["n1"], lambda s: s.cpu("2")))
+    assert reasons(decide(cluster, "NodeTaints")) == {"web-0": "NoTarget"}
+
+
+def test_pending_and_nominated_pods_keep_their_room(decide, app):
+    waiting = b.pod("waiting").cpu("3")
+    nominated = b.pod("nominated").cpu("3").nominated("n3")
+    cluster = b.snapshot(
+        OLD, b.node("n2"), b.node("n3"), waiting, nominated, app("web", ["n1"] * 1, lambda s: s.cpu("2"))
+    )
+    assert reasons(decide(cluster, "NodeTaints")) == {"web-0": "NoTarget"}
+
+
+def test_a_pending_pod_that_fits_nowhere_stands_in_nobodys_way(decide, app, landings):
+    cluster = b.snapshot(OLD, b.node("n2"), b.pod("huge").cpu("64"), app("web", ["n1"], lambda s: s.cpu("2")))
+    assert landings(decide(cluster, "NodeTaints")) == {"web-0": "n2"}
+
+
+def held(name, node, cpu_milli, **changes):
+    requests = Resources(cpu_milli=cpu_milli)
+    return Reservation(
+        name=name,
+        uid=f"reservation-{name}",
+        template=PodSpec(requests=requests),
+        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name=node, allocatable=requests),
+        **changes,
+    )
+
+
+def test_live_reservations_keep_their_room(decide, app):
+    cluster = b.snapshot(OLD, b.node("n2"), app("web", ["n1"], lambda s: s.cpu("2")))
+    reserved = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 3000)})
+    assert reasons(decide(reserved, "NodeTaints")) == {"web-0": "NoTarget"}
+    assert len(decide(cluster, "NodeTaints").moves) == 1
+
+
+def test_a_placeholder_counts_once(decide, app):
+    placeholder = (
+        b.pod("holder", "rescheduler").cpu("1500m").on("n2").label({LABEL_PLACEHOLDER: "r"})
+        .owner("Reservation", "r", "reservation-r", "rescheduler.dev/v1alpha1")
+    )  # fmt: skip
+    cluster = b.snapshot(OLD, b.node("n2"), placeholder, app("web", ["n1"], lambda s: s.cpu("2")))
+    reserved = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 1500)})
+    assert len(decide(reserved, "NodeTaints").moves) == 1
+
+
+def test_zone_wide_anti_affinity_counts_the_terminating_old_pod(decide, app, landings):
+    """The replacement may come while the old pod ends: in the same zone it would be refused."""
+    apart = lambda s: s.apart(ZONE, app="web")  # noqa: E731
+    same = [b.node("n1").taint("old").zone("a"), b.node("n2").zone("a")]
+    assert reasons(decide(b.snapshot(*same, app("web", ["n1"], apart)), "NodeTaints")) == {
+        "web-0": "NoTarget"
+    }
+    other = [*same, b.node("n3").zone("b")]
+    assert landings(decide(b.snapshot(*other, app("web", ["n1"], apart)), "NodeTaints")) == {"web-0": "n3"}
+
+
+def test_a_stateful_set_starts_its_replacement_after_the_old_pod_ended(decide, landings):
+    owner = b.statefulset("db").apart(ZONE, app="db")
+    nodes = [b.node("n1").taint("old").zone("a"), b.node("n2").zone("a")]
+    cluster = b.snapshot(*nodes, owner, owner.pod("db-0").on("n1"))
+    assert landings(decide(cluster, "NodeTaints")) == {"db-0": "n2"}
+
+
+def test_moves_of_one_plan_keep_apart_from_each_other(decide, app):
+    apart = lambda s: s.apart(HOSTNAME, app="web")  # noqa: E731
+    nodes = [b.node("n1").taint("old"), b.node("n2").taint("old"), b.node("n3"), b.node("n4")]
+    plan = decide(b.snapshot(*nodes, app("web", ["n1", "n2"], apart)), "NodeTaints")
+    assert sorted(m.target for m in plan.moves) == ["n3", "n4"]
+
+
+def test_the_template_of_today_decides_not_the_old_pod(decide):
+    owner = b.statefulset("db").cpu("1")
+    pod = owner.pod("db-0").on("n1")
+    cluster = b.snapshot(OLD, b.node("n2").cpu("2"), b.node("n3").cpu("4"), owner.cpu("3"), pod)
+    assert [m.target for m in decide(cluster, "NodeTaints").moves] == ["n3"]
+    built = replacement_of(record(cluster, "db-0"), cluster)
+    assert (built.name, built.node, built.spec.requests.cpu_milli) == ("db-0", "", 3000)
+
+
+def test_an_unknown_template_falls_back_to_the_old_pod():
+    cluster = b.snapshot(b.node("n1"), b.pod("x").cpu("2").on("n1").owner("Custom", "c", "c", "example/v1"))
+    assert replacement_of(record(cluster, "x"), cluster).spec.requests.cpu_milli == 2000
+
+
+def test_ties_go_where_the_scheduler_would_put_the_pod(decide, app, landings):
+    cluster = b.snapshot(
+        OLD, b.node("n2"), b.node("n3"), app("busy", ["n2"], lambda s: s.cpu("2").memory("8Gi")),
+        app("web", ["n1"], lambda s: s.cpu("1")),
+    )  # fmt: skip
+    assert landings(decide(cluster, "NodeTaints")) == {"web-0": "n3"}
+
+
+def with_hint(cluster, node, uid, reason, ends_in_s):
+    entry = AvoidEntry("ReplicaSet", "web", uid, "default", reason, cluster.taken_at_s + ends_in_s)
+    changed = msgspec.structs.replace(cluster.nodes[node], avoid=(entry,))
+    return dataclasses.replace(cluster, nodes={**cluster.nodes, node: changed})
+
+
+def test_no_way_back_for_the_same_reason(decide, app, landings):
+    owner, *_ = objects = app("web", ["n1"])
+    cluster = b.snapshot(OLD, b.node("n2"), *objects)
+    uid = owner.manifest()["metadata"]["uid"]
+    assert reasons(decide(with_hint(cluster, "n2", uid, "NodeTaints", 60), "NodeTaints")) == {
+        "web-0": "PreferAvoidPods"
+    }
+    for hint in (("NodeTaints", -60), ("TopologySpread", 60)):
+        assert landings(decide(with_hint(cluster, "n2", uid, *hint), "NodeTaints")) == {"web-0": "n2"}
+    assert landings(decide(with_hint(cluster, "n2", "someone-else", "NodeTaints", 60), "NodeTaints"))
+
+
+def test_a_hint_for_another_reason_makes_the_node_the_last_choice(decide, app, landings):
+    owner, *_ = objects = app("web", ["n1"])
+    cluster = b.snapshot(OLD, b.node("n2"), b.node("n3"), *objects)
+    hinted = with_hint(cluster, "n2", owner.manifest()["metadata"]["uid"], "TopologySpread", 60)
+    assert landings(decide(hinted, "NodeTaints")) == {"web-0": "n3"}
+
+
+def test_marginal_gains_are_left_alone(decide, app):
+    inputs = PlanningInputs(limits=Limits(minimum_gain=0.9), aggressiveness=1.0, unlimited=True)
+    cluster = b.snapshot(OLD, b.node("n2"), app("web", ["n1"]))
+    assert reasons(decide(cluster, "NodeTaints", inputs=inputs)) == {"web-0": "GainTooSmall"}
+
+
+def test_disruption_weighs_more_the_less_aggressive(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), app("web", ["n1"])
+    )
+    policy = ("NodeTaints", {"include_prefer_no_schedule": True})
+    moved = [
+        len(decide(cluster, policy, inputs=PlanningInputs(aggressiveness=a)).moves) for a in (0.0, 0.5, 1.0)
+    ]
+    assert moved == [0, 1, 1]
+
+
+def test_one_pod_wanted_by_two_policies_moves_once(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("old"), b.node("n2").label(disk="ssd"),
+        app("web", ["n1"], lambda s: s.node_selector({"disk": "ssd"})),
+    )  # fmt: skip
+    assert len(decide(cluster, "NodeTaints", "NodeAffinity").moves) == 1
+
+
+def test_summaries_tell_before_and_after(decide, app):
+    cluster = b.snapshot(OLD, b.node("n2"), app("web", ["n1"], lambda s: s.cpu("2")))
+    plan = decide(cluster, "NodeTaints")
+    assert [p.badly_placed for p in plan.before.policies] == [1]
+    assert [p.badly_placed for p in plan.after.policies] == [0]
+    assert [(n.name, n.cpu_requested_milli) for n in plan.after.nodes] == [("n1", 0), ("n2", 2000)]
+    assert plan.metadata.generated_at == "2027-01-15T08:00:00Z"
+
+
+def test_an_empty_cluster_and_a_single_node(decide, app):
+    every = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")
+    assert decide(b.snapshot(), *every, "HighNodeUtilization").moves == ()
+    single = decide(b.snapshot(OLD, app("web", ["n1"])), *every, "HighNodeUtilization")
+    assert (single.moves, reasons(single)) == ((), {"web-0": "NoBetterTarget"})
+
+
+def test_pods_on_unknown_nodes_are_no_trouble(decide, app):
+    cluster = b.snapshot(b.node("n2"), app("web", ["gone"]))
+    assert decide(cluster, "NodeTaints", "LowNodeUtilization").moves == ()
+
+
+def test_recheck_takes_the_own_placeholder_away(app):
+    holder = (
+        b.pod("holder", "rescheduler").cpu("3").on("n2").label({LABEL_PLACEHOLDER: "r"})
+        .owner("Reservation", "r", "reservation-r", "rescheduler.dev/v1alpha1")
+    )  # fmt: skip
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), holder, app("web", ["n1"], lambda s: s.cpu("2")))
+    cluster = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 3000)})
+    state, pod = SchedulingState(cluster), record(cluster, "web-0")
+    assert recheck(cluster, state, pod, "n2", "r") is None
+    refused = recheck(cluster, state, pod, "n2")
+    assert (refused.plugin, refused.reason) == ("NodeResourcesFit", "Insufficient cpu")
+    assert recheck(cluster, state, pod, "n9", "r").unresolvable
+    assert recheck(cluster, state, pod, "n1", "r").unresolvable
+    assert state.checkpoint() == 0
+
+
+def test_recheck_refuses_a_cordoned_target(app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2").cordoned(), app("web", ["n1"]))
+    assert (
+        "unschedulable" in recheck(cluster, SchedulingState(cluster), record(cluster, "web-0"), "n2").reason
+    )
+
+
+def test_a_target_for_a_move_that_a_user_asked_for(app):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2").cpu("1"), b.node("n3"), app("web", ["n1"], lambda s: s.cpu("2"))
+    )
+    state = SchedulingState(cluster)
+    pod = record(cluster, "web-0")
+    assert choose_target(cluster, state, pod) == Target("n3", 1.0)
+    assert choose_target(cluster, state, pod, only=frozenset({"n2"})).reason == "NoBetterTarget"
+    assert state.checkpoint() == 0
+
+
+def test_a_room_for_a_pod_that_does_not_exist_yet(app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), app("busy", ["n1"], lambda s: s.cpu("3")))
+    template = b.pod("template").cpu("2").build()
+    assert choose_room(cluster, SchedulingState(cluster), template) == "n2"
+    assert choose_room(cluster, SchedulingState(cluster), b.pod("t").cpu("5").build()) is None
