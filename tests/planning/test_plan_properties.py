@@ -1,0 +1,204 @@
+"""What every plan of every cluster keeps: room, rules, budgets, order; and that a second plan finds nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan
+from rescheduler.planning.replacement import replacement_of
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+ORDINARY = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")
+PACKING = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "HighNodeUtilization")
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def clusters(draw):
+    """Up to six nodes in three zones, up to four applications with any of the constraints, budgets, bare pods."""
+    nodes = []
+    for i in range(draw(st.integers(1, 6))):
+        node = b.node(f"n{i}").zone("abc"[i % 3]).cpu(draw(st.sampled_from(["2", "4"])))
+        node = node.label(disk=draw(st.sampled_from(["ssd", "hdd"])))
+        kind = draw(st.integers(0, 9))
+        if kind == 0:
+            node = node.cordoned()
+        elif kind <= 2:
+            node = node.taint("old")
+        nodes.append(node)
+    objects = list(nodes)
+    for number in range(draw(st.integers(1, 4))):
+        name = f"app{number}"
+        kind = draw(st.sampled_from([b.replicaset, b.statefulset]))
+        owner = kind(name).cpu(draw(st.sampled_from(["100m", "400m", "800m"])))
+        for extra in draw(st.lists(st.sampled_from(sorted(CONSTRAINTS)), max_size=2, unique=True)):
+            owner = CONSTRAINTS[extra](owner, name)
+        places = draw(st.lists(st.integers(0, len(nodes) - 1), max_size=6))
+        owner = owner.replicas(max(len(places), 1))
+        objects.append(owner)
+        for i, place in enumerate(places):
+            pod = owner.pod(f"{name}-{i}").on(f"n{place}")
+            objects.append(pod.not_ready() if draw(st.integers(0, 9)) == 0 else pod)
+        if draw(st.booleans()):
+            objects.append(b.pdb(name).allows(draw(st.integers(0, 3)), healthy=len(places)))
+    if draw(st.booleans()):
+        objects.append(b.pod("waiting").cpu(draw(st.sampled_from(["500m", "9"]))))
+    return b.snapshot(*objects)
+
+
+CONSTRAINTS = {
+    "apart-host": lambda owner, name: owner.apart(HOSTNAME, app=name),
+    "apart-zone": lambda owner, name: owner.apart(ZONE, app=name),
+    "apart-other": lambda owner, name: owner.apart(HOSTNAME, app="app0"),
+    "near-zone": lambda owner, name: owner.near(ZONE, app=name),
+    "spread-zone": lambda owner, name: owner.spread(ZONE, app=name),
+    "spread-host": lambda owner, name: owner.spread(HOSTNAME, app=name),
+    "ssd": lambda owner, _: owner.requires_node("disk", "ssd"),
+    "likes-ssd": lambda owner, _: owner.prefers_node("disk", "ssd"),
+    "port": lambda owner, _: owner.host_port(8080),
+}
+
+
+def policies(names):
+    return [REGISTRY[name].build(REGISTRY[name].args()) for name in names]
+
+
+def decided(cluster, names=ORDINARY, inputs=None):
+    inputs = inputs or PlanningInputs(unlimited=True)
+    return plan(cluster, policies(names), inputs, SchedulingState(cluster))
+
+
+def carried_out(cluster, made):
+    """The cluster after the moves, each judged by the scheduler's rules when its turn comes."""
+    pods = dict(cluster.pods)
+    for move in made.moves:
+        old = next(p for p in pods.values() if p.uid == move.pod.uid)
+        assert old.node == move.source
+        now = dataclasses.replace(cluster, pods=pods)
+        state = SchedulingState(now)
+        new = replacement_of(old, now)
+        state.remove(old)
+        assert state.filter(new).feasible[state.node_index[move.target]], move
+        del pods[old.key]
+        ready = msgspec.structs.replace(
+            new, node=move.target, uid=old.uid, phase=old.phase, ready=True, created_at_s=old.created_at_s
+        )
+        pods[ready.key] = ready
+    return dataclasses.replace(cluster, pods=pods)
+
+
+@pytest.mark.parametrize("names", [ORDINARY, PACKING])
+@QUICK
+@given(cluster=clusters())
+def test_moves_can_be_carried_out_one_after_the_other(names, cluster):
+    carried_out(cluster, decided(cluster, names))
+
+
+@QUICK
+@given(cluster=clusters())
+def test_no_room_is_used_twice_even_if_all_old_pods_still_stand(cluster):
+    made = decided(cluster)
+    assume(made.moves)
+    state = SchedulingState(cluster)
+    pods = {p.uid: p for p in cluster.pods.values()}
+    for move in made.moves:
+        state.place(replacement_of(pods[move.pod.uid], cluster), move.target)
+    for move in made.moves:
+        at = state.node_index[move.target]
+        for resource in ("cpu", "memory", "pods"):
+            assert state.requested(resource)[at] <= state.allocatable(resource)[at]
+
+
+@QUICK
+@given(cluster=clusters())
+def test_budgets_are_never_overrun(cluster):
+    made = decided(cluster)
+    pods = {p.uid: p for p in cluster.pods.values()}
+    spent = Counter(
+        budget.name
+        for move in made.moves
+        for budget in cluster.budgets.values()
+        if budget.selector.matches(pods[move.pod.uid].labels) and pods[move.pod.uid].ready
+    )
+    for budget in cluster.budgets.values():
+        assert spent[budget.name] <= budget.disruptions_allowed
+
+
+@QUICK
+@given(cluster=clusters())
+def test_only_fit_nodes_are_targets_and_pods_move_once(cluster):
+    made = decided(cluster)
+    assert all(not cluster.nodes[m.target].unschedulable for m in made.moves)
+    assert all(m.source != m.target for m in made.moves)
+    uids = [m.pod.uid for m in made.moves] + [s.pod.uid for s in made.skipped]
+    assert len(uids) == len(set(uids))
+
+
+@QUICK
+@given(cluster=clusters())
+def test_the_objective_does_not_get_worse(cluster):
+    """Pods that break a hard rule where they stand are never more than before."""
+    made = decided(cluster)
+    for before, after in zip(made.before.policies, made.after.policies, strict=True):
+        if before.name != "LowNodeUtilization":
+            assert after.badly_placed <= before.badly_placed, before.name
+
+
+@pytest.mark.parametrize("names", [ORDINARY, PACKING])
+@QUICK
+@given(cluster=clusters())
+def test_a_second_plan_moves_no_pod_that_was_just_moved(names, cluster):
+    """No going to and fro; what the first plan left because rooms were not free yet may follow."""
+    made = decided(cluster, names)
+    again = decided(carried_out(cluster, made), names)
+    moved = {m.pod.uid: m.source for m in made.moves}
+    back = [m for m in again.moves if moved.get(m.pod.uid) == m.target]
+    assert back == []
+
+
+@QUICK
+@given(cluster=clusters(), seed=st.randoms(use_true_random=False))
+def test_the_order_of_reading_does_not_matter(cluster, seed):
+    def shuffled(mapping):
+        items = list(mapping.items())
+        seed.shuffle(items)
+        return dict(items)
+
+    other = dataclasses.replace(
+        cluster,
+        nodes=shuffled(cluster.nodes),
+        pods=shuffled(cluster.pods),
+        budgets=shuffled(cluster.budgets),
+        workloads=shuffled(cluster.workloads),
+    )
+    assert msgspec.json.encode(decided(cluster)) == msgspec.json.encode(decided(other))
+
+
+@QUICK
+@given(cluster=clusters())
+def test_limited_moves_are_within_the_limits(cluster):
+    inputs = PlanningInputs()
+    made = decided(cluster, inputs=inputs)
+    assert len(made.moves) <= inputs.limits.moves_at_once
+    assert all(n <= inputs.limits.per_node for n in Counter(m.source for m in made.moves).values())
+    owners = Counter((m.pod.namespace, m.controller) for m in made.moves)
+    assert all(n <= inputs.limits.per_workload for n in owners.values())
+
+
+@QUICK
+@given(cluster=clusters())
+def test_a_state_that_was_used_before_decides_the_same(cluster):
+    state = SchedulingState(cluster)
+    first = plan(cluster, policies(ORDINARY), PlanningInputs(unlimited=True), state)
+    assert state.checkpoint() == 0
+    assert plan(cluster, policies(ORDINARY), PlanningInputs(unlimited=True), state) == first
