@@ -3,6 +3,9 @@
 A ``PodGroup`` counts the pods that some selectors match, per node and per topology domain. A ``TermCount``
 counts the pods that carry one (anti-)affinity term, per domain of its topology key. Filters and scores
 read them; only ``Cluster`` changes them.
+
+Most counts are about the few pods of one application, so they are kept sparse: thousands of them over
+thousands of nodes would otherwise fill hundreds of megabytes with zeros.
 """
 
 from __future__ import annotations
@@ -25,34 +28,75 @@ class GroupKey:
     living: bool
 
 
+_FULL = 8
+"""A count with entries in more than one of so many places is kept as an array."""
+
+
+class Counts:
+    """Numbers by index, nearly all 0. ``dense`` must not be changed by readers."""
+
+    __slots__ = ("_array", "_size", "values")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._array: IntArray | None = None
+        self.values: dict[int, int] = {}
+
+    def change(self, index: int, delta: int) -> None:
+        """Add to one number."""
+        left = self.values.get(index, 0) + delta
+        if left:
+            self.values[index] = left
+        else:
+            del self.values[index]
+        if self._array is not None:
+            self._array[index] += delta
+
+    def at(self, index: int) -> int:
+        """One number."""
+        return self.values.get(index, 0)
+
+    def dense(self) -> IntArray:
+        """All numbers."""
+        if self._array is not None:
+            return self._array
+        array: IntArray = np.zeros(self._size, dtype=np.int64)
+        if self.values:
+            array[list(self.values)] = list(self.values.values())
+        if len(self.values) * _FULL > self._size:
+            self._array = array
+        return array
+
+
 class PodGroup:
     """Pods of one ``GroupKey``: how many on each node and in each domain of the keys that were asked for."""
 
     def __init__(self, key: GroupKey, nodes: NodeTable) -> None:
         self.key = key
-        self.version = 0
-        self.total = 0
-        self.per_node: IntArray = np.zeros(nodes.size, dtype=np.int64)
-        self._nodes = nodes
-        self._domains: dict[str, tuple[list[int], IntArray]] = {}
+        self.per_node = Counts(nodes.size)
+        self._domains: dict[str, tuple[list[int], Counts]] = {}
 
     def change(self, node: int, delta: int) -> None:
         """``delta`` pods came to (or left) a node."""
-        self.per_node[node] += delta
-        self.total += delta
-        self.version += 1
+        self.per_node.change(node, delta)
         for codes, counts in self._domains.values():
             code = codes[node]
             if code >= 0:
-                counts[code] += delta
+                counts.change(code, delta)
 
-    def in_domains(self, column: Column) -> IntArray:
-        """Pods per domain of a topology key, over all nodes that have it; shape (number of domains,)."""
+    def in_domains(self, column: Column) -> Counts:
+        """Pods per domain of a topology key, over all nodes that have it."""
         known = self._domains.get(column.key)
         if known is None:
-            known = (column.code_list, domain_sums(column, self.per_node))
-            self._domains[column.key] = known
+            known = self._domains[column.key] = (column.code_list, self._summed(column))
         return known[1]
+
+    def _summed(self, column: Column) -> Counts:
+        sums, codes = Counts(len(column.values)), column.code_list
+        for node, count in self.per_node.values.items():
+            if codes[node] >= 0:
+                sums.change(codes[node], count)
+        return sums
 
 
 class TermKind(enum.Enum):
@@ -80,18 +124,14 @@ class TermCount:
     def __init__(self, key: TermKey, column: Column) -> None:
         self.key = key
         self.column = column
-        self.version = 0
-        self.total = 0
-        self.counts: IntArray = np.zeros(len(column.values), dtype=np.int64)
+        self.counts = Counts(len(column.values))
         self._codes = column.code_list
 
     def change(self, node: int, delta: int) -> None:
         """``delta`` carriers came to (or left) a node; nodes without the key do not count."""
         code = self._codes[node]
         if code >= 0:
-            self.counts[code] += delta
-            self.total += delta
-            self.version += 1
+            self.counts.change(code, delta)
 
 
 def domain_sums(column: Column, per_node: IntArray) -> IntArray:

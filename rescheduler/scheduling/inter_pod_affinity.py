@@ -15,7 +15,7 @@ import numpy as np
 from rescheduler.model.records import PodAffinityTerm
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.counts import PodGroup, TermCount, TermKind
+from rescheduler.scheduling.counts import Counts, PodGroup, TermCount, TermKind
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, Refusal
 from rescheduler.scheduling.matching import Matcher, matcher_of
 from rescheduler.scheduling.nodes import Column
@@ -100,14 +100,14 @@ class InterPodAffinity:
         met = False
         for counted in _preferred(ask.kind, cluster):
             counts = counted.group.in_domains(counted.column)
-            if counts.any():
+            if counts.values:
                 met = True
-                raw += counted.weight * counted.column.spread(counts)[nodes]
+                raw += counted.weight * counted.column.spread(counts.dense())[nodes]
         for term in cluster.terms_about(ask.kind):
             weight = _weight(term, cluster)
-            if weight and term.total:
+            if weight and term.counts.values:
                 met = True
-                raw += weight * term.column.spread(term.counts)[nodes]
+                raw += weight * term.column.spread(term.counts.dense())[nodes]
         return _stretch(raw) if met else None
 
 
@@ -161,12 +161,16 @@ def _covers(matcher: Matcher, kind: PodClass, cluster: Cluster) -> bool:
 
 def _carried_against(kind: PodClass, cluster: Cluster) -> list[TermCount]:
     return [
-        term for term in cluster.terms_about(kind) if term.total and term.key.kind is TermKind.REQUIRED_ANTI
+        term
+        for term in cluster.terms_about(kind)
+        if term.counts.values and term.key.kind is TermKind.REQUIRED_ANTI
     ]
 
 
-def _populated(counts: IntArray, column: Column) -> BoolArray:
-    return column.spread_mask(counts > 0)
+def _populated(counts: Counts, column: Column) -> BoolArray:
+    populated = np.zeros(len(column.values), dtype=np.bool_)
+    populated[list(counts.values)] = True
+    return column.spread_mask(populated)
 
 
 def _affinity_mask(own: _Terms, together: PodGroup, cluster: Cluster) -> BoolArray:
@@ -174,7 +178,7 @@ def _affinity_mask(own: _Terms, together: PodGroup, cluster: Cluster) -> BoolArr
     anywhere = False
     for column in own.affinity:
         counts = together.in_domains(column)
-        anywhere = anywhere or bool(counts.any())
+        anywhere = anywhere or bool(counts.values)
         mask &= _populated(counts, column)
     if not anywhere and own.self_match:
         mask = cluster.nodes.all.copy()
@@ -192,16 +196,16 @@ def _affinity_holds(
     matchers = together.key.matchers
     extra = sum(all(_covers(m, one.kind, cluster) for m in matchers) for one in nominated)
     counts = [together.in_domains(column) for column in own.affinity]
-    if all(have[code] + extra > 0 for have, code in zip(counts, codes, strict=True)):
+    if all(have.at(code) + extra > 0 for have, code in zip(counts, codes, strict=True)):
         return True
-    return not extra and own.self_match and not any(have.any() for have in counts)
+    return not extra and own.self_match and not any(have.values for have in counts)
 
 
 def _here(counted: _Counted, cluster: Cluster, node: int, nominated: Sequence[Nominated]) -> bool:
     code = counted.column.code_list[node]
     if code < 0:
         return False
-    if counted.group.in_domains(counted.column)[code] > 0:
+    if counted.group.in_domains(counted.column).at(code) > 0:
         return True
     matcher = counted.group.key.matchers[0]
     return any(_covers(matcher, one.kind, cluster) for one in nominated)
@@ -209,7 +213,7 @@ def _here(counted: _Counted, cluster: Cluster, node: int, nominated: Sequence[No
 
 def _carried_here(term: TermCount, node: int) -> bool:
     code = term.column.code_list[node]
-    return code >= 0 and bool(term.counts[code] > 0)
+    return code >= 0 and term.counts.at(code) > 0
 
 
 def _carried_by(kind: PodClass, cluster: Cluster, node: int, nominated: Sequence[Nominated]) -> bool:

@@ -1,7 +1,6 @@
 """NodeResourcesFit: room for one more pod and for its requests; three ways to score it.
 
 Only what the pod requests is checked, so a pod without requests fits an overfull node (rows M35 ff.).
-Numbers that change with pods are cached per request shape and refreshed on the touched nodes only.
 """
 
 from __future__ import annotations

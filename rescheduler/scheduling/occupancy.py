@@ -1,7 +1,6 @@
 """What pods hold on each node: resources, host ports, disks, claims.
 
-Kept current by ``Cluster``. ``touched`` logs the nodes whose numbers changed, so that a cached result is
-refreshed on those nodes only.
+Kept current by ``Cluster``, pod by pod; everyone else only reads.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class Occupancy:
         self.claim_users: dict[int, dict[PodClass, int]] = {}
         self.claims: dict[ObjectKey, int] = {}
         """Claims (not the ones of ephemeral volumes) -> how many pods on nodes use them."""
-        self.touched: list[int] = []
         self._size = size
 
     def add(self, pod: Pod, node: int, delta: int) -> None:
@@ -54,7 +52,6 @@ class Occupancy:
             self.ephemeral[node] += delta * held.ephemeral_bytes
         for name, amount in held.scalars:
             self._scalar(name)[node] += delta * amount
-        self.touched.append(node)
 
     def add_many(self, pods: Sequence[Pod], nodes: Sequence[int]) -> None:
         """Count many pods at once."""

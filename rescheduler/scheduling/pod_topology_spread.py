@@ -128,8 +128,8 @@ def _bind_hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
 
 def _counts(hard: _Hard) -> IntArray:
     if hard.counted is None:
-        return hard.group.in_domains(hard.column)
-    return domain_sums(hard.column, np.where(hard.counted, hard.group.per_node, 0))
+        return hard.group.in_domains(hard.column).dense()
+    return domain_sums(hard.column, np.where(hard.counted, hard.group.per_node.dense(), 0))
 
 
 def _least(hard: _Hard, counts: IntArray) -> int:

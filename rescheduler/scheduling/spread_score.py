@@ -50,7 +50,7 @@ def _contribution(
     codes = column.codes[nodes]
     if column.key == HOSTNAME:
         size = int(scored.sum())
-        counts = constraint.group.per_node[nodes]
+        counts = constraint.group.per_node.dense()[nodes]
     else:
         size = len(np.unique(codes[scored]))
         counts = column.spread(_domain_counts(constraint, keyed))[nodes]
@@ -62,8 +62,8 @@ def _contribution(
 def _domain_counts(constraint: SoftConstraint, keyed: BoolArray) -> IntArray:
     counted = keyed & constraint.counted
     if bool(counted.all()):
-        return constraint.group.in_domains(constraint.column)
-    return domain_sums(constraint.column, np.where(counted, constraint.group.per_node, 0))
+        return constraint.group.in_domains(constraint.column).dense()
+    return domain_sums(constraint.column, np.where(counted, constraint.group.per_node.dense(), 0))
 
 
 def _round(values: FloatArray) -> IntArray:
