@@ -66,7 +66,7 @@ class ApiServer:
         except ApiError as error:
             return _json(error.code, error.status_object, error.headers)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            _log.warning("request with a malformed object", path=request.path, exc_info=error)
+            _log.warning("request with a malformed object", path=request.path, fault=repr(error))
             refused = bad_request(f"the object provided is malformed: {error!r}")
             return _json(refused.code, refused.status_object)
         if isinstance(answer, Response):
