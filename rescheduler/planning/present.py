@@ -72,9 +72,11 @@ def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -
 
 
 def _dismiss(trial: Trial, placeholders: dict[str, Pod], reservation: str) -> None:
+    """Once only: the old pod may still be ending while its replacement has claimed the room."""
     placeholder = placeholders.get(reservation)
     if placeholder is not None and placeholder.node in trial.state.node_index:
         trial.dismiss(placeholder)
+        placeholders[reservation] = msgspec.structs.replace(placeholder, node="")
 
 
 def _expect_pending(trial: Trial, pending: list[Pod]) -> None:
