@@ -26,7 +26,7 @@ def pending(draft: Draft) -> None:
     if not migration.pod_uid and observed.pod is not None:
         draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
         return
-    if not _target_known(draft) or not budgets_allow(draft):
+    if not _target_known(draft) or not _budgets_may_allow(draft):
         return
     if not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
@@ -83,6 +83,20 @@ def still_wanted(draft: Draft) -> bool:
         draft.wake(draft.end_s)
         return True
     return False
+
+
+def _budgets_may_allow(draft: Draft) -> bool:
+    """False while no eviction can pass whatever is waited for: then no room is taken from anybody.
+
+    A budget that is used up for the moment does not keep the room from being reserved: it is held until
+    the budget allows, up to the limit of the move.
+    """
+    budgets, pod = draft.observed.budgets, draft.observed.pod
+    if len(budgets) == 1 and pod is not None and pod.ready:
+        budget = budgets[0]
+        if budget.disruptions_allowed > 0 or budget.desired_healthy < budget.expected_pods:
+            return True
+    return budgets_allow(draft)
 
 
 def budgets_allow(draft: Draft) -> bool:
