@@ -23,7 +23,7 @@ from kubernetes.config import ConfigException
 
 from rescheduler import __version__
 from rescheduler.kube.kubeconfig import ConfigurationError, load_configuration
-from rescheduler.kube.transport import Request, Response, TransportError
+from rescheduler.kube.transport import Request, Response, SilenceError, TransportError
 
 CONNECT_TIMEOUT_S: Final = 10.0
 DEFAULT_POOL_SIZE: Final = 64
@@ -190,7 +190,8 @@ class HttpStream:
         except (*_BROKEN, ValueError, AttributeError) as error:
             # Closing from another thread pulls the socket away under the read; what that raises varies.
             if not self._closed.is_set():
-                raise TransportError(f"watch: {_said(error)}") from error
+                silent = isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError)
+                raise (SilenceError if silent else TransportError)(f"watch: {_said(error)}") from error
         finally:
             self._answer.close()
 

@@ -23,14 +23,14 @@ from rescheduler.kube.errors import ApiError, error_of
 from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.kube.lines import LineSplitter, LineTooLongError
 from rescheduler.kube.reflector import End, EndKind, InformerEvent, ListPage, OpenWatch, Reflector
-from rescheduler.kube.transport import Request, Stream, Transport, TransportError
+from rescheduler.kube.transport import Request, SilenceError, Stream, Transport, TransportError
 from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError, WatchEvent
 from rescheduler.model.decode import ListPage as DecodedPage
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.records import ObjectKey
 
 SILENCE_S: Final = 75.0
-"""Bookmarks come about once a minute: longer silence is a dead or half-open connection."""
+"""Bookmarks come about once a minute where anything is written: longer silence is a connection to leave."""
 LIST_TIMEOUT_S: Final = 60.0
 WATCH_TIMEOUT_S: Final = (240, 480)
 """Asked of the server, at random in between, so that not all watches end together."""
@@ -214,6 +214,8 @@ class Informer:
                 return end_of(refusal, initial=step.initial)
             self._reflector.on_opened(self._clock())
             return self._follow(stream, pause, initial=step.initial)
+        except SilenceError as error:
+            return End(EndKind.SILENT, str(error))
         except TransportError as error:
             return End(EndKind.BROKEN, str(error))
         finally:
@@ -279,7 +281,7 @@ class Informer:
         facts = {"kind": self.kind, "end": end.kind, "error": end.message, "wait_s": round(wait_s, 2)}
         if end.kind is EndKind.DENIED:
             self._log.warning("Objects may not be listed or watched: rights are missing", **facts)
-        elif end.kind is EndKind.CLEAN:
+        elif end.kind in (EndKind.CLEAN, EndKind.SILENT):
             self._log.debug("A watch ended", **facts)
         else:
             self._log.info("A list or watch failed", **facts)

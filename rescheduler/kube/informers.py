@@ -73,8 +73,11 @@ class Informers:
         return tuple(self._informers.values())
 
     def synced(self) -> bool:
-        """True once the first list of every kind is in the queue. Take what is queued before you decide."""
-        return all(informer.synced for informer in self._informers.values())
+        """True once the first list of every kind is in the queue. Take what is queued before you decide.
+
+        False again for good if a thread died.
+        """
+        return all(informer.synced and not informer.died for informer in self._informers.values())
 
     def stale_for_s(self) -> float:
         """Age of the oldest cache: seconds since the server last proved that it is up to date."""

@@ -67,7 +67,9 @@ class EndKind(enum.StrEnum):
     CLEAN = "clean"
     """The server ended the stream, as it does after timeoutSeconds."""
     BROKEN = "broken"
-    """No answer, reset, silence, cut inside a line."""
+    """No answer, reset, cut inside a line."""
+    SILENT = "silent"
+    """Nothing came for long. Normal where nothing is written at all: a bookmark needs a newer version."""
     EXPIRED = "expired"
     """410: the version is too old."""
     UNDECODABLE = "undecodable"
@@ -80,6 +82,9 @@ class EndKind(enum.StrEnum):
     """404: the kind is not served."""
     DENIED = "denied"
     """401 or 403."""
+
+
+_STREAM_ENDS: Final = frozenset({EndKind.CLEAN, EndKind.BROKEN, EndKind.SILENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class Reflector:
         self.problem = ""
         """What keeps it from being up to date, in words; "" if nothing."""
         self.last_contact_s: float | None = None
-        """When the server last proved that we are up to date: end of a list, event, bookmark."""
+        """When the server last proved that we are up to date: end of a list, watch accepted, event, bookmark."""
         self.relists: dict[EndKind, int] = dict.fromkeys(EndKind, 0)
         self.damaged = 0
 
@@ -149,6 +154,9 @@ class Reflector:
         """The server accepted the watch."""
         self._opened_at_s = now_s
         self.absent = False
+        if not self.filling:
+            self.last_contact_s = now_s
+            self.problem = ""
 
     def on_change(self, record: Any, version: str, *, deleted: bool, now_s: float) -> list[InformerEvent]:
         """An object was added, modified or deleted; which one, our own memory says."""
@@ -183,13 +191,13 @@ class Reflector:
             self._watch_list = False
             self._restart(end)
             return 0.0, []
-        self.problem = "" if end.kind is EndKind.CLEAN else end.message
+        self.problem = "" if end.kind in (EndKind.CLEAN, EndKind.SILENT) else end.message
         self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
         if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
             return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
         self._failures = 1 if lived else self._failures + 1
-        if self._phase is _Phase.INITIAL and opened and end.kind in (EndKind.CLEAN, EndKind.BROKEN):
+        if self._phase is _Phase.INITIAL and opened and end.kind in _STREAM_ENDS:
             # A server that does not know sendInitialEvents streams on without ever marking the end.
             self._watch_list = False
             self._restart(end)

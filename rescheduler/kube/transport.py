@@ -37,6 +37,10 @@ class TransportError(Exception):
     """No answer: refused, reset, timed out, cut off. The world is at fault; try again later."""
 
 
+class SilenceError(TransportError):
+    """Nothing came over an open stream for its time limit: half-open, or nothing happened at all."""
+
+
 class Stream(Protocol):
     """An open watch. Iterating yields chunks of bytes as they arrive; ``close`` may be called by any thread."""
 
@@ -45,7 +49,7 @@ class Stream(Protocol):
     """Header names are in lower case."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Chunks; raises TransportError on silence past the time limit or a broken connection."""
+        """Chunks; raises SilenceError past the time limit, TransportError on a broken connection."""
         ...
 
     def read_all(self) -> bytes:

@@ -5,7 +5,7 @@ import pytest
 from kubernetes.client.configuration import Configuration
 
 from rescheduler.kube.connection import HttpTransport, connect_to
-from rescheduler.kube.transport import Request, TransportError
+from rescheduler.kube.transport import Request, SilenceError, TransportError
 
 GET = Request(method="GET", path="/x", timeout_s=0.5)
 
@@ -134,6 +134,12 @@ def test_a_stream_that_breaks_or_falls_silent_says_so(transport_to, fault):
     assert next(chunks) == b"one\n"
     with pytest.raises(TransportError):
         list(chunks)
+
+
+def test_silence_is_told_apart_from_a_broken_connection(transport_to):
+    transport, _ = transport_to(lambda x: (x.open_stream(), x.hang()))
+    with pytest.raises(SilenceError):
+        list(transport.stream(GET))
 
 
 def test_any_thread_may_close_a_stream_that_waits(transport_to):

@@ -304,3 +304,29 @@ def test_whatever_happens_the_consumer_ends_up_with_what_the_server_has(  # noqa
     assert mirror.things == server
     assert machine.objects == len(server)
     assert machine.synced
+
+
+def test_a_watch_that_the_server_accepts_proves_that_we_are_up_to_date():
+    machine = listed(Thing("a"))
+    end(machine, EndKind.BROKEN)
+    assert machine.problem == "why"
+    machine.on_opened(70.0)
+    assert (machine.last_contact_s, machine.problem) == (70.0, "")
+
+
+def test_a_list_that_has_begun_again_proves_nothing_before_its_end():
+    machine = Reflector(Kind.NODE)
+    machine.on_opened(1.0)
+    machine.on_bookmark("5", initial_end=True, now_s=2.0)
+    end(machine, EndKind.EXPIRED)
+    machine.on_opened(50.0)
+    assert machine.last_contact_s == 2.0
+    assert machine.problem == "why"
+
+
+def test_silence_where_nothing_happens_is_no_problem():
+    machine = listed(Thing("a"))
+    machine.on_opened(1.0)
+    wait_s, _ = end(machine, EndKind.SILENT, now_s=76.0)
+    assert wait_s < 1.0
+    assert (machine.problem, machine.next_step()) == ("", OpenWatch("10", initial=False))
