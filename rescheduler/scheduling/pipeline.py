@@ -65,14 +65,16 @@ class Pipeline:
         by_plugin: dict[str, IntArray] = {}
         if not len(nodes):
             return ScoreResult(total, by_plugin)
+        sums = np.zeros(len(nodes), dtype=np.int64)
         for plugin, weight in self._scores:
             points = plugin.score(ask, cluster, nodes)
             if points is None:
                 continue
+            sums += weight * points
             spread = np.zeros(cluster.nodes.size, dtype=np.int64)
             spread[nodes] = points
             by_plugin[plugin.name] = spread
-            total[nodes] += weight * points
+        total[nodes] = sums
         return ScoreResult(total, by_plugin)
 
     def explain(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode) -> tuple[NodeVerdict, ...]:

@@ -16,6 +16,8 @@ from rescheduler.scheduling.framework import (
 from rescheduler.scheduling.plugin import NodeIndices
 
 _SCORE_UNIT = MAX_NODE_SCORE // 10
+_EXACT_BELOW = 2**46
+"""Amounts below it times 100 are whole in floating point, where division is several times faster."""
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -98,9 +100,16 @@ def _points(
 ) -> IntArray:
     match strategy:
         case ScoringStrategy.LEAST_ALLOCATED:
-            return np.where(wanted > capacity, 0, (capacity - wanted) * MAX_NODE_SCORE // capacity)
+            return _percent(np.maximum(capacity - wanted, 0), capacity)
         case ScoringStrategy.MOST_ALLOCATED:
-            return np.minimum(wanted, capacity) * MAX_NODE_SCORE // capacity
+            return _percent(np.minimum(wanted, capacity), capacity)
         case ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
-            utilization = np.where(wanted > capacity, 100, wanted * 100 // capacity)
+            utilization = np.where(wanted > capacity, 100, _percent(wanted, capacity))
             return broken_line(shape, utilization)
+
+
+def _percent(part: IntArray, whole: IntArray) -> IntArray:
+    """``part * 100 // whole`` for numbers that are not negative, exactly as on integers."""
+    if len(whole) and max(int(part.max()), int(whole.max())) < _EXACT_BELOW:
+        return (part * MAX_NODE_SCORE / whole).astype(np.int64)
+    return part * MAX_NODE_SCORE // whole
