@@ -48,6 +48,9 @@ policies:
   types: [required]
 - name: InterPodAntiAffinity
 - name: TopologySpread
+- name: LowNodeUtilization
+  thresholds: {cpu: 50, pods: 100}
+  targetThresholds: {cpu: 80, pods: 100}
 """
 
 

@@ -6,7 +6,8 @@
 4. A node loses the label ``disk=ssd`` that ``payments`` requires.
 5. An inventory correction puts both ``kafka`` pods into one rack, against their anti-affinity.
 6. Short-lived ``crawler`` jobs come and go all the time and take whatever room is free, also on the two small
-   nodes that are the only places ``payments`` may move to: without a reservation its room would be gone.
+   nodes (tainted for those who ask for them) that are the only places ``payments`` may move to: without a
+   reservation its room would be gone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Protocol
 from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.sim.controllers.api import Api
 from rescheduler.sim.controllers.wire import NODE, POD, Key, Obj, key, labels, meta, ready, spec
-from rescheduler.sim.demo.workloads import RACK, all_workloads, crawler
+from rescheduler.sim.demo.workloads import RACK, SSD_ONLY, all_workloads, crawler
 from rescheduler.sim.machines import MachineSpec, node_object
 
 NAMESPACE = "shop"
@@ -30,9 +31,9 @@ OLD_NODES = (
     MachineSpec(name="b2", zone="zone-b", labels={RACK: "r2"}),
 )
 NEW_NODES = (
-    MachineSpec(name="a3", zone="zone-a", cpu="1", labels={RACK: "r3", "disk": "ssd"}),
+    MachineSpec(name="a3", zone="zone-a", cpu="1", labels={RACK: "r3", "disk": "ssd"}, taints=(SSD_ONLY,)),
     MachineSpec(name="b3", zone="zone-b", labels={RACK: "r3"}),
-    MachineSpec(name="c1", zone="zone-c", cpu="1", labels={RACK: "r4", "disk": "ssd"}),
+    MachineSpec(name="c1", zone="zone-c", cpu="1", labels={RACK: "r4", "disk": "ssd"}, taints=(SSD_ONLY,)),
     MachineSpec(name="c2", zone="zone-c", labels={RACK: "r4"}),
     MachineSpec(name="c3", zone="zone-c", labels={RACK: "r5"}),
 )

@@ -9,6 +9,10 @@ from rescheduler.model.names import ZONE
 from rescheduler.sim.controllers.wire import Obj
 
 RACK = "topology.example.com/rack"
+SSD_ONLY = ("storage", "ssd", "NoSchedule")
+"""Taint of the small nodes with fast disks: (key, value, effect)."""
+
+_TOLERATES_SSD = {"key": SSD_ONLY[0], "operator": "Equal", "value": SSD_ONLY[1], "effect": SSD_ONLY[2]}
 _CRAWLS = 40
 _CRAWL_S = 6
 
@@ -32,7 +36,7 @@ def all_workloads(namespace: str) -> list[Obj]:
 
 def crawler(namespace: str, annotations: Mapping[str, str]) -> Obj:
     """A Job whose short pods compete for every free room."""
-    template = _template("crawler", "700m", {"restartPolicy": "Never"})
+    template = _template("crawler", "700m", {"restartPolicy": "Never", "tolerations": [_TOLERATES_SSD]})
     notes = {"sim.rescheduler.dev/run-for": str(_CRAWL_S), **annotations}
     template["metadata"]["annotations"] = notes
     return {
@@ -92,7 +96,7 @@ def _spread(name: str) -> Obj:
 def _on_ssd() -> Obj:
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    return {"affinity": {"nodeAffinity": required}}
+    return {"affinity": {"nodeAffinity": required}, "tolerations": [_TOLERATES_SSD]}
 
 
 def _rack_apart(name: str) -> Obj:
