@@ -145,9 +145,11 @@ class LimitLedger:
         if self._unlimited:
             return None
         limits = self._limits
+        if self._total >= limits.moves_at_once:  # the usual one, without looking at the others
+            message = f"{self._total} of {limits.moves_at_once} moves at once are taken"
+            return Blocked(SkipReason.LIMIT_TOTAL, message, "limits.movesAtOnce")
         uid = workload_uid(pod, self._snapshot)
         checks = (
-            (SkipReason.LIMIT_TOTAL, self._total, limits.moves_at_once, "movesAtOnce", "at once"),
             (SkipReason.LIMIT_HOUR, self._this_hour, limits.moves_per_hour, "movesPerHour", "per hour"),
             (SkipReason.LIMIT_NODE, self._nodes[pod.node], limits.per_node, "perNode", f"from {pod.node}"),
             (

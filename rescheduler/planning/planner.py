@@ -89,6 +89,8 @@ class _Step(NamedTuple):
     move: Move
     pod: Pod
     replacement: Pod
+    wanted: float
+    """The gain that its policy hoped for."""
 
 
 class _Planner:
@@ -116,6 +118,7 @@ class _Planner:
             scheduler_name=state.profile.scheduler_name,
         )
         self._imagined: set[str] = set()
+        self._least_gains: dict[tuple[int, int, int], float] = {}
         self._view = View.of(snapshot, state, movable=self._movable)
         self._replacements = Replacements(snapshot)
         self.trial = Trial(snapshot, self._view, self._imagined)
@@ -142,11 +145,21 @@ class _Planner:
                 self.after = self.before if number == 0 else seen
                 return
             if self._limits.exhausted:
-                break
+                self.after = [self._less_moved(summary) for summary in seen]
+                return
             if number < ROUNDS - 1:
                 self.skipped.clear()
                 self._targets.forget()
         self.after = [policy_summary(p.name, p.candidates(self._view)) for p in self._policies]
+
+    def _less_moved(self, summary: PolicySummary) -> PolicySummary:
+        """Within limits the rest of the cluster is not judged again: what was moved is taken off, no more."""
+        gains = [step.wanted for step in self.steps if step.move.policy == summary.name]
+        return PolicySummary(
+            name=summary.name,
+            badly_placed=max(0, summary.badly_placed - len(gains)),
+            gain=round(max(0.0, summary.gain - sum(gains)), 4),
+        )
 
     def _ask(self, policy: Policy) -> PolicySummary:
         candidates = policy.candidates(self._view)
@@ -159,7 +172,7 @@ class _Planner:
         return policy_summary(policy.name, candidates)
 
     def _alone(self, policy: Policy, candidate: Candidate) -> None:
-        if candidate.pod.uid in self._imagined:
+        if candidate.pod.uid in self._imagined or (candidate.spare and self._limits.exhausted):
             return
         blocked = self._refused(candidate)
         found = blocked or self._limits.refusal(candidate.pod) or self._find(policy, candidate)
@@ -239,8 +252,13 @@ class _Planner:
         )
 
     def _least_gain(self, pod: Pod) -> float:
-        weight = disruption_weight(self._inputs.aggressiveness)
-        return self._inputs.limits.minimum_gain + weight * disruption_of(pod, self._snapshot)
+        key = (id(pod.spec), id(pod.annotations), id(pod.controller))
+        least = self._least_gains.get(key)
+        if least is None:
+            weight = disruption_weight(self._inputs.aggressiveness)
+            least = self._inputs.limits.minimum_gain + weight * disruption_of(pod, self._snapshot)
+            self._least_gains[key] = least
+        return least
 
     def _move(self, candidate: Candidate, target: Target) -> None:
         pod = candidate.pod
@@ -260,7 +278,7 @@ class _Planner:
             gain=round(target.gain, 4),
             disruption=round(disruption_of(pod, self._snapshot), 4),
         )
-        self.steps.append(_Step(move, pod, replacement))
+        self.steps.append(_Step(move, pod, replacement, candidate.gain))
 
     def _undo(self, mark: Mark, steps: int) -> None:
         self.trial.rollback(mark)

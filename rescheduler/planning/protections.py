@@ -19,7 +19,8 @@ from rescheduler.model.names import (
     MIRROR_POD,
     SAFE_TO_EVICT,
 )
-from rescheduler.model.records import Pod, VolumeKind, Workload
+from rescheduler.model.records import Pod, PodPhase, VolumeKind, Workload
+from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.plan import SkipReason
@@ -29,6 +30,7 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
 
 _SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
+_ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
 _CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
 
@@ -66,7 +68,7 @@ class Protector:
         """The first reason why the pod stays, or None."""
         if pod.deleting:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
-        if pod.terminal:
+        if pod.phase in _ENDED:
             return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
         node = self._snapshot.nodes.get(pod.node)
         if node is not None and node.do_not_disrupt:
@@ -204,11 +206,13 @@ class Protector:
 
     def _timed(self, pod: Pod) -> Protected | None:
         """What depends on the age of the single pod."""
-        if self._undisturbed(pod):
+        if pod.annotations is not NO_LABELS and self._undisturbed(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
         least_s = self._protections.min_age_s
+        if least_s <= 0:
+            return None
         age_s = self._snapshot.taken_at_s - (pod.started_at_s or pod.created_at_s)
-        if least_s <= 0 or age_s >= least_s or _lifted(pod):
+        if age_s >= least_s or _lifted(pod):
             return None
         return Protected(
             SkipReason.PROTECTED, f"is {age_s:.0f} s old, less than {least_s:.0f} s", "protections.minAge"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import Pod, PodAffinityTerm, PodSpec
+from rescheduler.model.records import Pod, PodAffinityTerm, PodPhase, PodSpec
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.amounts import amount
@@ -57,6 +57,7 @@ def matches(anti: AntiTerm, pod: Pod) -> bool:
 
 
 _ClassKey = tuple[str, int, int, bool]
+_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _SelectorKey = tuple[tuple[str, ...] | None, LabelSelector]
 _CountKey = tuple[_SelectorKey, bool]
 
@@ -201,7 +202,7 @@ class PodIndex:
         classes = self._classes
         for pod in pods:
             node = node_index.get(pod.node) if pod.node else None
-            if node is None or pod.terminal:
+            if node is None or pod.phase in _ENDED:
                 continue
             key = (pod.namespace, id(pod.spec), id(pod.labels), pod.deleting)
             known = classes.get(key)
