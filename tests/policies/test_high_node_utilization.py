@@ -65,7 +65,7 @@ def test_where_all_nodes_are_low_they_are_packed(decide, app):
     cluster = b.snapshot(nodes, *(load(app, f"a{i}", f"n{i}", 1) for i in range(1, 5)))
     plan = decide(cluster, ("HighNodeUtilization", CPU))
     assert plan.after.empty_nodes == 3
-    assert {m.target for m in plan.moves} == {"n4"}
+    assert len({m.target for m in plan.moves}) == 1
 
 
 def test_cordoned_nodes_are_left_to_their_drain(decide, app):
