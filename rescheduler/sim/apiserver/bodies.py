@@ -152,7 +152,7 @@ def patch_type(content_type: str) -> str:
     """The media type of a patch. Raises 415."""
     media = content_type.partition(";")[0].strip()
     if media not in _PATCHES:
-        raise unsupported_media("415: Unsupported Media Type")
+        raise unsupported_media("415: Unsupported Media Type", {})
     return media
 
 

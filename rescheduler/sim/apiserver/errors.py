@@ -124,9 +124,9 @@ def method_not_allowed() -> ApiError:
     return ApiError(405, "MethodNotAllowed", text, details={})
 
 
-def unsupported_media(message: str) -> ApiError:
+def unsupported_media(message: str, details: Json | None = None) -> ApiError:
     """415: a body in a format that is not read."""
-    return ApiError(415, "UnsupportedMediaType", message, details={})
+    return ApiError(415, "UnsupportedMediaType", message, details=details)
 
 
 def bad_options(kind: str, fault: FieldError) -> ApiError:
