@@ -37,14 +37,13 @@ class NodeResourcesBalancedAllocation:
         for name, amount in asked.items():
             if amount == 0 and name not in _NATIVE:
                 continue
-            capacity = cluster.nodes.allocatable(name)[nodes]
-            used = cluster.requested(name)[nodes]
-            divisor = np.maximum(capacity, 1)
+            divisor, has = cluster.nodes.divisor(name)
+            used = cluster.requested(name)
             without.append(np.minimum(used / divisor, 1.0))
             with_pod.append(np.minimum((used + amount) / divisor, 1.0))
-            counted.append(capacity > 0)
+            counted.append(has)
         change = _HALF + _evenness(with_pod, counted) - _evenness(without, counted)
-        return _HALF + change // 2
+        return (_HALF + (change >> 1))[nodes]
 
 
 def _evenness(fractions: list[FloatArray], counted: list[BoolArray]) -> IntArray:

@@ -118,6 +118,14 @@ class NodeTable:
             self._allocatable[resource] = known
         return known
 
+    def divisor(self, resource: str) -> tuple[IntArray, BoolArray]:
+        """Allocatable with 1 instead of 0, and where it is not 0; shared, not to be changed."""
+        known: tuple[IntArray, BoolArray] | None = self.memo.get(("divisor", resource))
+        if known is None:
+            amounts = self.allocatable(resource)
+            known = self.memo["divisor", resource] = (np.maximum(amounts, 1), amounts > 0)
+        return known
+
     def column(self, key: str) -> Column:
         """The label ``key`` over all nodes."""
         known = self._columns.get(key)

@@ -25,24 +25,22 @@ def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray
     """Score of each node by the profile's scoring strategy (0..100)."""
     profile = cluster.profile
     strategy = profile.fit_strategy
-    total = np.zeros(len(nodes), dtype=np.int64)
-    weights = np.zeros(len(nodes), dtype=np.int64)
+    size = cluster.nodes.size
+    total, weights = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     for resource, weight in profile.fit_resources:
         asked = asked_amount(ask, resource)
         if asked == 0 and resource not in _NATIVE:
             continue
-        capacity = cluster.nodes.allocatable(resource)[nodes]
-        wanted = scored_use(cluster, resource)[nodes] + asked
-        counted = capacity > 0
-        points = _points(strategy, wanted, np.maximum(capacity, 1), profile.fit_shape)
+        capacity, counted = cluster.nodes.divisor(resource)
+        points = _points(strategy, scored_use(cluster, resource) + asked, capacity, profile.fit_shape)
         if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
-            counted &= points > 0
-        total += np.where(counted, points * weight, 0)
-        weights += np.where(counted, weight, 0)
-    divisor = np.maximum(weights, 1)
+            counted = counted & (points > 0)
+        total += points * (weight * counted)
+        weights += weight * counted
+    total, divisor = total[nodes], np.maximum(weights[nodes], 1)
     if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
         return np.floor(total / divisor + 0.5).astype(np.int64)
-    return total // divisor
+    return (total / divisor).astype(np.int64)
 
 
 def asked_amount(ask: Ask, resource: str) -> int:
