@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -81,6 +82,30 @@ def test_the_dry_run_overlay_grants_no_way_to_change_anything(bare):
     assert "rescheduler-move" not in kinds
     assert "MutatingAdmissionPolicy" not in kinds
     assert "- --dry-run" in kinds
+
+
+def test_the_dry_run_overlay_is_enough_to_decide(control_plane):
+    with ControlPlane(binaries=control_plane.binaries) as plane:
+        kubectl(plane, "apply", "-k", "manifests/overlays/dry-run")
+        kubeconfig = str(plane.kubeconfig_for("rescheduler", "rescheduler"))
+        command = [
+            sys.executable,
+            "-c",
+            "from rescheduler.cli.main import main; main()",
+            "run",
+            "--dry-run",
+            "--once",
+        ]
+        done = subprocess.run(
+            [*command, "--kubeconfig", kubeconfig, "--log-format", "json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=manifests.FOLDER.parent,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "orbidden" not in done.stderr
 
 
 def test_monitoring_is_a_kustomization(bare):

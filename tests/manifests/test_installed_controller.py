@@ -1,0 +1,138 @@
+"""The installed controller at work: started as the Deployment starts it, with the rights of its own service account only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from rescheduler.testing import manifests
+from rescheduler.testing.processes import free_port
+from rescheduler.testing.world import World, node_of
+
+pytestmark = pytest.mark.realcluster
+
+CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+MIGRATIONS = "rescheduler.dev/v1alpha1"
+START = "from rescheduler.cli.main import main; main()"
+
+
+@pytest.fixture(scope="module")
+def port():
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def log(control_plane, tmp_path_factory, port):
+    """Path of the log of a running controller."""
+    api = control_plane.api()
+    (deployment,) = [obj for obj in manifests.load() if obj["kind"] == "Deployment"]
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    before = api.get(CONFIG_MAP).expect().body["data"]["config.yaml"]
+    api.patch(
+        CONFIG_MAP, {"data": {"config.yaml": f"{before}interval: 2s\nserver: {{port: {port}}}\n"}}
+    ).expect()
+    kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
+    path = tmp_path_factory.mktemp("controller") / "log"
+    with path.open("wb") as output:
+        command = [
+            sys.executable,
+            "-c",
+            START,
+            *arguments,
+            "--kubeconfig",
+            str(kubeconfig),
+            "--log-format",
+            "json",
+        ]
+        child = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, cwd=manifests.FOLDER.parent
+        )
+        yield path
+        child.terminate()
+        assert child.wait(20) == 0, path.read_text()[-3000:]
+    api.patch(CONFIG_MAP, {"data": {"config.yaml": before}}).expect()
+
+
+@pytest.fixture
+def world(control_plane, log):
+    with World(control_plane.api(), "installed") as world:
+        yield world
+
+
+def answer(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+            return response.status, response.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def migrate(world, pod, target):
+    body = {
+        "apiVersion": MIGRATIONS,
+        "kind": "PodMigration",
+        "metadata": {"name": "move"},
+        "spec": {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": target}, "ttl": "1m"},
+    }
+    world.api.create(world.path("podmigrations", group=MIGRATIONS), body).expect(201)
+
+
+def finished(world):
+    status = (
+        world.api.get(world.path("podmigrations", "move", group=MIGRATIONS)).expect().body.get("status", {})
+    )
+    return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+
+def test_it_gets_ready_and_serves_its_metrics(world, port):
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    assert answer(port, "/healthz")[0] == 200
+    assert "rescheduler_build_info" in answer(port, "/metrics")[1]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.node("source", cpu="2")
+    world.workload(kind, "web", 1, cpu="2")
+    (pod,) = world.wait_ready("web", 1)
+    target = world.node("target", cpu="2")
+    world.budget("web", "web", maxUnavailable=1)
+    migrate(world, pod, target)
+    status = world.wait(lambda: finished(world), seconds=60)
+    assert status["phase"] == "Succeeded", (status, log.read_text()[-3000:])
+    assert status["nodeName"] == target
+    assert {node_of(p) for p in world.wait_ready("web", 1)} == {target}
+
+
+def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    source = world.node("source", cpu="4")
+    world.workload("Deployment", "web", 3, cpu="1")
+    before = world.wait_ready("web", 3)
+    target = world.node("target", cpu="4")
+    node = f"/api/v1/nodes/{source}"
+    taints = world.api.get(node).expect().body["spec"]["taints"]
+    maintenance = {"key": "example.com/maintenance", "effect": "NoSchedule"}
+    world.api.patch(node, {"spec": {"taints": [*taints, maintenance]}}).expect()
+
+    world.wait(lambda: target in {node_of(pod) for pod in world.wait_ready("web", len(before))}, seconds=60)
+    pods = world.pods("web")
+    assert sum(node_of(pod) == source for pod in pods) == len(before) - 1, (
+        "one at a time, then the workload rests"
+    )
+
+
+def test_no_right_was_missing(world, log):
+    refused = [
+        line
+        for line in log.read_text().splitlines()
+        if '"Forbidden"' in line or "is forbidden" in line or " 403 " in line
+    ]
+    assert refused == []
+    levels = [json.loads(line).get("level") for line in log.read_text().splitlines() if line.startswith("{")]
+    assert "error" not in levels
