@@ -18,7 +18,7 @@ from msgspec import Raw
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.wire import Wire
 
-PIECE_BYTES: Final = 8 << 20
+PIECE_BYTES: Final = 2 << 20
 """How much text is read at once; an object may be larger."""
 
 _LONGEST_TOKEN: Final = 400

@@ -1,0 +1,270 @@
+"""What all builders of test objects have in common: an immutable manifest under construction.
+
+``rescheduler.testing.builders`` is the way in; here are the methods that every object, and everything
+with a pod spec, has.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Generic, Self, TypeVar, cast
+
+import msgspec
+
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import RESOURCES, Kind
+
+Manifest = dict[str, Any]
+RecordT = TypeVar("RecordT")
+
+NOW_S = 1_800_000_000.0
+"""Time of snapshots, if a test does not say otherwise (2027-01-15T08:00:00Z)."""
+
+CREATED = "2027-01-01T00:00:00Z"
+"""Creation time of built objects: two weeks before ``NOW_S``."""
+
+
+class Builder(Generic[RecordT]):
+    """A manifest under construction. Each method gives a changed copy."""
+
+    kind: Kind
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+
+    def manifest(self) -> Manifest:
+        """The object as JSON would have it; the caller may change it."""
+        return copy.deepcopy(self._manifest)
+
+    def build(self) -> RecordT:
+        """The record, decoded from the manifest."""
+        return cast("RecordT", Decoder().record(self.kind, msgspec.json.encode(self._manifest)))
+
+    def set(self, path: str, value: Any) -> Self:
+        """Set any field: ``set("spec.template.spec.hostNetwork", True)``. Keys with dots need their own method."""
+        manifest = self.manifest()
+        *parents, last = path.split(".")
+        place = manifest
+        for name in parents:
+            place = place.setdefault(name, {})
+        place[last] = value
+        return type(self)(manifest)
+
+    def append(self, path: str, *values: Any) -> Self:
+        """Append to any list: ``append("spec.tolerations", {...})``."""
+        found: Any = self._manifest
+        for name in path.split("."):
+            found = (found or {}).get(name)
+        return self.set(path, [*(found or []), *values])
+
+    def label(self, labels: Mapping[str, str] | None = None, /, **more: str) -> Self:
+        """Add labels."""
+        return self._merge("labels", {**(labels or {}), **more})
+
+    def annotate(self, annotations: Mapping[str, str] | None = None, /, **more: str) -> Self:
+        """Add annotations."""
+        return self._merge("annotations", {**(annotations or {}), **more})
+
+    def uid(self, uid: str) -> Self:
+        """Set the uid; the default is KIND-NAMESPACE-NAME in lower case."""
+        return self.set("metadata.uid", uid)
+
+    def version(self, resource_version: str) -> Self:
+        """Set the resourceVersion."""
+        return self.set("metadata.resourceVersion", resource_version)
+
+    def created(self, time: str) -> Self:
+        """Set the creation time (RFC 3339)."""
+        return self.set("metadata.creationTimestamp", time)
+
+    def deleting(self, time: str = "2027-01-15T07:59:00Z") -> Self:
+        """Mark as being deleted."""
+        return self.set("metadata.deletionTimestamp", time)
+
+    def owner(self, kind: str, name: str, uid: str = "", api_version: str = "apps/v1") -> Self:
+        """Set the controller; a missing uid is the one that a builder of that kind and name has."""
+        namespace = self._manifest["metadata"].get("namespace", "")
+        reference = {
+            "apiVersion": api_version,
+            "kind": kind,
+            "name": name,
+            "uid": uid or default_uid(kind, namespace, name),
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        return self.set("metadata.ownerReferences", [reference])
+
+    def owned_by(self, owner: Builder[Any]) -> Self:
+        """Set the controller to what another builder builds."""
+        manifest = owner.manifest()
+        meta = manifest["metadata"]
+        return self.owner(manifest["kind"], meta["name"], meta["uid"], manifest["apiVersion"])
+
+    def _merge(self, field: str, pairs: Mapping[str, str]) -> Self:
+        return self.set(f"metadata.{field}", {**self._manifest["metadata"].get(field, {}), **pairs})
+
+
+class PodSpecMethods(Builder[RecordT]):
+    """What pods and the templates of workloads have in common. The first container is ``main``."""
+
+    spec_path = "spec"
+
+    def cpu(self, amount: str | float) -> Self:
+        """CPU request of the main container."""
+        return self.requests(cpu=str(amount))
+
+    def memory(self, amount: str) -> Self:
+        """Memory request of the main container."""
+        return self.requests(memory=amount)
+
+    def requests(self, amounts: Mapping[str, str] | None = None, /, **more: str) -> Self:
+        """Requests of the main container; names with signs go into the mapping."""
+        containers = self._containers()
+        resources = containers[0].setdefault("resources", {})
+        resources["requests"] = {**resources.get("requests", {}), **(amounts or {}), **more}
+        return self._spec("containers", containers)
+
+    def container(self, container: Manifest) -> Self:
+        """Add a container."""
+        return self.append(f"{self.spec_path}.containers", container)
+
+    def init_container(self, container: Manifest) -> Self:
+        """Add an init container (``restartPolicy: Always`` makes it a sidecar)."""
+        return self.append(f"{self.spec_path}.initContainers", container)
+
+    def image(self, image: str) -> Self:
+        """Image of the main container."""
+        containers = self._containers()
+        containers[0]["image"] = image
+        return self._spec("containers", containers)
+
+    def host_port(self, port: int, protocol: str = "TCP", ip: str = "") -> Self:
+        """Take a port on the node."""
+        containers = self._containers()
+        entry: Manifest = {"containerPort": port, "hostPort": port, "protocol": protocol}
+        if ip:
+            entry["hostIP"] = ip
+        containers[0]["ports"] = [*containers[0].get("ports", []), entry]
+        return self._spec("containers", containers)
+
+    def priority(self, priority: int, class_name: str = "") -> Self:
+        """Priority, and the name of its class."""
+        built = self._spec("priority", priority)
+        return built.set(f"{self.spec_path}.priorityClassName", class_name) if class_name else built
+
+    def node_selector(self, labels: Mapping[str, str]) -> Self:
+        """Only nodes with these labels."""
+        return self._spec("nodeSelector", dict(labels))
+
+    def requires_node(self, key: str, *values: str, operator: str = "In") -> Self:
+        """Required node affinity: one more term (terms are ORed)."""
+        term = {"matchExpressions": [_requirement(key, operator, values)]}
+        path = f"{self.spec_path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        return self.append(f"{path}.nodeSelectorTerms", term)
+
+    def prefers_node(self, key: str, *values: str, operator: str = "In", weight: int = 1) -> Self:
+        """Preferred node affinity."""
+        term = {
+            "weight": weight,
+            "preference": {"matchExpressions": [_requirement(key, operator, values)]},
+        }
+        path = f"{self.spec_path}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        return self.append(path, term)
+
+    def near(self, topology_key: str, weight: int = 0, **match_labels: str) -> Self:
+        """Pod affinity to pods with these labels; required unless ``weight`` is given."""
+        return self._pod_term("podAffinity", topology_key, weight, match_labels)
+
+    def apart(self, topology_key: str, weight: int = 0, **match_labels: str) -> Self:
+        """Pod anti-affinity to pods with these labels; required unless ``weight`` is given."""
+        return self._pod_term("podAntiAffinity", topology_key, weight, match_labels)
+
+    def spread(
+        self,
+        topology_key: str,
+        max_skew: int = 1,
+        *,
+        hard: bool = True,
+        min_domains: int = 0,
+        **match_labels: str,
+    ) -> Self:
+        """A topology spread constraint."""
+        constraint: Manifest = {
+            "maxSkew": max_skew,
+            "topologyKey": topology_key,
+            "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
+            "labelSelector": {"matchLabels": match_labels},
+        }
+        if min_domains:
+            constraint["minDomains"] = min_domains
+        return self.append(f"{self.spec_path}.topologySpreadConstraints", constraint)
+
+    def tolerate(self, key: str = "", value: str = "", effect: str = "", operator: str = "") -> Self:
+        """Tolerate a taint; without value any of its values."""
+        toleration = {"key": key, "operator": operator or ("Equal" if value else "Exists"), "effect": effect}
+        if value:
+            toleration["value"] = value
+        return self.append(f"{self.spec_path}.tolerations", {k: v for k, v in toleration.items() if v})
+
+    def gate(self, name: str) -> Self:
+        """Add a scheduling gate."""
+        return self.append(f"{self.spec_path}.schedulingGates", {"name": name})
+
+    def claim(self, name: str) -> Self:
+        """Mount a PersistentVolumeClaim."""
+        return self.volume({"name": name, "persistentVolumeClaim": {"claimName": name}})
+
+    def empty_dir(self, name: str = "scratch") -> Self:
+        """Mount local scratch space."""
+        return self.volume({"name": name, "emptyDir": {}})
+
+    def volume(self, volume: Manifest) -> Self:
+        """Add any volume."""
+        return self.append(f"{self.spec_path}.volumes", volume)
+
+    def scheduler(self, name: str) -> Self:
+        """Another scheduler's pod."""
+        return self._spec("schedulerName", name)
+
+    def _pod_term(self, field: str, topology_key: str, weight: int, match_labels: Mapping[str, str]) -> Self:
+        term: Manifest = {"topologyKey": topology_key, "labelSelector": {"matchLabels": dict(match_labels)}}
+        path = f"{self.spec_path}.affinity.{field}"
+        if weight:
+            preferred = {"weight": weight, "podAffinityTerm": term}
+            return self.append(f"{path}.preferredDuringSchedulingIgnoredDuringExecution", preferred)
+        return self.append(f"{path}.requiredDuringSchedulingIgnoredDuringExecution", term)
+
+    def _spec(self, field: str, value: Any) -> Self:
+        return self.set(f"{self.spec_path}.{field}", value)
+
+    def _containers(self) -> list[Manifest]:
+        place: Any = self.manifest()
+        for name in f"{self.spec_path}.containers".split("."):
+            place = place[name]
+        return cast("list[Manifest]", place)
+
+
+def default_uid(kind: str, namespace: str, name: str) -> str:
+    """The uid that builders give."""
+    return "-".join(part for part in (kind.lower(), namespace, name) if part)
+
+
+def object_manifest(kind: Kind, name: str, namespace: str = "", **fields: Any) -> Manifest:
+    """A manifest with complete metadata."""
+    resource = RESOURCES[kind]
+    meta: Manifest = {
+        "name": name,
+        "uid": default_uid(kind, namespace, name),
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": CREATED,
+    }
+    if resource.namespaced:
+        meta["namespace"] = namespace or "default"
+    group = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    return {"apiVersion": group, "kind": kind.value, "metadata": meta, **fields}
+
+
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Manifest:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
