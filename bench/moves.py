@@ -1,0 +1,288 @@
+"""Moves on the real control plane, measured: how many land where their room is reserved, and what is left behind.
+
+    python bench/moves.py stampede [--moves 40] [--rivals equal|higher]
+    python bench/moves.py kill [--kills 20]
+
+``stampede``: every node is full and more pods wait than there are rooms; Deployments and StatefulSets under
+PodDisruptionBudgets are moved. ``kill``: the controller, a process of its own, is killed by SIGKILL at random
+moments while moves are in flight, and started again. Both count from the objects and from watches, not from what
+the controller says of itself. Needs the binaries of ``make controlplane``.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from rescheduler.sim.kubelet import KubeletThread
+from rescheduler.testing import manifests
+from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.world import World, gates_of, is_ready, node_of
+
+GROUP = "rescheduler.dev/v1alpha1"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+policies: []
+reservations: {ttl: 10m}
+server: {port: 0}
+"""
+
+
+@dataclass
+class Witness:
+    """Watches pods and Reservations from outside and notes what must never happen."""
+
+    world: World
+    apps: dict[str, int]
+    least_ready: dict[str, int] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Look again and again at how many pods of each workload are Ready."""
+        while not self.stop.is_set():
+            ready: dict[str, int] = dict.fromkeys(self.apps, 0)
+            for pod in self.world.pods():
+                app = pod["metadata"].get("labels", {}).get("app")
+                if app in ready and is_ready(pod) and "deletionTimestamp" not in pod["metadata"]:
+                    ready[app] += 1
+            for app, count in ready.items():
+                self.least_ready[app] = min(self.least_ready.get(app, count), count)
+            time.sleep(0.05)
+
+
+class Controllers:
+    """The controller as a process of its own, with the rights of its service account."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self._kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
+        self._config = folder / "config.yaml"
+        self._config.write_text(CONFIGURATION)
+        self._log = (folder / "controller.log").open("ab")
+        self.log_path = folder / "controller.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        code = "from rescheduler.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "run", "--kubeconfig", str(self._kubeconfig)]
+        command += ["--config", str(self._config), "--log-format", "json"]
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def terminate(self) -> int:
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        return self._process.wait(30)
+
+
+@dataclass
+class Scene:
+    """A cluster in which ``wanted`` moves are asked for: PodMigration name -> (kind, target node)."""
+
+    world: World
+    wanted: dict[str, tuple[str, str]]
+    apps: dict[str, int]
+
+
+def build(world: World, moves: int, api_server: ControlPlane) -> Scene:
+    """Full nodes; moves asked for; every Reservation Available; nothing may be evicted yet (PDBs say 0)."""
+    replicas = 4
+    apps: dict[str, int] = {}
+    wanted: dict[str, tuple[str, str]] = {}
+    for number in range(-(-moves // replicas)):
+        app = f"app{number}"
+        kind = "StatefulSet" if number % 2 else "Deployment"
+        world.node(f"src{number}", cpu=str(replicas))
+        world.workload(kind, app, replicas)
+        apps[app] = replicas
+        pods = world.wait_ready(app, replicas, 60)
+        world.budget(app, app, maxUnavailable=0)
+        for pod in pods:
+            if len(wanted) == moves:
+                break
+            target = world.node(f"to{len(wanted)}", cpu="2")
+            world.pod(f"filler{len(wanted)}", nodeName=target)
+            wanted[ask(world, pod, target)] = (kind, target)
+    del api_server
+    world.wait(lambda: len(held(world, "Available")) >= moves, 120)
+    return Scene(world=world, wanted=wanted, apps=apps)
+
+
+def ask(world: World, pod: dict, target: str) -> str:
+    """Creates a PodMigration."""
+    name = f"move-{pod['metadata']['name']}"
+    body = {
+        "apiVersion": GROUP,
+        "kind": "PodMigration",
+        "metadata": {"name": name},
+        "spec": {
+            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "target": {"nodeName": target},
+            "ttl": "10m",
+        },
+    }
+    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
+    return name
+
+
+def held(world: World, phase: str) -> list[dict]:
+    """Reservations in that phase."""
+    items = world.api.get(f"/apis/{GROUP}/reservations").expect().items
+    return [r for r in items if (r.get("status") or {}).get("phase") == phase]
+
+
+def crowd(world: World, count: int, priority_class: str) -> None:
+    """Pods that wait for any room, half of them of the same size as the replacements."""
+    more = {"priorityClassName": priority_class} if priority_class else {}
+    for number in range(count):
+        world.pod(f"rival{number}", "1" if number % 2 else "500m", **more)
+
+
+def open_budgets(scene: Scene) -> None:
+    """From now on one pod of each workload may be disrupted at a time."""
+    for app in scene.apps:
+        path = scene.world.path("poddisruptionbudgets", app, group="policy/v1")
+        scene.world.api.patch(path, {"spec": {"maxUnavailable": 1}}).expect()
+
+
+def statuses(scene: Scene) -> dict[str, dict]:
+    """status of each wanted PodMigration."""
+    items = scene.world.api.get(scene.world.path("podmigrations", group=GROUP)).expect().items
+    return {m["metadata"]["name"]: m.get("status") or {} for m in items if m["metadata"]["name"] in scene.wanted}
+
+
+def wait_ended(scene: Scene, seconds: float) -> dict[str, dict]:
+    """Waits until all moves have ended; gives what there is when the time is over."""
+    ends = time.monotonic() + seconds
+    while True:
+        found = statuses(scene)
+        if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) or time.monotonic() > ends:
+            return found
+        time.sleep(0.2)
+
+
+def moment(text: str) -> float:
+    """Epoch seconds."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
+    """Prints the figures; True if every promise was kept."""
+    world = scene.world
+    evicted = {n: s for n, s in found.items() if s.get("evictedAt")}
+    landed = 0
+    for name, status in evicted.items():
+        replacement = status.get("replacement")
+        target = scene.wanted[name][1]
+        if replacement and node_of(world.get_pod(replacement["name"])) == target:
+            landed += 1
+    early = sum(
+        1 for s in evicted.values() if not s.get("reservedAt") or moment(s["reservedAt"]) > moment(s["evictionRequestedAt"])
+    )
+    overrun = {a: n for a, n in witness.least_ready.items() if n < scene.apps[a] - 1}
+    leftovers = {
+        "placeholders": len(world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items),
+        "gated pods": sum(1 for p in world.pods() if gates_of(p)),
+        "gate keys": len(world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}),
+        "unfinished Reservations": len(held(world, "Available")) + len(held(world, "Pending")) + len(held(world, "Waiting")),
+        "hand-over taints": sum(
+            1
+            for n in world.api.get("/api/v1/nodes").expect().items
+            for t in n["spec"].get("taints", [])
+            if t["key"].startswith("rescheduler.dev/")
+        ),
+    }
+    times = sorted(moment(s["landedAt"]) - moment(s["evictedAt"]) for s in evicted.values() if s.get("landedAt"))
+    print(f"moves asked for                          {len(scene.wanted)}")
+    print(f"evicted                                  {len(evicted)}")
+    print(f"replacements on their reserved node      {landed} of {len(evicted)}")
+    print(f"evictions before the room was Available  {early}")
+    print(f"budgets overrun                          {len(overrun)} {overrun or ''}")
+    print(f"left behind                              {leftovers}")
+    if times:
+        print(f"eviction to binding, seconds             median {statistics.median(times):.2f}, most {times[-1]:.2f}")
+    for name, status in found.items():
+        if status.get("phase") != "Succeeded":
+            print(f"  {name}: {status.get('phase')} {status.get('reason')}: {status.get('message')}")
+    return landed == len(evicted) and not early and not overrun and not any(leftovers.values())
+
+
+def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
+    """One run; True if every promise was kept."""
+    rng = random.Random(seed)
+    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+        api = plane.api()
+        with KubeletThread(api.transport):
+            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+            high = {"metadata": {"name": "higher"}, "value": 5000}
+            api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
+            controllers = Controllers(plane, Path(folder))
+            controllers.start()
+            with World(api, "moves") as world:
+                scene = build(world, moves, plane)
+                print(f"{moves} rooms held, the crowd comes ({3 * moves} pods of {rivals} priority)", flush=True)
+                crowd(world, 3 * moves, "higher" if rivals == "higher" else "")
+                witness = Witness(world, scene.apps)
+                watcher = threading.Thread(target=witness.run)
+                watcher.start()
+                begun = time.monotonic()
+                open_budgets(scene)
+                for _ in range(kills):
+                    time.sleep(rng.uniform(1.2, 4.0))
+                    controllers.kill()
+                    controllers.start()
+                found = wait_ended(scene, 240)
+                seconds = time.monotonic() - begun
+                time.sleep(3.0)
+                witness.stop.set()
+                watcher.join()
+                print(f"seconds                                  {seconds:.1f}" + (f" with {kills} kills" if kills else ""))
+                kept = report(scene, found, witness)
+                code = controllers.terminate()
+                print(f"exit code of the controller              {code}")
+                if not kept:
+                    print(controllers.log_path.read_text()[-6000:])
+                return kept and code == 0
+
+
+@click.group()
+def main() -> None:
+    """Moves on the real control plane, measured."""
+
+
+@main.command("stampede")
+@click.option("--moves", default=40, show_default=True)
+@click.option("--rivals", type=click.Choice(["equal", "higher"]), default="equal", show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def stampede(moves: int, rivals: str, seed: int) -> None:
+    """A full cluster, and a crowd that wants every room."""
+    raise SystemExit(not play(moves, rivals, 0, seed))
+
+
+@main.command("kill")
+@click.option("--moves", default=40, show_default=True)
+@click.option("--kills", default=20, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def kill(moves: int, kills: int, seed: int) -> None:
+    """SIGKILL at random moments."""
+    raise SystemExit(not play(moves, "equal", kills, seed))
+
+
+if __name__ == "__main__":
+    main()
