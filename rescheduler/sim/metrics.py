@@ -1,0 +1,93 @@
+"""Measured usage of nodes in the embedded cluster: ``metrics.k8s.io/v1beta1`` nodes, as metrics-server serves it.
+
+Opt-in (``cluster.add(NodeMeter(...))``), because policies prefer measured usage where there is any. Nothing
+really runs in the pods: their usage is a fixed share of what they request, or what an annotation says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rescheduler.model.quantity import QuantityError, milli, units
+from rescheduler.sim.apiserver import ApiServer
+from rescheduler.sim.apiserver.resources import ResourceType
+from rescheduler.sim.controllers.api import Api
+from rescheduler.sim.controllers.wire import NODE, POD, GroupKind, Obj, meta, notes, spec, stamp, status
+
+ANNOTATION_CPU: Final = "sim.rescheduler.dev/cpu-usage"
+"""On a pod: the CPU that it uses, a quantity, in place of the share of its request."""
+
+NODE_METRICS: Final = GroupKind("metrics.k8s.io", "NodeMetrics")
+_EVERY_S: Final = 15.0
+
+
+class NodeMeter:
+    """Measures all nodes every 15 s. ``share``: what pods use of their requests."""
+
+    def __init__(self, server: ApiServer, api: Api, *, share: float = 0.5) -> None:
+        server.registry.add(
+            ResourceType(
+                group=NODE_METRICS.group,
+                version="v1beta1",
+                plural="nodes",
+                kind=NODE_METRICS.kind,
+                namespaced=False,
+                verbs=("get", "list"),
+            )
+        )
+        self._api = api
+        self._share = share
+        self._due_s = 0.0
+
+    def step(self, now_s: float) -> int:
+        """Measure if it is time; gives how many nodes were measured."""
+        if now_s < self._due_s:
+            return 0
+        self._due_s = now_s + _EVERY_S
+        nodes = {meta(n)["name"] for n in self._api.list(NODE)}
+        usage = self._usage(nodes)
+        for name, (cpu, memory) in sorted(usage.items()):
+            self._write(name, {"cpu": f"{cpu}m", "memory": str(memory)}, now_s)
+        for old in self._api.list(NODE_METRICS):
+            if meta(old)["name"] not in nodes:
+                self._api.delete(old)
+        return len(usage)
+
+    def next_due_s(self, now_s: float) -> float:
+        """The next measurement."""
+        return max(self._due_s, now_s)
+
+    def _usage(self, nodes: set[str]) -> dict[str, tuple[int, int]]:
+        found = dict.fromkeys(nodes, (0, 0))
+        for pod in self._api.list(POD):
+            node = spec(pod).get("nodeName")
+            if node in found and status(pod).get("phase") == "Running":
+                cpu, memory = found[node]
+                found[node] = (cpu + self._cpu(pod), memory + self._memory(pod))
+        return found
+
+    def _cpu(self, pod: Obj) -> int:
+        said = notes(pod).get(ANNOTATION_CPU)
+        try:
+            return milli(said) if said else int(self._share * sum(milli(r) for r in _requests(pod, "cpu")))
+        except QuantityError:
+            return 0
+
+    def _memory(self, pod: Obj) -> int:
+        return int(self._share * sum(units(r) for r in _requests(pod, "memory")))
+
+    def _write(self, name: str, usage: Mapping[str, str], now_s: float) -> None:
+        body = {"timestamp": stamp(now_s), "window": f"{_EVERY_S:g}s", "usage": dict(usage)}
+        old = self._api.get(NODE_METRICS, "", name)
+        if old is not None:
+            self._api.patch(old, body)
+            return
+        identity = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": NODE_METRICS.kind}
+        self._api.create({**identity, "metadata": {"name": name}, **body})
+
+
+def _requests(pod: Obj, resource: str) -> list[str]:
+    containers = spec(pod).get("containers") or ()
+    amounts = [((c.get("resources") or {}).get("requests") or {}).get(resource) for c in containers]
+    return [a for a in amounts if a is not None]
