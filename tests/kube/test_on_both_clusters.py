@@ -29,6 +29,8 @@ from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.testing import manifests
 from rescheduler.testing.api import Api, HttpTransport
 
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
+
 
 @dataclass(frozen=True)
 class Server:
@@ -389,3 +391,36 @@ def test_two_electors_on_one_lease(transport, namespace):
     assert second.wait_elected(2)
     assert (second.epoch.transitions, lost) == (1, [])
     second.stop()
+
+
+@pytest.mark.realcluster
+def test_the_rights_of_the_installation_are_enough(control_plane):
+    connection = connect(str(control_plane.kubeconfig_for("rescheduler", "rescheduler")))
+    api = KubeApi(connection)
+    assert discover(api).installed
+    assert node_usage(api) == ()
+    reading = Informers(connection, Decoder())
+    reading.start()
+    until(lambda: reading.synced() or "forbidden" in str(reading.problems()))
+    assert reading.synced(), reading.problems()
+    reading.stop()
+
+    uid = str(uuid.uuid4())
+    gate, entry = Gate(api), GateEntry(uid, "rsv-1")
+    assert gate.installed()
+    gate.switch_on(entry)
+    assert gate.proven(entry, OwnerRef("apps/v1", "ReplicaSet", "web", uid), gate.namespace)
+    gate.switch_off(uid)
+
+    recorder = EventRecorder(api, instance="test")
+    recorder.start()
+    recorder.record(Occurrence(ObjectReference("Node", "n1"), "Checked", "by the service account"))
+    recorder.stop()
+    assert (recorder.written, recorder.dropped) == (1, 0)
+
+    elector = Elector(connection, namespace="rescheduler", name=f"l-{uid[:8]}", identity="a", on_lost=print)
+    elector.start()
+    assert elector.wait_elected(10)
+    elector.stop()
+    assert control_plane.api().get(f"{LEASES}/l-{uid[:8]}").body["spec"]["holderIdentity"] == ""
+    connection.close()
