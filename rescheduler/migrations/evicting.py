@@ -39,7 +39,9 @@ def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
     """The wait after a refusal: what the server asks for, else doubling (a blocking budget asks for none)."""
     if retry_after_s is not None:
         return retry_after_s
-    settings = draft.settings
+    settings, budgets = draft.settings, draft.observed.budgets
+    if budgets and budgets[0].disruptions_allowed > 0:  # the budget has moved since
+        return settings.first_backoff_s
     doubled = settings.first_backoff_s * 2.0 ** min(max(0, draft.observed.calls.tries - 1), 16)
     return float(min(settings.last_backoff_s, doubled))
 

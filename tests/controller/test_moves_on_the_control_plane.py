@@ -1,0 +1,160 @@
+"""Moves on the real control plane: every replacement lands on its reserved node while a crowd waits for rooms."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.testing.world import World, is_ready
+
+pytestmark = pytest.mark.realcluster
+
+MIGRATIONS = "rescheduler.dev/v1alpha1"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane, tmp_path_factory):
+    """The controller, in threads of this process; it takes up PodMigrations and decides nothing itself."""
+    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
+    path.write_text(CONFIGURATION)
+    transport = control_plane.api().transport
+    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
+    faults = []
+
+    def run():
+        try:
+            controller.run()
+        except BaseException as error:  # noqa: BLE001  shown by the test that it breaks
+            faults.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield faults
+    controller.stop.set()
+    thread.join(10)
+    assert not faults
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "move") as world:
+        yield world
+
+
+def migrate(world, pod, target):
+    name = f"move-{pod['metadata']['name']}"
+    body = {
+        "apiVersion": MIGRATIONS,
+        "kind": "PodMigration",
+        "metadata": {"name": name},
+        "spec": {
+            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "target": {"nodeName": target},
+            "ttl": "2m",
+        },
+    }
+    world.api.create(world.path("podmigrations", group=MIGRATIONS), body).expect()
+    return name
+
+
+def status(world, name):
+    return (
+        world.api.get(world.path("podmigrations", name, group=MIGRATIONS)).expect().body.get("status") or {}
+    )
+
+
+def reservations(world):
+    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
+    mine = f"{world.namespace}/"
+    return [
+        r
+        for r in items
+        if r["metadata"].get("annotations", {}).get("rescheduler.dev/migration", "").startswith(mine)
+    ]
+
+
+def stampede(world, kind, moves, faults, *, crowd_priority=None):
+    source = world.node("src", cpu=str(moves))
+    world.workload(kind, "web", moves)
+    pods = world.wait_ready("web", moves, 40)
+    assert {p["spec"]["nodeName"] for p in pods} == {source}
+    world.budget("web", "web", maxUnavailable=1)
+    targets = []
+    for index in range(moves):
+        node = world.node(f"t{index}", cpu="2")
+        world.pod(f"old-{index}", nodeName=node)
+        targets.append(node)
+    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+
+    def all_held():
+        assert not faults, faults
+        return (
+            sum(r.get("status", {}).get("phase") in ("Available", "Succeeded") for r in reservations(world))
+            >= moves
+        )
+
+    world.wait(all_held, 30)
+    return wanted
+
+
+def crowd(world, count, **spec):
+    for index in range(count):
+        world.pod(f"crowd-{index}", "1" if index % 2 else "500m", **spec)
+
+
+def ended(world, wanted, seconds):
+    def look():
+        found = {name: status(world, name) for name in wanted}
+        done = all(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
+        return found if done else None
+
+    try:
+        return world.wait(look, seconds)
+    except AssertionError:
+        for name in wanted:
+            print(name, {k: v for k, v in status(world, name).items() if k != "conditions"})
+        raise
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_replacements_land_under_a_stampede(controller, world, kind):
+    moves = 5
+    wanted = stampede(world, kind, moves, controller)
+    begun = time.monotonic()
+    least = [moves]
+    stop = threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            least.append(sum(is_ready(p) for p in world.pods("web")))
+            time.sleep(0.05)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    crowd(world, moves * 3)
+    found = ended(world, wanted, 90)
+    stop.set()
+    watcher.join()
+    print(
+        kind,
+        f"{time.monotonic() - begun:.1f} s",
+        {n: (s["phase"], s["reason"], s.get("message")) for n, s in found.items()},
+    )
+    for name, target in wanted.items():
+        assert found[name]["phase"] == "Succeeded", found[name]
+        assert found[name]["nodeName"] == target
+        pod = world.get_pod(found[name]["replacement"]["name"])
+        assert pod["spec"]["nodeName"] == target
+    assert min(least) >= moves - 1, "the budget was overrun"
+    assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
