@@ -38,3 +38,7 @@ def run_command() -> None:
             stopped.wait()
     except (BinariesMissing, StartFailed) as failure:
         raise click.ClickException(str(failure)) from failure
+
+
+if __name__ == "__main__":
+    main()

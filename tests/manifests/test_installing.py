@@ -166,6 +166,7 @@ REFUSED = [
     ("delete", "pods", {"namespace": "default"}),
     ("update", "pods", {"namespace": "default"}),
     ("create", "pods", {"subresource": "binding", "namespace": "default"}),
+    ("update", "reservations", {"group": "rescheduler.dev"}),
     ("get", "secrets", {"namespace": "rescheduler"}),
     ("get", "configmaps", {"namespace": "default"}),
     ("patch", "configmaps", {"namespace": "rescheduler", "name": "rescheduler"}),
