@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
@@ -23,8 +24,7 @@ UNWANTED: Final = -1.0
 """Gain on every node of a candidate that need not move any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A badly placed pod.
 
     ``gain``: the most that a move could bring, 0..1. ``group``: all candidates of one group are moved or

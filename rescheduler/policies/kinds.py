@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rescheduler.model.names import LABEL_PLACEHOLDER, MIRROR_POD
 from rescheduler.model.records import Pod
+from rescheduler.model.selectors import NO_LABELS
 
 
 def never_moves(pod: Pod) -> bool:
@@ -11,4 +12,6 @@ def never_moves(pod: Pod) -> bool:
     owner = pod.controller
     if owner is not None and owner.kind in ("DaemonSet", "Node"):
         return True
-    return pod.annotations.get(MIRROR_POD) is not None or pod.labels.get(LABEL_PLACEHOLDER) is not None
+    if pod.annotations is not NO_LABELS and pod.annotations.get(MIRROR_POD) is not None:
+        return True
+    return pod.labels.get(LABEL_PLACEHOLDER) is not None

@@ -7,8 +7,8 @@ from rescheduler.planning.protections import Protector
 from rescheduler.testing import builders as b
 
 
-def refusal(pod, owner=None, rules=None, covered=False, *more):
-    cluster = b.snapshot(b.node("n1"), *([owner] if owner else []), pod, *more)
+def refusal(pod, owner, rules=None, *more, covered=False):
+    cluster = b.snapshot(b.node("n1"), owner, pod, *more)
     protector = Protector(cluster, rules or Protections(), covered=lambda _: covered)
     (record,) = cluster.pods.values()
     found = protector.refusal(record)
@@ -98,4 +98,4 @@ def test_a_workload_that_is_scaled_down_is_left_alone(web, owner):
 
 def test_a_rollout_is_left_alone(web, owner):
     top = b.deployment("web").replicas(3).set("status.updatedReplicas", 1)
-    assert refusal(web, owner.owned_by(top), None, False, top) == ("WorkloadBusy", "Deployment default/web")
+    assert refusal(web, owner.owned_by(top), None, top) == ("WorkloadBusy", "Deployment default/web")

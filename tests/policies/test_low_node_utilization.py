@@ -1,5 +1,6 @@
 """LowNodeUtilization: which pods leave overloaded nodes, where they land, and when it stops."""
 
+import dataclasses
 from collections import Counter
 
 import pytest
@@ -10,8 +11,6 @@ from rescheduler.testing import builders as b
 
 
 def with_usage(cluster, **milli):
-    import dataclasses
-
     usage = {name: NodeUsage(name, cpu, 0) for name, cpu in milli.items()}
     return dataclasses.replace(cluster, usage=usage)
 

@@ -1,6 +1,7 @@
 """NodeAffinity: required no longer met, preferred met clearly better elsewhere."""
 
 from rescheduler.policies.node_affinity import NodeAffinityArgs
+from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
 from rescheduler.testing import builders as b
 
 BOTH = ("NodeAffinity", {"types": ("required", "preferred")})
@@ -59,8 +60,6 @@ def test_node_names_by_field(decide, app, landings):
 
 
 def test_scope_by_label_and_namespace(decide, app, landings):
-    from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
-
     pick = lambda s: s.node_selector({"disk": "ssd"})  # noqa: E731
     cluster = b.snapshot(
         b.node("n1"), b.node("n2").label(disk="ssd"), app("a", ["n1"], pick), app("b", ["n1"], pick, "other")
