@@ -64,6 +64,21 @@ def test_stateful_update_goes_from_the_top_down_to_the_partition(lab, objects):
     assert len(one.ready("db")) == 3
 
 
+def test_pod_below_the_partition_comes_back_with_its_old_template(lab, objects):
+    one = lab()
+    partition = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    one.create(objects.workload("StatefulSet", "db", 2, updateStrategy=partition))
+    one.until(lambda: len(one.ready("db")) == 2)
+    one.patch(*SET, "db", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}})
+    one.cluster.advance(20)
+    old = one.get("", "Pod", "db-0")
+    one.api.delete(old)
+    one.cluster.advance(20)
+    versions = {p["metadata"]["name"]: p["metadata"]["labels"].get("version") for p in one.ready("db")}
+    assert versions == {"db-0": None, "db-1": "2"}
+    assert one.get("", "Pod", "db-0")["metadata"]["uid"] != old["metadata"]["uid"]
+
+
 def test_claims_are_made_provisioned_in_the_zone_and_kept(lab, objects):
     one = lab()
     storage = {

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.sim.controllers.api import Change
 from rescheduler.sim.controllers.podcontrol import claim, pod_from_template, template_hash
+from rescheduler.sim.controllers.revisions import remember, template_of
 from rescheduler.sim.controllers.runtime import Context
 from rescheduler.sim.controllers.view import View
 from rescheduler.sim.controllers.wire import (
@@ -72,6 +73,7 @@ class StatefulSetController:
         revision = f"{place.name}-{template_hash(spec(owner).get('template') or {})}"
         try:
             if not deleting(owner):
+                remember(ctx, owner, revision)
                 _Round(ctx, owner, by_ordinal, revision).run()
         finally:
             _write_status(ctx, owner, list(by_ordinal.values()), revision)
@@ -92,6 +94,8 @@ class _Round:
         self._min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
         start = int((spec(owner).get("ordinals") or {}).get("start") or 0)
         self._wanted = range(start, start + replicas_of(owner))
+        rolling = (spec(owner).get("updateStrategy") or {}).get("rollingUpdate") or {}
+        self._first_updated = start + int(rolling.get("partition") or 0)
 
     def run(self) -> None:
         if self._fill() and self._shed():
@@ -124,12 +128,10 @@ class _Round:
 
     def _update(self) -> None:
         """Delete the highest pod of an older revision once all above it are up again."""
-        strategy = spec(self._owner).get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
+        if (spec(self._owner).get("updateStrategy") or {}).get("type") == "OnDelete":
             return
-        partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
         for ordinal in reversed(self._wanted):
-            if ordinal < partition:
+            if ordinal < self._first_updated:
                 return
             pod = self._pods.get(ordinal)
             if pod is None or deleting(pod):
@@ -145,14 +147,24 @@ class _Round:
 
     def _create(self, ordinal: int) -> None:
         name = f"{key(self._owner).name}-{ordinal}"
-        pod = pod_from_template(self._owner, spec(self._owner)["template"], name=name)
-        own = {REVISION_LABEL: self._revision, POD_NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
+        revision, template = self._revision_for(ordinal)
+        pod = pod_from_template(self._owner, template, name=name)
+        own = {REVISION_LABEL: revision, POD_NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
         pod["metadata"]["labels"] |= own
         pod["spec"] |= {"hostname": name, "subdomain": spec(self._owner).get("serviceName") or ""}
         if not pod["spec"]["subdomain"]:
             del pod["spec"]["subdomain"]
         self._give_claims(pod, name)
         self._ctx.api.create(pod)
+
+    def _revision_for(self, ordinal: int) -> tuple[str, Obj]:
+        """Ordinals below the partition come back as they were; all others as the template says now."""
+        former = str(status(self._owner).get("currentRevision") or "")
+        if ordinal < self._first_updated and former != self._revision:
+            template = template_of(self._ctx, self._owner, former)
+            if template is not None:
+                return former, template
+        return self._revision, spec(self._owner)["template"]
 
     def _give_claims(self, pod: Obj, name: str) -> None:
         """Make the claims of this ordinal if they are missing, and mount them."""
