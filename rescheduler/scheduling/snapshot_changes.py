@@ -21,13 +21,18 @@ class ObjectChanges(NamedTuple):
 
 def nodes_differ(old: Snapshot, new: Snapshot) -> bool:
     """True if a node came, left or changed in what scheduling reads, or a namespace's labels changed."""
-    if old.nodes.keys() != new.nodes.keys() or tuple(old.nodes) != tuple(new.nodes):
+    return _nodes_changed(old, new) or (old.namespaces is not new.namespaces and _labels(old) != _labels(new))
+
+
+def _nodes_changed(old: Snapshot, new: Snapshot) -> bool:
+    if old.nodes is new.nodes:
+        return False
+    if tuple(old.nodes) != tuple(new.nodes):
         return True
-    for name, node in new.nodes.items():
-        before = old.nodes[name]
-        if before is not node and _read(before) != _read(node):
-            return True
-    return _labels(old) != _labels(new)
+    return any(
+        before is not after and _read(before) != _read(after)
+        for before, after in zip(old.nodes.values(), new.nodes.values(), strict=True)
+    )
 
 
 def changed_pods(old: Mapping[ObjectKey, Pod], new: Mapping[ObjectKey, Pod]) -> tuple[list[Pod], list[Pod]]:
