@@ -38,7 +38,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.shared import SharedParts
-from rescheduler.model.wire import ListMetaWire, MetaWire, ObjectWire, UnreadableWire, Wire
+from rescheduler.model.wire import DAMAGE, ListMetaWire, MetaWire, ObjectWire, UnreadableWire, Wire
 from rescheduler.model.wire_pod import PodHead
 
 Record = (
@@ -231,7 +231,7 @@ class Decoder:
             wire = codec.page(body)
             records = tuple([codec.convert(item) for item in wire.items or ()])
             bad: tuple[BadObject, ...] = ()
-        except (msgspec.MsgspecError, ValueError):
+        except DAMAGE:
             wire = self._as_raw_list(kind, body)
             records, bad = self.objects(kind, wire.items or ())
         meta = wire.metadata or ListMetaWire()
@@ -280,7 +280,7 @@ class Decoder:
                 event_type = EventType(wire.__struct_config__.tag)
                 version = wire.object.metadata.resource_version if wire.object.metadata else None
                 return WatchEvent(event_type, codec.convert(wire.object), version or "")
-        except (msgspec.MsgspecError, ValueError):
+        except DAMAGE:
             pass  # looked at again below, more closely
         return self._damaged_event(kind, line)
 
@@ -288,7 +288,7 @@ class Decoder:
         try:
             wire = self._raw_event(line)
             event_type = EventType(wire.type or "")
-        except (msgspec.MsgspecError, ValueError) as error:
+        except DAMAGE as error:
             raise UndecodableError(f"watch of {kind}: line is no event: {error}") from error
         found = self.attempt(kind, wire.object)
         bad = found if isinstance(found, BadObject) else BadObject(kind.value, "?", "the event has no object")
@@ -297,14 +297,14 @@ class Decoder:
     def _version(self, raw: Raw) -> str:
         try:
             meta = self._unreadable(raw).metadata
-        except (msgspec.MsgspecError, ValueError):
+        except DAMAGE:
             return ""
         return (meta.resource_version or "") if meta else ""
 
     def _as_raw_list(self, kind: Kind, body: bytes) -> RawListWire:
         try:
             return self._raw_list(body)
-        except (msgspec.MsgspecError, ValueError) as error:
+        except DAMAGE as error:
             raise UndecodableError(f"list of {kind}: {error}") from error
 
     def attempt(self, kind: Kind, raw: bytes | memoryview | Raw) -> Record | BadObject:
@@ -312,13 +312,13 @@ class Decoder:
         codec = self._codecs[kind]
         try:
             return codec.convert(codec.one(raw))
-        except (msgspec.MsgspecError, ValueError) as error:
+        except DAMAGE as error:
             return BadObject(kind.value, self._name(raw), str(error))
 
     def _name(self, raw: bytes | memoryview | Raw) -> str:
         try:
             meta = self._unreadable(raw).metadata
-        except (msgspec.MsgspecError, ValueError):
+        except DAMAGE:
             return "?"
         if meta is None or not meta.name:
             return "?"

@@ -23,7 +23,7 @@ from rescheduler.model.resource_lists import parse_resources
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.shared import SharedParts, created_at
 from rescheduler.model.timestamps import parse_timestamp
-from rescheduler.model.wire import ABSENT, LabelSelectorWire, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.wire import ABSENT, DAMAGE, LabelSelectorWire, MetaWire, ObjectWire, ResourceList, Wire
 
 
 class ObjectRefWire(Wire):
@@ -335,7 +335,7 @@ def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | No
         return None
     try:
         return pods.template_spec(raw, labels)
-    except (msgspec.MsgspecError, ValueError):
+    except DAMAGE:
         return None
 
 

@@ -11,7 +11,7 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import PodSpec, Workload
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.shared import SharedParts, created_at, kept_annotations, substitute_uid
-from rescheduler.model.wire import ABSENT, LabelSelectorWire, MetaWire, ObjectWire, Wire
+from rescheduler.model.wire import ABSENT, DAMAGE, LabelSelectorWire, MetaWire, ObjectWire, Wire
 
 _REVISION = "deployment.kubernetes.io/revision"
 _decode_selector = msgspec.json.Decoder(LabelSelectorWire).decode
@@ -122,7 +122,7 @@ def _template(
     labels = shared.labels(wire.metadata.labels) if wire.metadata else NO_LABELS
     try:
         return labels, pods.template_spec(wire.spec, labels)
-    except (msgspec.MsgspecError, ValueError):
+    except DAMAGE:
         return labels, None
 
 

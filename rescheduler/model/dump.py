@@ -109,7 +109,7 @@ def items_within(raw: memoryview, line: int, fallback: TypeName) -> Iterator[Ite
         head = _decode_head(raw)
         content = bytes(head.items)
         inner = _decode_array(head.items) if content not in (b"", b"null") else []
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DumpError(line, f"a list that cannot be read: {error}") from error
     if not found.kind and not content:
         yield Item(found, raw, line)
@@ -128,7 +128,7 @@ def _type_of(raw: memoryview, fallback: TypeName) -> TypeName:
         return TypeName(match["group"].decode(), match["kind"].decode())
     try:
         head = _decode_head(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return fallback
     if not head.kind:
         return fallback
@@ -280,6 +280,8 @@ class _Text:
         """Where the value at hand ends; None if more text is needed to know."""
         try:
             _skip(memoryview(self._buffer)[self._at :])
+        except RecursionError as error:
+            raise DumpError(self.line(), "nested too deeply") from error
         except msgspec.DecodeError as error:
             message = str(error)
             trailing = _TRAILING.search(message)

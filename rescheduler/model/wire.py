@@ -22,6 +22,9 @@ ResourceList = dict[str, Amount | None]
 ABSENT = Raw(b"")
 """Default of a Raw field: the key is missing. msgspec leaves it out again when it encodes."""
 
+DAMAGE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What a damaged object raises while it is decoded: wrong types, senseless values, nesting without end."""
+
 
 class Wire(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
     """Base of all wire Structs: camelCase names, missing means default."""

@@ -195,6 +195,7 @@ BROKEN = {
     "cut off": ('{"apiVersion":"v1",\n"items":[{"kind":"Pod"', 2, "cut off"),
     "not json": ('{"items": [\n{"kind": Pod}]}', 2, "not JSON"),
     "yaml": ("kind: Pod\nmetadata: {name: a\nspec: 5\n", 3, "not YAML"),
+    "nested": ("[" * 100_000, 1, "nested too deeply"),
     "number": ("[5]", 1, "not an object"),
     "empty": ("", 0, "empty"),
     "blank": ("\n \n", 0, "empty"),
