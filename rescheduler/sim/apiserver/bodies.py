@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from rescheduler.model.quantity import QuantityError, nano
+from rescheduler.sim.apiserver import protobuf
 from rescheduler.sim.apiserver.deletion import DeleteOptions
 from rescheduler.sim.apiserver.errors import (
     ApiError,
@@ -36,6 +37,8 @@ _PATCHES = frozenset(
 def decode_object(body: bytes, content_type: str) -> Json:
     """The one object of a body."""
     media = content_type.partition(";")[0].strip()
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode(body)
     if media not in _JSON and media not in _YAML:
         raise unsupported_media(
             f"the body of the request was in an unknown format - accepted media types include: application/json, application/yaml: {media}"
