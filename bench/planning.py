@@ -36,6 +36,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, NodeSelectorTer
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
+from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 
@@ -114,7 +115,7 @@ def make_cluster(count: int, *, full: bool = False, seed: int = 1) -> Snapshot:
     return Snapshot(taken_at_s=NOW_S, nodes=nodes, pods=pods, workloads=workloads)
 
 
-def policies(*names: str):
+def policies(*names: str) -> list[Policy]:
     args = {"NodeAffinity": {"types": ("required", "preferred")}}
     return [REGISTRY[n].build(REGISTRY[n].args(**args.get(n, {}))) for n in (names or REGISTRY)]
 
@@ -126,7 +127,9 @@ def changed(snapshot: Snapshot, number: int) -> Snapshot:
     return dataclasses.replace(snapshot, pods=pods)
 
 
-def timed(label: str, snapshot: Snapshot, state: SchedulingState, inputs: PlanningInputs, chosen) -> None:
+def timed(
+    label: str, snapshot: Snapshot, state: SchedulingState, inputs: PlanningInputs, chosen: list[Policy]
+) -> None:
     start = time.process_time()
     result = plan(snapshot, chosen, inputs, state)
     seconds = time.process_time() - start
