@@ -29,6 +29,9 @@ CREATED = "2026-11-01T08:00:00Z"
 NODE_CPU_MILLI = 16_000
 NODE_MEMORY_MIB = 65_536
 DAEMONS = ("node-agent", "log-shipper")
+DAEMON_CPU_MILLI = 100
+DAEMON_MEMORY_MIB = 128
+"""What the daemons of a node hold together."""
 PLACES_TRIED = 12
 
 
@@ -121,8 +124,7 @@ def objects(shape: Shape) -> Iterator[bytes]:
         yield from (_encode(item) for item in _workload(daemon))
         template = _pod_template(daemon)
         for index, room in enumerate(rooms):
-            if not shape.full:
-                room.take(daemon)
+            room.take(daemon)
             yield _pod(template, daemon, f"{name}-{index:05x}", room, rng)
     placer = Placer(rooms, rng, full=shape.full)
     for app in apps:
@@ -162,9 +164,15 @@ def _apps(shape: Shape, rng: random.Random) -> Iterator[App]:
         replicas = min(
             left, shape.zones if apart == ZONE else rng.choice((1, 3, typical, typical * 2, typical // 2))
         )
-        cpu = NODE_CPU_MILLI // shape.pods_per_node if shape.full else rng.choice((50, 100, 250, 500, 1000))
+        cpu = (
+            (NODE_CPU_MILLI - DAEMON_CPU_MILLI) // shape.pods_per_node
+            if shape.full
+            else rng.choice((50, 100, 250, 500, 1000))
+        )
         memory = (
-            NODE_MEMORY_MIB // shape.pods_per_node if shape.full else rng.choice((128, 256, 512, 1024, 2048))
+            (NODE_MEMORY_MIB - DAEMON_MEMORY_MIB) // shape.pods_per_node
+            if shape.full
+            else rng.choice((128, 256, 512, 1024, 2048))
         )
         yield App(
             index=index,
