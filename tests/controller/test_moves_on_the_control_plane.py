@@ -121,17 +121,15 @@ def ended(world, wanted, seconds):
 
     try:
         return world.wait(look, seconds)
-    except AssertionError:
-        for name in wanted:
-            print(name, {k: v for k, v in status(world, name).items() if k != "conditions"})
-        raise
+    except AssertionError as error:
+        found = {name: status(world, name) for name in wanted}
+        raise AssertionError(f"{error}; moves: {found}") from error
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_replacements_land_under_a_stampede(controller, world, kind):
     moves = 5
     wanted = stampede(world, kind, moves, controller)
-    begun = time.monotonic()
     least = [moves]
     stop = threading.Event()
 
@@ -146,11 +144,6 @@ def test_replacements_land_under_a_stampede(controller, world, kind):
     found = ended(world, wanted, 90)
     stop.set()
     watcher.join()
-    print(
-        kind,
-        f"{time.monotonic() - begun:.1f} s",
-        {n: (s["phase"], s["reason"], s.get("message")) for n, s in found.items()},
-    )
     for name, target in wanted.items():
         assert found[name]["phase"] == "Succeeded", found[name]
         assert found[name]["nodeName"] == target

@@ -1,0 +1,265 @@
+"""The PodMigration machine: what it waits for, how it ends, and that it never evicts too early."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, TransitionError, enter
+from rescheduler.migrations.machine import step
+from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, Verdict
+from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.reservations.actions import DeleteReservation, RecordEvent
+
+NOW = 1_000.0
+SETTINGS = MigrationSettings()
+TARGET = Node(name="n2")
+PHASE = MigrationPhase
+
+
+def pod(**fields):
+    base = {"uid": "u1", "node": "n1", "ready": True, "phase": PodPhase.RUNNING}
+    return Pod(
+        namespace="default",
+        name="web-0",
+        spec=PodSpec(),
+        controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+        **{**base, **fields},
+    )
+
+
+def migration(phase=PHASE.PENDING, *, requested=0.0, evicted=0.0, **fields):
+    status = MigrationStatus(
+        phase=phase,
+        reservation_name="r",
+        source_node="n1",
+        node_name="n2",
+        eviction_requested_at_s=requested,
+        evicted_at_s=evicted,
+    )
+    base = {"pod_uid": "u1", "target_node": "n2", "created_at_s": NOW - 10}
+    return PodMigration(
+        namespace="default",
+        name="m",
+        uid="m",
+        resource_version="3",
+        pod_name="web-0",
+        status=status,
+        **{**base, **fields},
+    )
+
+
+def reservation(phase=ReservationPhase.AVAILABLE, owners=()):
+    return Reservation(
+        name="r",
+        uid="r",
+        resource_version="9",
+        owners=(ReservationOwner(controller=ControllerRef(uid="rs")),),
+        status=ReservationStatus(phase=phase, node_name="n2", current_owners=owners),
+    )
+
+
+def look(m, *, now=NOW, settings=SETTINGS, **fields):
+    base = {"pod": pod(), "target": "n2", "target_node": TARGET}
+    return step(ObservedMigration(migration=m, reservation_name="r", **{**base, **fields}), now, settings)
+
+
+def kinds(outcome):
+    return [type(a) for a in outcome.actions if not isinstance(a, RecordEvent)]
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(PHASE, PHASE)))
+def test_the_table_is_the_only_way(old, new):
+    status = MigrationStatus(phase=old)
+    if new in TRANSITIONS[old]:
+        assert enter(status, new, MigrationReason.CHECKING, "", NOW).phase is new
+    else:
+        with pytest.raises(TransitionError):
+            enter(status, new, MigrationReason.CHECKING, "", NOW)
+
+
+def budget(allowed, expected=3, desired=2, name="web"):
+    return DisruptionBudget(
+        namespace="default",
+        name=name,
+        disruptions_allowed=allowed,
+        expected_pods=expected,
+        desired_healthy=desired,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "extra", "reason"),
+    [
+        ({}, {"pod": None}, "PodGone"),
+        ({}, {"pod": pod(uid="other")}, "PodReplaced"),
+        ({}, {"pod": pod(deleting=True)}, "PodGone"),
+        ({}, {"movable": Verdict(ok=False, message="DaemonSet")}, "NotMovable"),
+        ({}, {"target_node": None}, "TargetNotFound"),
+        ({}, {"target": "n1", "target_node": Node(name="n1")}, "AlreadyOnTarget"),
+        ({}, {"budgets": (budget(1), budget(1, name="b"))}, "MultipleBudgets"),
+        ({"mode": MoveMode.START_FIRST}, {}, "ModeNotSupported"),
+        ({"mode": MoveMode.SOFT}, {}, "ModeNotSupported"),
+        ({"created_at_s": NOW - 301}, {}, "Timeout"),
+        ({"reservation_ref": "r"}, {}, "ReservationFailed"),
+        (
+            {"reservation_ref": "r"},
+            {"reservation": reservation(), "owner_of_reservation": False},
+            "ReservationUnfit",
+        ),
+    ],
+)
+def test_hopeless_moves_end_at_once_and_nothing_is_reserved(fields, extra, reason):
+    outcome = look(migration(**fields), **extra)
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, reason)
+    assert act.CreateReservation not in kinds(outcome)
+
+
+@pytest.mark.parametrize(
+    ("fields", "extra", "reason", "words"),
+    [
+        ({"paused": True}, {}, "Paused", "paused"),
+        ({}, {"target": "", "target_message": "0/3 nodes"}, "NoTarget", "0/3 nodes"),
+        (
+            {},
+            {"fits": Verdict(ok=False, message="Insufficient cpu")},
+            "TargetUnschedulable",
+            "Insufficient cpu",
+        ),
+        ({}, {"budgets": (budget(0, desired=3),)}, "DisruptionBudget", "PDB web allows 0 of 3 disruptions"),
+    ],
+)
+def test_what_it_waits_for_is_said(fields, extra, reason, words):
+    outcome = look(migration(**fields), **extra)
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, reason)
+    assert words in outcome.status.message
+    assert kinds(outcome) == [act.WriteMigrationStatus]
+
+
+def test_a_name_without_uid_is_taken_over_first():
+    assert act.AdoptPod in kinds(look(migration(pod_uid="")))
+
+
+def test_room_is_reserved_while_the_budget_is_used_up_for_the_moment():
+    outcome = look(migration(), budgets=(budget(0),))
+    assert kinds(outcome) == [act.WriteMigrationStatus, act.CreateReservation]
+
+
+def test_nothing_is_evicted_before_available_intent_and_proof():
+    free = EvictionResult(EvictionOutcome.EVICTED)
+    passed = Calls(dry_run=free, dry_run_at_s=NOW)
+    proven = Calls(gate_proven_at_s=NOW - 2, gate_asked_at_s=NOW - 2)
+    evicts = set()
+    for phase, requested, room, calls in itertools.product(
+        PHASE, (0.0, NOW - 3), (None, *ReservationPhase), (Calls(), passed, proven)
+    ):
+        held = None if room is None else reservation(room)
+        outcome = look(migration(phase, requested=requested), reservation=held, calls=calls)
+        if act.Evict in kinds(outcome):
+            evicts.add((phase, requested > 0, room, calls is proven))
+    assert evicts == {(PHASE.EVICTING, True, ReservationPhase.AVAILABLE, True)}
+
+
+def test_the_gate_settles_before_the_eviction():
+    just = Calls(gate_proven_at_s=NOW - 0.5, gate_asked_at_s=NOW - 0.5)
+    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=just)
+    assert act.Evict not in kinds(outcome)
+    assert outcome.wake_at_s == NOW + 0.5
+
+
+def test_a_gate_that_is_not_in_force_ends_the_move_and_frees_the_room():
+    asked = Calls(gate_asked_at_s=NOW - 1)
+    outcome = look(migration(PHASE.EVICTING, requested=NOW - 16), reservation=reservation(), calls=asked)
+    assert outcome.status.reason == "GateNotInForce"
+    assert DeleteReservation in kinds(outcome)
+
+
+@pytest.mark.parametrize("outcome_of", list(EvictionOutcome))
+def test_every_answer_of_the_eviction(outcome_of):
+    calls = Calls(
+        eviction=EvictionResult(outcome_of, "words"),
+        eviction_at_s=NOW - 0.1,
+        tries=1,
+        gate_proven_at_s=NOW - 2,
+    )
+    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=calls)
+    status = outcome.status
+    if outcome_of in (EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED):
+        assert (status.phase, status.evicted_at_s) == (PHASE.HANDING_OVER, NOW)
+    elif outcome_of is EvictionOutcome.UNKNOWN:
+        assert status.eviction_requested_at_s, "it may have happened: look at the pod first"
+        assert act.Evict not in kinds(outcome)
+    elif outcome_of in (EvictionOutcome.MULTIPLE_BUDGETS, EvictionOutcome.FORBIDDEN):
+        assert status.phase is PHASE.FAILED
+        assert DeleteReservation in kinds(outcome)
+    else:
+        assert (status.phase, status.eviction_requested_at_s) == (PHASE.EVICTING, 0.0)
+        assert DeleteReservation not in kinds(outcome)
+
+
+@pytest.mark.parametrize(
+    "seen", [None, pod(uid="other"), pod(deleting=True)], ids=["gone", "replaced", "ending"]
+)
+def test_a_crash_after_the_eviction_is_recognised_from_the_objects(seen):
+    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), pod=seen)
+    assert outcome.status.phase is PHASE.HANDING_OVER
+
+
+def test_a_stale_decision_disturbs_nobody():
+    stale = Verdict(ok=False, message="Insufficient cpu")
+    outcome = look(migration(PHASE.EVICTING), reservation=reservation(), fits=stale)
+    assert outcome.status.reason == "DecisionStale"
+    assert DeleteReservation in kinds(outcome)
+
+
+CLAIMED = (ObjectRef("default", "web-9", "u9"),)
+
+
+def test_the_room_is_never_taken_from_a_pending_claimant():
+    for phase in (PHASE.EVICTING, PHASE.HANDING_OVER):
+        for now in (NOW, NOW + 10_000):
+            m = migration(phase, requested=NOW - 5, evicted=NOW - 4 if phase is PHASE.HANDING_OVER else 0.0)
+            outcome = look(m, now=now, reservation=reservation(owners=CLAIMED), pod=None)
+            assert DeleteReservation not in kinds(outcome)
+
+
+def test_landing_and_readiness_are_recorded():
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
+    outcome = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None)
+    assert outcome.status.phase is PHASE.SUCCEEDED
+    assert outcome.status.replacement == CLAIMED[0]
+    later = msgspec.structs.replace(m, status=outcome.status)
+    assert look(later, now=NOW + 5, claimant=pod(uid="u9")).status.ready_at_s == NOW + 5
+    never = look(later, now=NOW + 601, claimant=pod(uid="u9", ready=False))
+    assert never.status.conditions[-1].reason == "ReplacementNeverReady"
+
+
+@pytest.mark.parametrize(
+    ("gone", "stray", "reason"),
+    [
+        (NOW - 61, None, "ReplacementMissing"),
+        (NOW - 6, pod(uid="u9"), "ReplacementUngated"),
+        (NOW - 1, None, ""),
+    ],
+)
+def test_a_replacement_that_does_not_come_is_a_stated_end(gone, stray, reason):
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 95, evicted=NOW - 90)
+    calls = Calls(pod_gone_at_s=gone)
+    outcome = look(m, reservation=reservation(), pod=None, calls=calls, stray=stray)
+    assert (outcome.status.phase is PHASE.FAILED) == bool(reason)
+    if reason:
+        assert outcome.status.reason == reason
+        assert DeleteReservation in kinds(outcome)

@@ -1,0 +1,115 @@
+"""Who gets which room: owners, sizes, the choice among several, and the pods that are let go."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.model import names
+from rescheduler.model.records import OwnerRef, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.reservations.allocation import Room, allot
+from rescheduler.reservations.owners import empty_owner, owner_matches
+
+RS = OwnerRef("apps/v1", "ReplicaSet", "web-1", "rs")
+DEPLOYMENT = OwnerRef("apps/v1", "Deployment", "web", "dep")
+
+
+def pod(name, cpu=1000, created=10.0, **fields):
+    spec = PodSpec(requests=Resources(cpu_milli=cpu), gates=(names.GATE,))
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=name,
+        created_at_s=created,
+        spec=spec,
+        controller=RS,
+        labels=LabelSet({"app": "web"}),
+        **fields,
+    )
+
+
+def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the field's name
+    annotations = LabelSet({names.ANNOTATION_ORDER: order} if order else {})
+    reservation = Reservation(
+        name=name,
+        uid=name,
+        owners=(ReservationOwner(controller=ControllerRef(uid="rs")),),
+        annotations=annotations,
+        status=ReservationStatus(allocatable=Resources(cpu_milli=cpu)),
+    )
+    return Room(reservation=reservation, open=open, **fields)
+
+
+def deal(pods, rooms):
+    dealt = allot(pods, rooms, lambda p: (RS, DEPLOYMENT))
+    parts = [{p.uid for p in dealt.claims.values()}, set(dealt.held), {p.uid for p, _ in dealt.released}]
+    assert sorted(uid for part in parts for uid in part) == sorted(p.uid for p in pods), (
+        "each pod in one part"
+    )
+    return {name: p.name for name, p in dealt.claims.items()}, parts[1], parts[2]
+
+
+def test_each_room_goes_to_one_pod_and_the_surplus_is_released():
+    assert deal([pod("a"), pod("b", created=11.0), pod("c", created=12.0)], [room("r1"), room("r2")]) == (
+        {"r1": "a", "r2": "b"},
+        set(),
+        {"c"},
+    )
+
+
+def test_a_pod_larger_than_the_room_is_not_given_it():
+    assert deal([pod("big", 1001)], [room("r")]) == ({}, set(), {"big"})
+
+
+def test_while_an_eviction_is_undecided_nobody_claims_and_nobody_is_released():
+    assert deal([pod("a")], [room("r", open=False)]) == ({}, {"a"}, set())
+
+
+def test_the_fullest_fit_is_chosen_and_the_order_label_goes_first():
+    assert deal([pod("a")], [room("large", 4000), room("snug", 1000)])[0] == {"snug": "a"}
+    assert deal([pod("a")], [room("large", 4000, order="1"), room("snug", 1000, order="2")])[0] == {
+        "large": "a"
+    }
+
+
+def test_the_pod_created_after_the_eviction_is_preferred():
+    assert deal([pod("old", created=5.0), pod("new", created=20.0)], [room("r", since_s=20.4)])[0] == {
+        "r": "new"
+    }
+
+
+def test_a_statefulset_pod_of_the_same_name_is_the_replacement():
+    pods = [pod("web-0", created=5.0), pod("web-1", created=6.0)]
+    assert deal(pods, [room("r", replaces="web-1")])[0] == {"r": "web-1"}
+
+
+SELECTOR = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+
+
+@pytest.mark.parametrize(
+    ("owner", "matches"),
+    [
+        (ReservationOwner(), False),
+        (ReservationOwner(object=ObjectRef()), False),
+        (ReservationOwner(label_selector=LabelSelector()), False),
+        (ReservationOwner(object=ObjectRef(namespace="default", name="a")), True),
+        (ReservationOwner(object=ObjectRef(name="a", uid="other")), False),
+        (ReservationOwner(controller=ControllerRef(uid="rs")), True),
+        (ReservationOwner(controller=ControllerRef(kind="Deployment", name="web")), True),
+        (ReservationOwner(controller=ControllerRef(name="web-1", namespace="elsewhere")), False),
+        (ReservationOwner(label_selector=SELECTOR), True),
+        (ReservationOwner(label_selector=SELECTOR, controller=ControllerRef(uid="other")), False),
+        (ReservationOwner(label_selector=SELECTOR, object=ObjectRef(name="a")), True),
+    ],
+)
+def test_fields_of_one_owner_are_anded_and_an_empty_owner_matches_nobody(owner, matches):
+    assert owner_matches(owner, pod("a"), (RS, DEPLOYMENT)) is matches
+    assert not (empty_owner(owner) and matches)

@@ -1,0 +1,286 @@
+"""The Reservation machine: every transition of the table, and what one look leads to."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from rescheduler.model import names
+from rescheduler.model.conditions import condition
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec, Taint
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.handover import HAND_OVER_TOLERATION
+from rescheduler.reservations.lifecycle import (
+    FINISHED,
+    TRANSITIONS,
+    ReservationEvent,
+    TransitionError,
+    transition,
+)
+from rescheduler.reservations.machine import step
+from rescheduler.reservations.observed import (
+    Choice,
+    LinkedMigration,
+    ObservedReservation,
+    ReservationSettings,
+)
+
+replace = msgspec.structs.replace
+NOW = 1_000_000.0
+SETTINGS = ReservationSettings()
+ROOM = Resources(cpu_milli=1000)
+OWNER = ReservationOwner(controller=ControllerRef(uid="rs"))
+NODE = Node(name="n2", uid="n2")
+
+
+def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, **fields):
+    status = ReservationStatus(
+        phase=phase,
+        node_name="" if phase is ReservationPhase.PENDING else "n2",
+        allocatable=ROOM,
+        current_owners=current,
+    )
+    base = {"template": PodSpec(requests=ROOM), "owners": (OWNER,), "template_node": "n2"}
+    return Reservation(
+        name="r", uid="r", resource_version="7", created_at_s=created, status=status, **{**base, **fields}
+    )
+
+
+def pod(name="p", *, gated=True, node="", nominated="", deleting=False, created=NOW - 5, **fields):
+    gates = (names.GATE,) if gated else ()
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=f"{name}-uid",
+        node=node,
+        nominated_node=nominated,
+        deleting=deleting,
+        created_at_s=created,
+        spec=PodSpec(requests=ROOM, gates=gates),
+        controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+        **fields,
+    )
+
+
+def placeholder(node="n2", **fields):
+    return pod("holder", gated=False, node=node, **fields)
+
+
+def look(r, **fields):
+    return step(ObservedReservation(reservation=r, **{"node": NODE, **fields}), NOW, SETTINGS)
+
+
+def kinds(outcome):
+    return [type(a).__name__ for a in outcome.actions if not isinstance(a, act.RecordEvent)]
+
+
+CLAIMED = (ObjectRef(namespace="default", name="p", uid="p-uid"),)
+
+
+@pytest.mark.parametrize(("phase", "event"), list(itertools.product(ReservationPhase, ReservationEvent)))
+def test_the_table_is_the_only_way(phase, event):
+    status = ReservationStatus(phase=phase)
+    if (phase, event) in TRANSITIONS:
+        after = transition(status, event, "words", NOW)
+        assert after.phase is TRANSITIONS[phase, event].phase
+        if (after.phase, event) in TRANSITIONS and after.phase is phase:
+            assert transition(after, event, "words", NOW + 9) == after, "saying it again writes nothing"
+    else:
+        with pytest.raises(TransitionError):
+            transition(status, event, "words", NOW)
+
+
+def test_terminal_is_terminal():
+    assert not any(phase in FINISHED for phase, _ in TRANSITIONS)
+
+
+def test_pending_makes_a_placeholder_on_the_named_node():
+    outcome = look(reservation())
+    assert kinds(outcome) == ["WriteReservationStatus", "CreatePlaceholder"]
+    assert outcome.actions[1].node == "n2"
+
+
+def test_pending_says_what_the_scheduler_says():
+    outcome = look(
+        reservation(), placeholder=placeholder(node="", unschedulable_message="0/3 nodes: Insufficient cpu")
+    )
+    assert outcome.status.phase is ReservationPhase.PENDING
+    assert condition(outcome.status.conditions, "Scheduled").message == "0/3 nodes: Insufficient cpu"
+
+
+def test_no_node_is_said_and_nothing_made():
+    outcome = look(reservation(template_node=""), choice=Choice(message="0/3 nodes"))
+    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert condition(outcome.status.conditions, "Scheduled").message == "0/3 nodes"
+
+
+@pytest.mark.parametrize(
+    ("node", "phase"),
+    [
+        (NODE, ReservationPhase.AVAILABLE),
+        (replace(NODE, unschedulable=True), ReservationPhase.WAITING),
+        (replace(NODE, ready=False), ReservationPhase.WAITING),
+        (None, ReservationPhase.FAILED),
+    ],
+)
+def test_available_only_on_a_usable_node(node, phase):
+    outcome = look(reservation(), placeholder=placeholder(), node=node)
+    assert outcome.status.phase is phase
+    assert outcome.status.allocatable == (ROOM)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"owners": ()}, "spec.owners is empty"),
+        ({"owners": (ReservationOwner(),)}, "names nobody"),
+        ({"ttl_s": 5.0, "expires_at_s": NOW + 5}, "exclude each other"),
+        ({"template": None}, "spec.template"),
+        ({"pre_allocation": True}, "preAllocation"),
+        ({"allocate_once": False}, "allocateOnce"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_words(fields, words):
+    outcome = look(reservation(**fields))
+    assert outcome.status.phase is ReservationPhase.FAILED
+    assert words in condition(outcome.status.conditions, "Ready").message
+    assert "CreatePlaceholder" not in kinds(outcome)
+
+
+@pytest.mark.parametrize(
+    "phase", [ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE]
+)
+def test_each_living_phase_expires_and_gives_the_room_back(phase):
+    outcome = look(reservation(phase, ttl_s=5.0), placeholder=placeholder())
+    assert outcome.status.phase is ReservationPhase.FAILED
+    assert condition(outcome.status.conditions, "Ready").reason == "Expired"
+    assert "DeletePlaceholder" in kinds(outcome)
+
+
+def test_ttl_zero_never_expires():
+    outcome = look(reservation(ReservationPhase.AVAILABLE, ttl_s=0.0, created=0.0), placeholder=placeholder())
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+    assert outcome.status.expires_at_s is None
+
+
+def test_an_evicted_pod_keeps_its_reservation_alive():
+    link = LinkedMigration(
+        key="default/m",
+        phase=MigrationPhase.HANDING_OVER,
+        created=True,
+        eviction_requested_at_s=1.0,
+        evicted_at_s=2.0,
+    )
+    r = reservation(
+        ReservationPhase.AVAILABLE, ttl_s=5.0, annotations=LabelSet({names.ANNOTATION_MIGRATION: "default/m"})
+    )
+    assert look(r, placeholder=placeholder(), migration=link).status.phase is ReservationPhase.AVAILABLE
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [None, placeholder(deleting=True), placeholder(phase=PodPhase.FAILED)],
+    ids=["gone", "deleting", "failed"],
+)
+def test_a_lost_placeholder_fails_an_unclaimed_room(lost):
+    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=lost)
+    assert condition(outcome.status.conditions, "Ready").reason == "PlaceholderLost"
+
+
+def test_claim_is_one_compare_and_swap_and_nothing_else():
+    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), offered=pod())
+    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert outcome.status.current_owners == CLAIMED
+    assert outcome.actions[0].resource_version == "7"
+
+
+def claimed(claimant, **fields):
+    return look(reservation(ReservationPhase.AVAILABLE, current=CLAIMED), claimant=claimant, **fields)
+
+
+def test_the_order_of_the_hand_over():
+    does = ("Nominate", "DeletePlaceholder", "Ungate")
+    first = claimed(pod(), placeholder=placeholder())
+    second = claimed(pod(nominated="n2"), placeholder=placeholder())
+    third = claimed(pod(nominated="n2"), placeholder=placeholder(deleting=True))
+    fourth = claimed(pod(nominated="n2"), placeholder=None)
+    last = claimed(pod(gated=False, node="n2"), placeholder=None)
+    assert does[0] in kinds(first)
+    assert "DeletePlaceholder" not in kinds(first)
+    assert does[1] in kinds(second)
+    assert not {*does} & {*kinds(third)}
+    assert does[2] in kinds(fourth)
+    assert last.status.phase is ReservationPhase.SUCCEEDED
+
+
+def test_a_bad_node_stops_the_hand_over_before_anything_is_given_up():
+    bad = replace(NODE, unschedulable=True)
+    outcome = claimed(pod(nominated="n2"), placeholder=placeholder(), node=bad)
+    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert "schedulable" in condition(outcome.status.conditions, "Ready").message
+
+
+def test_nobody_is_held_longer_than_the_limit():
+    outcome = claimed(pod(created=NOW - 61), placeholder=placeholder(), node=replace(NODE, ready=False))
+    assert condition(outcome.status.conditions, "Ready").reason == "GateTimeout"
+    assert {"ReleasePod", "DeletePlaceholder"} <= {*kinds(outcome)}
+
+
+def test_contended_rooms_wait_for_the_taint_and_are_tolerated():
+    waits = claimed(pod(nominated="n2"), placeholder=placeholder(), contended=True)
+    assert "DeletePlaceholder" not in kinds(waits)
+    tainted = replace(NODE, taints=(Taint(names.ANNOTATION_HANDOVER_TAINT, "r"),))
+    fresh = claimed(pod(nominated="n2"), placeholder=placeholder(), node=tainted, tainted_since_s=NOW - 0.5)
+    assert "DeletePlaceholder" not in kinds(fresh)
+    settled = claimed(pod(nominated="n2"), placeholder=placeholder(), node=tainted, tainted_since_s=NOW - 2)
+    assert "DeletePlaceholder" in kinds(settled)
+    ungated = claimed(pod(nominated="n2"), node=tainted, tainted_since_s=NOW - 3)
+    assert next(a for a in ungated.actions if isinstance(a, act.Ungate)).tolerations == (
+        HAND_OVER_TOLERATION,
+    )
+
+
+def test_a_claimant_that_goes_away_opens_the_room_again():
+    dropped = claimed(None, placeholder=placeholder())
+    assert dropped.status.current_owners == ()
+    assert dropped.status.phase is ReservationPhase.AVAILABLE
+    assert claimed(None).status.phase is ReservationPhase.FAILED
+
+
+def test_landing_elsewhere_is_said():
+    outcome = claimed(pod(gated=False, node="n9"))
+    assert condition(outcome.status.conditions, "Ready").reason == "LandedElsewhere"
+
+
+def finished(claimant):
+    gone = reservation(ReservationPhase.AVAILABLE, current=CLAIMED)
+    status = transition(gone.status, ReservationEvent.EXPIRED, "", NOW - 4000)
+    return look(replace(gone, status=status), claimant=claimant)
+
+
+def test_a_finished_one_is_collected_but_never_while_its_claimant_is_pending():
+    assert kinds(finished(None)) == ["DeleteReservation"]
+    assert kinds(finished(pod(gated=False))) == []
+    assert kinds(finished(pod())) == ["ReleasePod"]
+
+
+def test_a_room_made_for_a_move_that_is_gone_is_given_up():
+    r = reservation(
+        ReservationPhase.AVAILABLE,
+        created=NOW - 60,
+        annotations=LabelSet({names.ANNOTATION_MIGRATION: "default/m"}),
+    )
+    assert condition(look(r, placeholder=placeholder()).status.conditions, "Ready").reason == "Abandoned"
