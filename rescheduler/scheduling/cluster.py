@@ -26,6 +26,8 @@ from rescheduler.scheduling.matching import Matcher, MatcherIndex, PodIndex, mat
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.occupancy import Occupancy
 
+_MANY_CLASSES = 2000
+
 
 class Cluster:
     """The aggregates over one set of nodes. Changes of nodes' labels need a new one."""
@@ -142,6 +144,19 @@ class Cluster:
         """A claim, volume, class, driver or capacity changed: volumes are judged again."""
         self.volume_epoch += 1
         self._volumes = None
+
+    def nodes_changed(self, nodes: Sequence[Node]) -> None:
+        """The same nodes with the same labels, but other capacity, taints, images or features."""
+        self.nodes = NodeTable(nodes)
+        for kind in self._classes.values():
+            kind.memo.clear()
+
+    def overgrown(self) -> bool:
+        """True if most classes have no pods any more and only cost memory."""
+        if len(self._classes) < _MANY_CLASSES:
+            return False
+        alive = sum(bool(kind.living or kind.terminating) for kind in self._classes.values())
+        return alive * 2 < len(self._classes)
 
     def claim_in_use(self, key: ObjectKey) -> bool:
         """True if a pod on some node uses the claim."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
@@ -19,20 +20,31 @@ class ObjectChanges(NamedTuple):
     volumes: bool
 
 
-def nodes_differ(old: Snapshot, new: Snapshot) -> bool:
-    """True if a node came, left or changed in what scheduling reads, or a namespace's labels changed."""
-    return _nodes_changed(old, new) or (old.namespaces is not new.namespaces and _labels(old) != _labels(new))
+class NodeChange(enum.Enum):
+    """How far nodes changed."""
+
+    NONE = enum.auto()
+    CONTENT = enum.auto()
+    """Capacity, taints, images and the like, but no node and no label."""
+    TOPOLOGY = enum.auto()
+    """Nodes, their labels, or the labels of namespaces: counts per domain are void."""
 
 
-def _nodes_changed(old: Snapshot, new: Snapshot) -> bool:
+def node_change(old: Snapshot, new: Snapshot) -> NodeChange:
+    """What of the nodes changed that scheduling reads."""
+    if old.namespaces is not new.namespaces and _labels(old) != _labels(new):
+        return NodeChange.TOPOLOGY
     if old.nodes is new.nodes:
-        return False
+        return NodeChange.NONE
     if tuple(old.nodes) != tuple(new.nodes):
-        return True
-    return any(
-        before is not after and _read(before) != _read(after)
-        for before, after in zip(old.nodes.values(), new.nodes.values(), strict=True)
-    )
+        return NodeChange.TOPOLOGY
+    pairs = zip(old.nodes.values(), new.nodes.values(), strict=True)
+    changed = [(before, after) for before, after in pairs if before is not after]
+    if any(before.labels != after.labels for before, after in changed):
+        return NodeChange.TOPOLOGY
+    if any(_read(before) != _read(after) for before, after in changed):
+        return NodeChange.CONTENT
+    return NodeChange.NONE
 
 
 def changed_pods(old: Mapping[ObjectKey, Pod], new: Mapping[ObjectKey, Pod]) -> tuple[list[Pod], list[Pod]]:
@@ -68,7 +80,6 @@ def objects_differ(old: Snapshot, new: Snapshot) -> ObjectChanges:
 
 def _read(node: Node) -> tuple[object, ...]:
     return (
-        node.labels,
         node.taints,
         node.unschedulable,
         node.allocatable,

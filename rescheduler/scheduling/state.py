@@ -23,7 +23,7 @@ from rescheduler.scheduling.framework import (
     ScoreResult,
 )
 from rescheduler.scheduling.pipeline import Pipeline
-from rescheduler.scheduling.snapshot_changes import changed_pods, nodes_differ, objects_differ
+from rescheduler.scheduling.snapshot_changes import NodeChange, changed_pods, node_change, objects_differ
 
 
 @dataclass(slots=True)
@@ -61,15 +61,19 @@ class SchedulingState:
     def sync(self, snapshot: Snapshot) -> None:
         """Follow a newer snapshot; trial moves are undone first.
 
-        Pods that came, changed or left are applied one by one. Nodes that came, left or changed in what
-        scheduling reads, and namespaces that terms select by label, build the state anew.
+        Pods that came, changed or left are applied one by one. Nodes that came, left or changed their
+        labels, and changed labels of namespaces, build the state anew; so do many forgotten pod classes.
         """
         self.rollback(0)
         old = self._snapshot
-        if nodes_differ(old, snapshot):
+        change = node_change(old, snapshot)
+        if change is NodeChange.TOPOLOGY or self._cluster.overgrown():
             self._build(snapshot)
             return
         self._snapshot = self._cluster.snapshot = snapshot
+        if change is NodeChange.CONTENT:
+            self._cluster.nodes_changed(tuple(snapshot.nodes.values()))
+            self.node_names, self.node_index = self._cluster.nodes.names, self._cluster.nodes.index
         gone, come = changed_pods(old.pods, snapshot.pods)
         for pod in gone:
             self._leave(pod)

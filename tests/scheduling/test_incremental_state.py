@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Taint
 from rescheduler.model.selectors import LabelSet
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.differential.clusters import random_cluster
@@ -79,6 +79,17 @@ class IncrementalState(RuleBasedStateMachine):
         node = self.snapshot.nodes[name]
         labels = LabelSet({**node.labels, "topology.kubernetes.io/zone": zone})
         changed = msgspec.structs.replace(node, labels=labels)
+        self.follow(nodes={**self.snapshot.nodes, name: changed})
+
+    @rule(pick=st.integers(0), cpu=st.integers(0, 9000), tainted=st.booleans(), cordoned=st.booleans())
+    def node_changes_in_place(self, pick, cpu, tainted, cordoned):
+        name = self.state.node_names[pick % len(self.state.node_names)]
+        node = self.snapshot.nodes[name]
+        allocatable = msgspec.structs.replace(node.allocatable, cpu_milli=cpu)
+        taints = (Taint("spot", "yes"),) if tainted else ()
+        changed = msgspec.structs.replace(
+            node, allocatable=allocatable, taints=taints, unschedulable=cordoned, images=()
+        )
         self.follow(nodes={**self.snapshot.nodes, name: changed})
 
     @rule()
