@@ -29,10 +29,6 @@ class StoreApi:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def now_s(self) -> float:
-        """The cluster's time."""
-        return self._store.clock()
-
     def list(self, kind: GroupKind) -> list[Obj]:
         """All objects of a kind; empty if it is not served."""
         resource = self._of_kind(kind)
@@ -48,14 +44,14 @@ class StoreApi:
         tables = dict.fromkeys(r.table for r in self._store.registry)
         return [obj for table in tables for obj in self._store.list(table)]
 
-    def create(self, obj: Obj, *, dry_run: bool = False) -> Obj:
+    def create(self, obj: Obj) -> Obj:
         """Create; raises ApiRefusal."""
         resource = self._resource(obj)
         body = deep_copy(obj)
         if resource.decode is not None:
             body = resource.decode(body)
         namespace = key(obj).namespace
-        return _asked(lambda: self._store.create(resource, namespace, body, Write(dry_run=dry_run)))
+        return _asked(lambda: self._store.create(resource, namespace, body))
 
     def patch(self, obj: Obj, change: Obj, *, subresource: str = "") -> Obj:
         """Merge-patch; a foreign uid is a conflict."""

@@ -35,10 +35,6 @@ class Change:
 class Api(Protocol):
     """Reads and writes of wire objects. Returned objects are the caller's to keep, not to change."""
 
-    def now_s(self) -> float:
-        """The cluster's time in seconds since the epoch."""
-        ...
-
     def list(self, kind: GroupKind) -> list[Obj]:
         """All objects of a kind, over all namespaces; empty for a kind that is not served."""
         ...
@@ -47,7 +43,7 @@ class Api(Protocol):
         """One object or None."""
         ...
 
-    def create(self, obj: Obj, *, dry_run: bool = False) -> Obj:
+    def create(self, obj: Obj) -> Obj:
         """Create from a full object; raises ApiRefusal."""
         ...
 

@@ -7,7 +7,7 @@ taken away; while a rollout is under way a change of ``replicas`` is spread in p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rescheduler.sim.controllers.wire import Obj, meta, scaled, spec, status
 
@@ -139,8 +139,3 @@ def _in_proportion(
 
 def _age(one: ReplicaSetSize) -> tuple[str, str]:
     return (one.created, one.name)
-
-
-def resized(one: ReplicaSetSize, sizes: Mapping[str, int]) -> ReplicaSetSize:
-    """The same ReplicaSet with its next size."""
-    return replace(one, wanted=sizes.get(one.name, one.wanted))

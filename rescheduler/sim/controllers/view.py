@@ -78,10 +78,6 @@ class View:
         for buckets in list(self._objects.values()):
             yield from list(buckets.get(namespace, {}).values())
 
-    def everything(self) -> Iterator[Obj]:
-        """All objects of all kinds."""
-        yield from list(self._by_uid.values())
-
     def dependents(self, owner_uid: str, kind: GroupKind | None = None) -> list[Obj]:
         """Objects with an ownerReference to this uid, oldest name first."""
         found = self._dependents.get(owner_uid, {}).values()
