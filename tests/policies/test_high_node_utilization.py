@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.testing import builders as b
 
 CPU = {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}}
@@ -83,3 +84,11 @@ def test_the_disruption_budget_counts_for_the_whole_node(decide, app):
     plan = decide(cluster, ("HighNodeUtilization", CPU))
     assert plan.moves == ()
     assert Counter(s.reason for s in plan.skipped) == {"DisruptionBudget": 1, "GroupIncomplete": 1}
+
+
+def test_limits_spread_the_emptying_of_a_node_over_cycles(decide, app):
+    inputs = PlanningInputs(limits=Limits(moves_at_once=9, per_node=2, per_workload=9))
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), load(app, "a", "n1", 3, "100m"), load(app, "b", "n2", 4))
+    plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
+    assert [m.target for m in plan.moves] == ["n2", "n2"]
+    assert [str(s.reason) for s in plan.skipped] == ["LimitPerNode"]
