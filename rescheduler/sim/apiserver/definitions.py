@@ -116,8 +116,6 @@ def resource_of(spec: Json, version: Json) -> ResourceType:
         categories=tuple(names.get("categories") or ()),
         status="status" in (version.get("subresources") or {}),
         generation=True,
-        returns_deleted=False,
-        strategic=False,
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
         columns=_columns(version.get("additionalPrinterColumns") or []),
         custom=CustomKind(schema),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rescheduler.sim.apiserver.errors import FieldError, Json, qualified
@@ -85,7 +85,6 @@ class ResourceType:
     columns: tuple[Column, ...] = ()
     orphans_by_default: bool = False
     returns_deleted: bool = False
-    strategic: bool = True
     custom: CustomRules | None = None
 
     @property
@@ -112,10 +111,6 @@ class ResourceType:
     def singular_name(self) -> str:
         """The singular that clients may type."""
         return self.singular or self.kind.lower()
-
-    def with_columns(self, columns: tuple[Column, ...]) -> ResourceType:
-        """The same with other printer columns."""
-        return replace(self, columns=columns)
 
 
 @dataclass(slots=True)

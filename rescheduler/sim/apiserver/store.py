@@ -187,17 +187,6 @@ class Store:
             return new
         return self.objects.put(resource.table, key, new)
 
-    def update_status(self, resource: str, obj: Json) -> Json:
-        """Writes ``obj.status``; a resourceVersion in it is a precondition."""
-        metadata = obj["metadata"]
-        return self.update(
-            self.registry.named(resource),
-            metadata.get("namespace", ""),
-            metadata["name"],
-            lambda _: deep_copy(obj),
-            Write(subresource="status"),
-        )
-
     # helpers
 
     def new_uid(self) -> str:
