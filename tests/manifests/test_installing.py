@@ -76,6 +76,11 @@ def test_overlays_are_taken_by_the_api_server(bare, overlay):
     kubectl(bare, "apply", "-k", f"manifests/{overlay}", "--dry-run=server")
 
 
+@pytest.mark.parametrize("file", ["start-first/role-start-first.yaml", "flow-control/flowschema.yaml"])
+def test_components_are_taken_by_the_api_server(bare, file):
+    kubectl(bare, "apply", "-f", f"manifests/components/{file}", "--dry-run=server")
+
+
 def test_the_dry_run_overlay_grants_no_way_to_change_anything(bare):
     kinds = kubectl(bare, "kustomize", "manifests/overlays/dry-run")
     assert "pods/eviction" not in kinds
