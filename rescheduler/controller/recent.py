@@ -43,6 +43,8 @@ class Recent:
     calls: dict[ObjectKey, Calls] = field(default_factory=dict)
     failures: dict[ObjectKey, Failure] = field(default_factory=dict)
     first_seen: dict[tuple[str, str], float] = field(default_factory=dict)
+    claims: dict[str, str] = field(default_factory=dict)
+    """Name of a Reservation -> uid of the pod in the status that was written last."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
 
     def wrote(self, machine: ObjectKey, effect: Effect, now_s: float) -> None:
@@ -112,6 +114,8 @@ class Recent:
         for table in (self.calls, self.failures, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]
+        for name in [n for n in self.claims if ObjectKey("", n) not in live]:
+            del self.claims[name]
 
 
 def _shows(touched: Touched, cached: tuple[str, bool] | None) -> bool:

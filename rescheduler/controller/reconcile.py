@@ -106,11 +106,20 @@ class Reconciler:
     # Gathering
 
     def _observe_rooms(self, observer: Observer) -> dict[str, ObservedReservation]:
+        """Every Reservation. A pod that two have claimed belongs to the first; the other claim is dropped."""
         links = observer.links()
         reservations = observer.index.snapshot.reservations
-        return {
-            name: observer.reservation(reservations[name], links.get(name)) for name in sorted(reservations)
-        }
+        rooms: dict[str, ObservedReservation] = {}
+        claimed: set[str] = set()
+        for name in sorted(reservations):
+            observed = observer.reservation(reservations[name], links.get(name))
+            claimant = observed.claimant
+            if claimant is not None and reservations[name].status.phase not in FINISHED:
+                if claimant.uid in claimed:
+                    observed = dataclasses.replace(observed, claimant=None)
+                claimed.add(claimant.uid)
+            rooms[name] = observed
+        return rooms
 
     def _deal(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Allotment:
         taken = {
@@ -120,6 +129,9 @@ class Reconciler:
             and observed.reservation.status.phase not in FINISHED
             and not observed.reservation.deleting
         }
+        for name in rooms:
+            if self._blind(ObjectKey("", name), observer.index, observer.now_s):
+                taken.add(self.recent.claims.get(name, ""))
         limit_s = self.settings.reservations.gate_limit_s
         free = [pod for pod in observer.index.gated if pod.uid not in taken and not pod.deleting]
         young = [pod for pod in free if observer.now_s < pod.created_at_s + limit_s]
@@ -246,7 +258,10 @@ class Reconciler:
 
     def _remember(self, machine: ObjectKey, action: Action, effect: Effect, now_s: float) -> None:
         self.recent.wrote(machine, effect, now_s)
-        if isinstance(action, moves.DryRunEvict) and effect.eviction is not None:
+        if isinstance(action, WriteReservationStatus):
+            owners = action.status.current_owners
+            self.recent.claims[action.name] = owners[0].uid if owners else ""
+        elif isinstance(action, moves.DryRunEvict) and effect.eviction is not None:
             self.recent.dry_run(machine, effect.eviction, now_s)
             self._wake(now_s)
         elif isinstance(action, moves.Evict) and effect.eviction is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from moving_world import NAMESPACE, Crash, World
 
@@ -13,6 +14,7 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.observed import ReservationSettings
 
 SETTINGS = Settings(
@@ -197,3 +199,47 @@ def test_pods_of_higher_priority_are_kept_out_by_the_taint(seed):
         k: (MigrationPhase.SUCCEEDED, targets[k]) for k in keys
     }, f"seed {seed}: {got}"
     assert world.leftovers() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rooms_that_people_reserve_are_used_by_a_scale_up(seed):
+    """Two rooms for three new pods, one of them without a named node; the surplus pod is let go."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 1)
+    world.node("n2", 1)
+    world.node("n3", 1)
+    world.workload("ReplicaSet", "web", ["n1"])
+    world.reserve("first", "uid-web", node="n2")
+    world.reserve("second", "uid-web")
+    run = Run(world, seed, crash_every=4 if seed % 2 else 0)
+    for _ in range(4000):
+        run.random.choice(run.actors())()
+        world.now_s += 0.05
+        phases = {r.status.phase for r in world.reservations.values()}
+        if phases == {ReservationPhase.AVAILABLE}:
+            workload = world.workloads["uid-web"]
+            world.workloads["uid-web"] = msgspec.structs.replace(workload, replicas=4)
+        if phases == {ReservationPhase.SUCCEEDED}:
+            break
+    run.settle()
+    assert {r.status.phase for r in world.reservations.values()} == {ReservationPhase.SUCCEEDED}, (
+        f"seed {seed}"
+    )
+    assert {p.node for p in world.pods.values()} == {"n1", "n2", "n3", ""}
+    assert world.leftovers() == [], f"seed {seed}"
+
+
+def test_without_the_nomination_a_crowd_takes_the_rooms(monkeypatch):
+    """The histories can fail: leave one step out and the promise is broken."""
+    monkeypatch.setattr(
+        World, "_Nominate", lambda self, action: self._Ungate(rooms.Ungate(action.pod, action.uid, ""))
+    )
+    broken = 0
+    for seed in range(10):
+        world, _ = full_cluster()
+        try:
+            Run(world, seed).go()
+        except AssertionError:
+            broken += 1
+    assert broken > 0
