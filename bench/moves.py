@@ -30,6 +30,7 @@ from rescheduler.testing.controlplane import ControlPlane
 from rescheduler.testing.world import World, gates_of, is_ready, node_of
 
 GROUP = "rescheduler.dev/v1alpha1"
+PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 CONFIGURATION = """\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
@@ -100,26 +101,35 @@ class Scene:
     apps: dict[str, int]
 
 
-def build(world: World, moves: int, api_server: ControlPlane) -> Scene:
-    """Full nodes; moves asked for; every Reservation Available; nothing may be evicted yet (PDBs say 0)."""
+def build(world: World, moves: int, plane: ControlPlane) -> Scene:
+    """Full nodes; moves asked for; every Reservation Available; nothing may be evicted yet (PDBs say 0).
+
+    The scheduler is away while the moves are asked for, so that no eviction comes before the budgets are closed.
+    """
     replicas = 4
     apps: dict[str, int] = {}
     wanted: dict[str, tuple[str, str]] = {}
+    kinds: dict[str, str] = {}
     for number in range(-(-moves // replicas)):
         app = f"app{number}"
-        kind = "StatefulSet" if number % 2 else "Deployment"
+        kinds[app] = "StatefulSet" if number % 2 else "Deployment"
         world.node(f"src{number}", cpu=str(replicas))
-        world.workload(kind, app, replicas)
+        world.workload(kinds[app], app, replicas)
         apps[app] = replicas
-        pods = world.wait_ready(app, replicas, 60)
-        world.budget(app, app, maxUnavailable=0)
-        for pod in pods:
-            if len(wanted) == moves:
-                break
+    sitting = {app: world.wait_ready(app, replicas, 60) for app in apps}
+    for app in apps:
+        world.budget(app, app, maxUnavailable=1)
+    world.wait(lambda: allowed(world) == [1] * len(apps), 30)
+    plane.kill_scheduler()
+    for app, pods in sitting.items():
+        for pod in pods[: moves - len(wanted)]:
             target = world.node(f"to{len(wanted)}", cpu="2")
             world.pod(f"filler{len(wanted)}", nodeName=target)
-            wanted[ask(world, pod, target)] = (kind, target)
-    del api_server
+            wanted[ask(world, pod, target)] = (kinds[app], target)
+    world.wait(lambda: len(world.api.get(PLACEHOLDERS).expect().items) >= moves, 60)
+    set_budgets(world, apps, 0)
+    world.wait(lambda: allowed(world) == [0] * len(apps), 30)
+    plane.start_scheduler()
     world.wait(lambda: len(held(world, "Available")) >= moves, 120)
     return Scene(world=world, wanted=wanted, apps=apps)
 
@@ -154,11 +164,17 @@ def crowd(world: World, count: int, priority_class: str) -> None:
         world.pod(f"rival{number}", "1" if number % 2 else "500m", **more)
 
 
-def open_budgets(scene: Scene) -> None:
-    """From now on one pod of each workload may be disrupted at a time."""
-    for app in scene.apps:
-        path = scene.world.path("poddisruptionbudgets", app, group="policy/v1")
-        scene.world.api.patch(path, {"spec": {"maxUnavailable": 1}}).expect()
+def allowed(world: World) -> list[int]:
+    """disruptionsAllowed of each budget."""
+    budgets = world.api.get(world.path("poddisruptionbudgets", group="policy/v1")).expect().items
+    return [b.get("status", {}).get("disruptionsAllowed", -1) for b in budgets]
+
+
+def set_budgets(world: World, apps: dict[str, int], count: int) -> None:
+    """From now on so many pods of each workload may be disrupted at a time."""
+    for app in apps:
+        path = world.path("poddisruptionbudgets", app, group="policy/v1")
+        world.api.patch(path, {"spec": {"maxUnavailable": count}}).expect()
 
 
 def statuses(scene: Scene) -> dict[str, dict]:
@@ -197,7 +213,7 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     )
     overrun = {a: n for a, n in witness.least_ready.items() if n < scene.apps[a] - 1}
     leftovers = {
-        "placeholders": len(world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items),
+        "placeholders": len(world.api.get(PLACEHOLDERS).expect().items),
         "gated pods": sum(1 for p in world.pods() if gates_of(p)),
         "gate keys": len(world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}),
         "unfinished Reservations": len(held(world, "Available")) + len(held(world, "Pending")) + len(held(world, "Waiting")),
@@ -235,14 +251,18 @@ def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
             controllers = Controllers(plane, Path(folder))
             controllers.start()
             with World(api, "moves") as world:
-                scene = build(world, moves, plane)
+                try:
+                    scene = build(world, moves, plane)
+                except AssertionError:
+                    print(controllers.log_path.read_text()[-6000:])
+                    raise
                 print(f"{moves} rooms held, the crowd comes ({3 * moves} pods of {rivals} priority)", flush=True)
                 crowd(world, 3 * moves, "higher" if rivals == "higher" else "")
                 witness = Witness(world, scene.apps)
                 watcher = threading.Thread(target=witness.run)
                 watcher.start()
                 begun = time.monotonic()
-                open_budgets(scene)
+                set_budgets(world, scene.apps, 1)
                 for _ in range(kills):
                     time.sleep(rng.uniform(1.2, 4.0))
                     controllers.kill()
