@@ -180,7 +180,9 @@ def set_budgets(world: World, apps: dict[str, int], count: int) -> None:
 def statuses(scene: Scene) -> dict[str, dict]:
     """status of each wanted PodMigration."""
     items = scene.world.api.get(scene.world.path("podmigrations", group=GROUP)).expect().items
-    return {m["metadata"]["name"]: m.get("status") or {} for m in items if m["metadata"]["name"] in scene.wanted}
+    return {
+        m["metadata"]["name"]: m.get("status") or {} for m in items if m["metadata"]["name"] in scene.wanted
+    }
 
 
 def wait_ended(scene: Scene, seconds: float) -> dict[str, dict]:
@@ -195,7 +197,7 @@ def wait_ended(scene: Scene, seconds: float) -> dict[str, dict]:
 
 def moment(text: str) -> float:
     """Epoch seconds."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text).timestamp()
 
 
 def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
@@ -209,14 +211,20 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
         if replacement and node_of(world.get_pod(replacement["name"])) == target:
             landed += 1
     early = sum(
-        1 for s in evicted.values() if not s.get("reservedAt") or moment(s["reservedAt"]) > moment(s["evictionRequestedAt"])
+        1
+        for s in evicted.values()
+        if not s.get("reservedAt") or moment(s["reservedAt"]) > moment(s["evictionRequestedAt"])
     )
     overrun = {a: n for a, n in witness.least_ready.items() if n < scene.apps[a] - 1}
     leftovers = {
         "placeholders": len(world.api.get(PLACEHOLDERS).expect().items),
         "gated pods": sum(1 for p in world.pods() if gates_of(p)),
-        "gate keys": len(world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}),
-        "unfinished Reservations": len(held(world, "Available")) + len(held(world, "Pending")) + len(held(world, "Waiting")),
+        "gate keys": len(
+            world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}
+        ),
+        "unfinished Reservations": len(held(world, "Available"))
+        + len(held(world, "Pending"))
+        + len(held(world, "Waiting")),
         "hand-over taints": sum(
             1
             for n in world.api.get("/api/v1/nodes").expect().items
@@ -224,7 +232,9 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
             if t["key"].startswith("rescheduler.dev/")
         ),
     }
-    times = sorted(moment(s["landedAt"]) - moment(s["evictedAt"]) for s in evicted.values() if s.get("landedAt"))
+    times = sorted(
+        moment(s["landedAt"]) - moment(s["evictedAt"]) for s in evicted.values() if s.get("landedAt")
+    )
     print(f"moves asked for                          {len(scene.wanted)}")
     print(f"evicted                                  {len(evicted)}")
     print(f"replacements on their reserved node      {landed} of {len(evicted)}")
@@ -232,7 +242,9 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     print(f"budgets overrun                          {len(overrun)} {overrun or ''}")
     print(f"left behind                              {leftovers}")
     if times:
-        print(f"eviction to binding, seconds             median {statistics.median(times):.2f}, most {times[-1]:.2f}")
+        print(
+            f"eviction to binding, seconds             median {statistics.median(times):.2f}, most {times[-1]:.2f}"
+        )
     for name, status in found.items():
         if status.get("phase") != "Succeeded":
             print(f"  {name}: {status.get('phase')} {status.get('reason')}: {status.get('message')}")
@@ -256,7 +268,9 @@ def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
                 except AssertionError:
                     print(controllers.log_path.read_text()[-6000:])
                     raise
-                print(f"{moves} rooms held, the crowd comes ({3 * moves} pods of {rivals} priority)", flush=True)
+                print(
+                    f"{moves} rooms held, the crowd comes ({3 * moves} pods of {rivals} priority)", flush=True
+                )
                 crowd(world, 3 * moves, "higher" if rivals == "higher" else "")
                 witness = Witness(world, scene.apps)
                 watcher = threading.Thread(target=witness.run)
@@ -272,7 +286,10 @@ def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
                 time.sleep(3.0)
                 witness.stop.set()
                 watcher.join()
-                print(f"seconds                                  {seconds:.1f}" + (f" with {kills} kills" if kills else ""))
+                print(
+                    f"seconds                                  {seconds:.1f}"
+                    + (f" with {kills} kills" if kills else "")
+                )
                 kept = report(scene, found, witness)
                 code = controllers.terminate()
                 print(f"exit code of the controller              {code}")

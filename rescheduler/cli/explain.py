@@ -28,7 +28,9 @@ def explain_group() -> None:
 @explain_group.command("pod")
 @click.argument("pods", nargs=-1, metavar="NAMESPACE/NAME...")
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
-@click.option("--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump.")
+@click.option(
+    "--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump."
+)
 @scheduler_config_option
 @cluster_options
 @now_option

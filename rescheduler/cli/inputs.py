@@ -39,7 +39,9 @@ def read_input(
     """
     moment = parse_now(now)
     if not paths and more_paths:
-        raise click.UsageError(f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}")
+        raise click.UsageError(
+            f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}"
+        )
     if paths:
         sources = (*paths, *more_paths)
         with Progress("reading") as progress:

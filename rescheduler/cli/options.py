@@ -23,7 +23,10 @@ def cluster_options(command: F) -> F:
     """--kubeconfig and --context."""
     for decorator in (
         click.option(
-            "--context", envvar=f"{ENVIRONMENT}CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
+            "--context",
+            envvar=f"{ENVIRONMENT}CONTEXT",
+            metavar="NAME",
+            help="Context of the kubeconfig to use.",
         ),
         click.option(
             "--kubeconfig",
@@ -93,7 +96,11 @@ def read_text(path: str, what: str) -> bytes:
 
 def load_configuration(path: str | None) -> Configuration:
     """The configuration of a file, or the default one."""
-    return default_configuration() if path is None else parse_configuration(read_text(path, "configuration"), path)
+    return (
+        default_configuration()
+        if path is None
+        else parse_configuration(read_text(path, "configuration"), path)
+    )
 
 
 def load_profile(path: str | None, configuration: Configuration) -> Profile:
@@ -118,4 +125,3 @@ def parse_now(text: str | None) -> float | None:
     except ValueError as error:
         remedy = "write it like 2026-11-21T10:00:00Z"
         raise CommandError(f"--now: {text!r} is not an RFC 3339 time ({remedy})", EXIT_USAGE) from error
-

@@ -31,9 +31,13 @@ from rescheduler.scheduling.state import SchedulingState
 @scheduler_config_option
 @cluster_options
 @now_option
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True
+)
 @click.option("--output-file", metavar="FILE", help="Write there instead of to stdout.")
-@click.option("--next-cycle", is_flag=True, help="Only what the controller would do now, within its limits per hour.")
+@click.option(
+    "--next-cycle", is_flag=True, help="Only what the controller would do now, within its limits per hour."
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 3 if anything wanted stays where it is.")
 @reports_errors
 def plan_command(
@@ -65,7 +69,10 @@ def plan_command(
         SchedulingState(found.snapshot, profile),
     )
     metadata = msgspec.structs.replace(plan.metadata, source=found.source, warnings=found.warnings)
-    emit(render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None), output_file)
+    emit(
+        render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
+        output_file,
+    )
     if exit_code and plan.skipped:
         raise SystemExit(EXIT_BLOCKED)
 

@@ -29,7 +29,11 @@ from rescheduler.reports.text import plan_text
 @click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
 @click.option("--once", is_flag=True, help="One decision; ends when its moves have ended.")
 @click.option(
-    "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, envvar="RESCHEDULER_LOG_LEVEL"
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="info",
+    show_default=True,
+    envvar="RESCHEDULER_LOG_LEVEL",
 )
 @click.option("--log-format", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True)
 @reports_errors

@@ -19,14 +19,28 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
 @click.command("sandbox")
-@click.option("--nodes", default=6, show_default=True, type=click.IntRange(0, 1000), help="How many nodes, in three zones.")
+@click.option(
+    "--nodes",
+    default=6,
+    show_default=True,
+    type=click.IntRange(0, 1000),
+    help="How many nodes, in three zones.",
+)
 @click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
 @click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
-@click.option("--port", default=0, show_default=True, help="Port of the API server on loopback; 0 takes a free one.")
-@click.option("--kubeconfig-file", metavar="FILE", help="Where to write the kubeconfig; default: a temporary file.")
-@click.option("--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies.")
+@click.option(
+    "--port", default=0, show_default=True, help="Port of the API server on loopback; 0 takes a free one."
+)
+@click.option(
+    "--kubeconfig-file", metavar="FILE", help="Where to write the kubeconfig; default: a temporary file."
+)
+@click.option(
+    "--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies."
+)
 @reports_errors
-def sandbox_command(*, nodes: int, cpu: str, memory: str, port: int, kubeconfig_file: str | None, empty: bool) -> None:
+def sandbox_command(
+    *, nodes: int, cpu: str, memory: str, port: int, kubeconfig_file: str | None, empty: bool
+) -> None:
     """Run an embedded cluster until interrupted; prints the path of its kubeconfig.
 
     It speaks the Kubernetes API well enough for kubectl and schedules with rescheduler's own copy of

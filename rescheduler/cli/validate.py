@@ -49,7 +49,11 @@ def unwrap_config_map(text: bytes) -> tuple[bytes, int]:
     except YamlError:
         return text, 0
     data = document.data
-    if not isinstance(data, dict) or data.get("kind") != "ConfigMap" or not isinstance(data.get("data"), dict):
+    if (
+        not isinstance(data, dict)
+        or data.get("kind") != "ConfigMap"
+        or not isinstance(data.get("data"), dict)
+    ):
         return text, 0
     inner = data["data"].get(CONFIG_KEY)
     return (inner.encode(), document.line(("data", CONFIG_KEY))) if isinstance(inner, str) else (text, 0)

@@ -31,7 +31,7 @@ from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.reporting import EventReporter, MoveCounter
 from rescheduler.controller.rules import RulesPlacement
 from rescheduler.controller.safeguards import protection_of
-from rescheduler.controller.server import Heartbeat, Server, Verdict
+from rescheduler.controller.server import Heartbeat, Server
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import Capabilities, discover
 from rescheduler.kube.elector import Elector

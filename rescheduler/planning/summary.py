@@ -20,7 +20,6 @@ from rescheduler.policies.kinds import never_moves
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
 
-
 _LIVING: Final = frozenset({PodPhase.PENDING, PodPhase.RUNNING, PodPhase.UNKNOWN})
 
 
