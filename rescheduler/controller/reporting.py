@@ -71,10 +71,13 @@ class MoveCounter:
                 self.metrics.reservations_available.inc()
         elif isinstance(action, DeleteMigration):
             self._counted.discard(action.uid)
-        elif isinstance(action, WriteMigrationStatus) and action.status.phase in FINISHED:
-            if action.uid not in self._counted:
-                self._counted.add(action.uid)
-                self._ended(action.status)
+        elif isinstance(action, WriteMigrationStatus):
+            self._seen(action)
+
+    def _seen(self, action: WriteMigrationStatus) -> None:
+        if action.status.phase in FINISHED and action.uid not in self._counted:
+            self._counted.add(action.uid)
+            self._ended(action.status)
 
     def _ended(self, status: MigrationStatus) -> None:
         result = move_result(status)
