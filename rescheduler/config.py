@@ -395,10 +395,12 @@ class _Reader:
             if unknown:
                 inner = (*inner, unknown["name"])
                 message = "unknown key"
-            self._complain((*path, *inner), message, self._remedy(kind, unknown is not None, (*path, *inner)))
+            self._complain(
+                (*path, *inner), message, self._remedy(kind, (*path, *inner), unknown=unknown is not None)
+            )
             return None
 
-    def _remedy(self, kind: type[Any], unknown: bool, path: Path) -> str:
+    def _remedy(self, kind: type[Any], path: Path, *, unknown: bool) -> str:
         if unknown:
             fields = getattr(kind, "__struct_encode_fields__", ())
             return f"known keys: {', '.join(fields)}" if fields else "remove it"

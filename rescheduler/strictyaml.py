@@ -105,9 +105,9 @@ def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int]) -> dict
     return result
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
+def _scalar(node: yaml.Node) -> Any:
     value = str(node.value)
-    if node.style in ("'", '"', "|", ">"):
+    if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">"):
         return value
     if node.tag not in _IMPLICIT_TAGS:
         raise YamlError(node.start_mark.line + 1, f"the tag {node.tag} is not understood", "remove the tag")

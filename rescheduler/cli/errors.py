@@ -26,17 +26,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class CommandError(click.ClickException):
+class CommandError(Exception):
     """A message for people and an exit code."""
 
     def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-    def show(self, file: object = None) -> None:
-        """Print the message on stderr."""
-        del file
-        click.echo(f"error: {self.format_message()}", err=True)
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -46,11 +41,15 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except CommandError as error:
+            message, code = str(error), error.exit_code
         except (ConfigurationError, InputError, KubeconfigError) as error:
-            raise CommandError(str(error), EXIT_USAGE) from error
+            message, code = str(error), EXIT_USAGE
         except ApiError as error:
-            raise CommandError(f"the API server refused: {error}", EXIT_FAILED) from error
+            message, code = f"the API server refused: {error}", EXIT_FAILED
         except TransportError as error:
-            raise CommandError(f"no answer from the API server: {error}", EXIT_FAILED) from error
+            message, code = f"no answer from the API server: {error}", EXIT_FAILED
+        click.echo(f"error: {message}", err=True)
+        raise SystemExit(code)
 
     return wrapped

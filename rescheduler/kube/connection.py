@@ -181,7 +181,7 @@ class HttpStream:
         self._answer = answer
         self._closed = threading.Event()
         self.status = answer.status
-        self.headers = _lower(answer.headers)
+        self.headers: Mapping[str, str] = _lower(answer.headers)
 
     def __iter__(self) -> Iterator[bytes]:
         try:
