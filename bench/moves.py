@@ -77,7 +77,7 @@ class Controllers:
     def start(self) -> None:
         code = "from rescheduler.cli.main import main; main()"
         command = [sys.executable, "-c", code, "run", "--kubeconfig", str(self._kubeconfig)]
-        command += ["--config", str(self._config), "--log-format", "json"]
+        command += ["--config", str(self._config), "--log-format", "json", "--identity", "bench"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
 
     def kill(self) -> None:
@@ -258,7 +258,7 @@ def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
         api = plane.api()
         with KubeletThread(api.transport):
             manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
-            high = {"metadata": {"name": "higher"}, "value": 5000}
+            high = {"metadata": {"name": "higher"}, "value": 5000, "preemptionPolicy": "Never"}
             api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
             controllers = Controllers(plane, Path(folder))
             controllers.start()

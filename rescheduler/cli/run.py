@@ -29,6 +29,14 @@ from rescheduler.reports.text import plan_text
 @click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
 @click.option("--once", is_flag=True, help="One decision; ends when its moves have ended.")
 @click.option(
+    "--identity",
+    envvar="RESCHEDULER_IDENTITY",
+    default="",
+    metavar="NAME",
+    help="Name in the Lease. Give one only if no two processes with it can live at once (the pod's uid): a "
+    "restarted container then goes on at once instead of waiting for its own Lease to expire.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS),
     default="info",
@@ -45,6 +53,7 @@ def run_command(
     config_map: str | None,
     dry_run: bool,
     once: bool,
+    identity: str,
     log_level: str,
     log_format: str,
 ) -> None:
@@ -57,7 +66,11 @@ def run_command(
     if config_file is not None:
         read_text(config_file, "configuration")
     options = Options(
-        config_file=config_file, config_map=parse_config_map(config_map), dry_run=dry_run, once=once
+        config_file=config_file,
+        config_map=parse_config_map(config_map),
+        dry_run=dry_run,
+        once=once,
+        identity=identity,
     )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
