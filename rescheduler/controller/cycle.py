@@ -86,7 +86,9 @@ class Cycle:
             remedy="apply the admission policies of manifests/ (Kubernetes 1.36 or later), or set mode: Soft",
             moves=len(plan.moves),
         )
-        return msgspec.structs.replace(plan, moves=(), skipped=(*map(_without_gate, plan.moves), *plan.skipped))
+        return msgspec.structs.replace(
+            plan, moves=(), skipped=(*map(_without_gate, plan.moves), *plan.skipped)
+        )
 
     def _count(self, plan: Plan, seconds: float) -> None:
         self._metrics.cycle_seconds.observe(seconds)

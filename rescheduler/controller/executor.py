@@ -26,7 +26,7 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import Node, ObjectKey, OwnerRef
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.engine import Engine
-from rescheduler.reservations.placeholder import label_value
+from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.template import reservation_manifest
 
 
@@ -146,10 +146,11 @@ class ApplyExecutor:
 
     @execute.register
     def _create_placeholder(self, action: rooms.CreatePlaceholder) -> Effect:
-        name = self.engine.holder_name(action.reservation)
+        name = self.engine.holder_name(action.reservation, action.part)
         place = _pod(ObjectKey(self.namespace, name))
         collection = RESOURCES[Kind.POD].object_path(self.namespace, "")
-        return self._create(place, collection, self.engine.holder(action.reservation, action.node))
+        body = self.engine.holder(action.reservation, action.node, action.part)
+        return self._create(place, collection, body)
 
     @execute.register
     def _delete_placeholder(self, action: rooms.DeletePlaceholder) -> Effect:
@@ -179,6 +180,11 @@ class ApplyExecutor:
         place = _pod(action.pod)
         patch = patches.ungate(action.uid, action.reservation, action.tolerations)
         return place.written(self.api.strategic_patch(place.path(), patch))
+
+    @execute.register
+    def _admit_placeholder(self, action: rooms.AdmitPlaceholder) -> Effect:
+        place = _pod(action.pod)
+        return place.written(self.api.strategic_patch(place.path(), patches.admit(action.uid)))
 
     @execute.register
     def _release_pod(self, action: rooms.ReleasePod) -> Effect:

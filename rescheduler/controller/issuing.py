@@ -126,4 +126,3 @@ def _facts(move: Move) -> dict[str, object]:
         "reason": move.reason,
         "gain": move.gain,
     }
-

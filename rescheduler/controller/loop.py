@@ -126,7 +126,9 @@ class Loop:
         if not self._informers.synced():
             waiting = ", ".join(self._informers.waiting_for())
             problems = "; ".join(f"{k}: {v}" for k, v in self._informers.problems().items())
-            return Verdict(ok=False, reason=f"not read yet: {waiting}" + (f" ({problems})" if problems else ""))
+            return Verdict(
+                ok=False, reason=f"not read yet: {waiting}" + (f" ({problems})" if problems else "")
+            )
         if not self._informers.events.empty() and not self._caught_up():
             return Verdict(ok=False, reason="the first lists are being taken in")
         age_s = self._informers.stale_for_s()
@@ -219,7 +221,9 @@ class Loop:
         self._metrics.configuration_reloads.labels("refused" if found.error else "taken").inc()
         self._on_configuration(found.error)
         if found.error:
-            self._log.error("The new configuration is refused; the last good one stays", problems=str(found.error))
+            self._log.error(
+                "The new configuration is refused; the last good one stays", problems=str(found.error)
+            )
         else:
             self._log.info("The configuration was taken", version=found.version)
             self._cycle_at_s = self._clock()

@@ -16,7 +16,7 @@ from rescheduler.controller.recent import Recent
 from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.records import Node, ObjectKey, Pod, Toleration
+from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.reservations.allocation import Room
@@ -26,6 +26,7 @@ from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedR
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.template import reservation_name
+from rescheduler.scheduling.taint_toleration import tolerates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,15 +250,7 @@ def _may_go(pod: Pod, node: Node) -> bool:
     if spec.requests.memory_bytes > node.allocatable.memory_bytes:
         return False
     return all(
-        any(_tolerates(toleration, taint.key, taint.value, taint.effect) for toleration in spec.tolerations)
+        tolerates(spec.tolerations, taint)
         for taint in node.taints
         if taint.effect != "PreferNoSchedule" and taint.key != names.ANNOTATION_HANDOVER_TAINT
     )
-
-
-def _tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
-    if toleration.effect not in ("", effect):
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in ("", key)
-    return toleration.key == key and toleration.value == value

@@ -19,8 +19,16 @@ _GATE_OFF: Final[Json] = {"schedulingGates": [{"name": names.GATE, "$patch": "de
 
 
 def nominate(uid: str, node: str) -> Json:
-    """Merge patch of ``pods/status``."""
-    return {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
+    """Merge patch of ``pods/status``; ``node`` "": no nomination any more."""
+    return {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
+
+
+def admit(uid: str) -> Json:
+    """Strategic patch of a placeholder: it waits for its room no longer."""
+    return {
+        "metadata": {"uid": uid},
+        "spec": {"schedulingGates": [{"name": names.GATE_ROOM, "$patch": "delete"}]},
+    }
 
 
 def ungate(uid: str, reservation: str | None, tolerations: tuple[Toleration, ...] | None) -> Json:

@@ -12,6 +12,9 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 GATE: Final = "rescheduler.dev/hold"
 """Scheduling gate that holds a replacement until its room is handed over."""
 
+GATE_ROOM: Final = "rescheduler.dev/wait-for-room"
+"""Scheduling gate of a placeholder whose room is promised and not free yet."""
+
 GATE_CONFIG_MAP: Final = "live"
 """ConfigMap in the controller's namespace: controller uid -> Reservation name; parameter of the gate policy."""
 
@@ -25,7 +28,16 @@ ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
 """On a Reservation: NAMESPACE/NAME of the PodMigration that it serves; claims wait for its eviction."""
 
 ANNOTATION_MODE: Final = "rescheduler.dev/mode"
-"""On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then."""
+"""On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then.
+
+On a Deployment or ReplicaSet: "StartFirst" declares that its pods may be moved so; any other mode forbids it.
+"""
+
+ANNOTATION_REPLACES: Final = "rescheduler.dev/replaces"
+"""On a replacement of mode StartFirst: uid of its ReplicaSet, "/", uid of the pod that it takes the place of."""
+
+LABEL_START_FIRST: Final = "rescheduler.dev/start-first"
+"""On a replacement of mode StartFirst: uid of its PodMigration; keeps selectors of other pods off it."""
 
 ANNOTATION_ORDER: Final = "rescheduler.dev/order"
 """On a Reservation: integer; of several that fit a pod the smallest order is taken (row K68)."""
@@ -48,6 +60,7 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 KEPT_POD_ANNOTATIONS: Final = frozenset(
     {
         ANNOTATION_RESERVATION,
+        ANNOTATION_REPLACES,
         ANNOTATION_EVICT,
         DESCHEDULER_EVICT,
         DESCHEDULER_PREFER_NO_EVICTION,

@@ -10,6 +10,7 @@ import msgspec
 
 from rescheduler.model.records import ObjectKey, Pod, Toleration
 from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.reservations.parts import WHOLE, Part
 
 
 class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
@@ -17,6 +18,7 @@ class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
 
     reservation: Reservation
     node: str
+    part: Part = WHOLE
 
 
 class DeletePlaceholder(msgspec.Struct, frozen=True, tag=True):
@@ -39,7 +41,7 @@ class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
 
 
 class Nominate(msgspec.Struct, frozen=True, tag=True):
-    """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``."""
+    """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``; "" takes it back."""
 
     pod: ObjectKey
     uid: str
@@ -56,6 +58,13 @@ class Ungate(msgspec.Struct, frozen=True, tag=True):
     uid: str
     reservation: str
     tolerations: tuple[Toleration, ...] | None = None
+
+
+class AdmitPlaceholder(msgspec.Struct, frozen=True, tag=True):
+    """Take the gate off a placeholder that waited for its room: it is free now."""
+
+    pod: ObjectKey
+    uid: str
 
 
 class ReleasePod(msgspec.Struct, frozen=True, tag=True):
@@ -95,6 +104,7 @@ ReservationAction = (
     | WriteReservationStatus
     | Nominate
     | Ungate
+    | AdmitPlaceholder
     | ReleasePod
     | DeleteReservation
     | RecordEvent

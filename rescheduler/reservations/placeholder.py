@@ -8,39 +8,39 @@ Its class says that it preempts nobody. Restricted Pod Security, except where ho
 
 from __future__ import annotations
 
-import hashlib
-import re
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import HostPort, Pod
+from rescheduler.model.records import HostPort, Pod, PodSpec
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resource_lists import encode_resources
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import Operator
+from rescheduler.reservations.naming import digest, label_value, slug
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.parts import WHOLE, Part
 
 Json = dict[str, Any]
 
-_MAX_LABEL: Final = 63
-_SLUG: Final = 40
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 _USER: Final = 65_535
+_HAND_OVER_TOLERATION: Final[Json] = {
+    "key": names.ANNOTATION_HANDOVER_TAINT,
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
 
 
-def placeholder_name(reservation: Reservation) -> str:
-    """Always the same for one Reservation, so that creating it twice is refused by the API server."""
-    return f"{_slug(reservation.name)}-{_digest(reservation.uid or reservation.name)}"
+def placeholder_name(reservation: Reservation, suffix: str = "") -> str:
+    """Always the same for one Reservation, so that creating it twice is refused by the API server.
 
-
-def label_value(name: str) -> str:
-    """``name`` as a label or taint value: cut with a digest where it is too long."""
-    if len(name) <= _MAX_LABEL and re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", name):
-        return name
-    return f"{_slug(name)}-{_digest(name)}"
+    ``suffix``: tells the placeholder of a rest from the one that it follows.
+    """
+    name = f"{slug(reservation.name, 'reservation')}-{digest(reservation.uid or reservation.name)}"
+    return f"{name}-{suffix}" if suffix else name
 
 
 def pinned_node(pod: Pod) -> str:
@@ -53,21 +53,23 @@ def pinned_node(pod: Pod) -> str:
     return ""
 
 
-def placeholder_manifest(reservation: Reservation, node: str, settings: ReservationSettings) -> bytes:
+def placeholder_manifest(
+    reservation: Reservation, node: str, settings: ReservationSettings, part: Part = WHOLE
+) -> bytes:
     """The pod as JSON, ready to be created in ``settings.namespace``."""
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(reservation, settings),
-            "spec": _spec(reservation, node, settings),
+            "metadata": _metadata(reservation, settings, part),
+            "spec": _spec(reservation, node, settings, part),
         }
     )
 
 
-def _metadata(reservation: Reservation, settings: ReservationSettings) -> Json:
+def _metadata(reservation: Reservation, settings: ReservationSettings, part: Part) -> Json:
     return {
-        "name": placeholder_name(reservation),
+        "name": placeholder_name(reservation, part.suffix),
         "namespace": settings.namespace,
         "labels": {
             names.LABEL_PLACEHOLDER: label_value(reservation.name),
@@ -87,9 +89,10 @@ def _metadata(reservation: Reservation, settings: ReservationSettings) -> Json:
     }
 
 
-def _spec(reservation: Reservation, node: str, settings: ReservationSettings) -> Json:
+def _spec(reservation: Reservation, node: str, settings: ReservationSettings, part: Part) -> Json:
     template = _template_spec(reservation)
-    scheduling = reservation.template
+    scheduling = reservation.template or PodSpec()
+    requests = scheduling.requests if part.size is None else part.size
     spec: Json = {
         "priorityClassName": names.PRIORITY_CLASS_SOFT if soft_mode(reservation) else names.PRIORITY_CLASS,
         "preemptionPolicy": "Never",
@@ -104,13 +107,15 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings) ->
             "runAsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(scheduling.requests, scheduling.host_ports, settings)]
-        if scheduling
-        else [],
+        "containers": [_container(requests, scheduling.host_ports, settings)],
     }
     for field in ("nodeSelector", "tolerations", "schedulerName"):
         if template.get(field):
             spec[field] = template[field]
+    if part.waits:
+        spec["schedulingGates"] = [{"name": names.GATE_ROOM}]
+    if part.size is not None:  # the rest of a room in hand-over: our own taint must not keep it out
+        spec["tolerations"] = [*spec.get("tolerations", ()), _HAND_OVER_TOLERATION]
     return spec
 
 
@@ -156,12 +161,3 @@ def _template_spec(reservation: Reservation) -> Json:
     template = msgspec.json.decode(reservation.template_raw or b"{}")
     spec = template.get("spec") if isinstance(template, dict) else None
     return spec if isinstance(spec, dict) else {}
-
-
-def _slug(name: str) -> str:
-    text = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_SLUG].strip("-")
-    return text or "reservation"
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()

@@ -7,8 +7,6 @@ placeholder cannot judge (spread, other pods' anti-affinity) is left out; it is 
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,19 +18,17 @@ from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Tolerat
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resource_lists import encode_resources
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Requirement
+from rescheduler.reservations.naming import digest, slug
 from rescheduler.reservations.placeholder import port_entry
 
 Json = dict[str, Any]
 
-_SLUG: Final = 40
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def reservation_name(migration: ObjectKey, uid: str) -> str:
     """The name of the Reservation of a move: the same after a crash, another for a later move."""
-    slug = re.sub(r"[^a-z0-9-]+", "-", migration.name.lower())[:_SLUG].strip("-") or "move"
-    digest = hashlib.blake2b(f"{uid}/{migration}".encode(), digest_size=5).hexdigest()
-    return f"{slug}-{digest}"
+    return f"{slug(migration.name, 'move')}-{digest(f'{uid}/{migration}')}"
 
 
 def reservation_manifest(

@@ -50,8 +50,9 @@ from rescheduler.model.selectors import (
 )
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import Choice
-from rescheduler.reservations.placeholder import label_value, placeholder_name
+from rescheduler.reservations.placeholder import placeholder_name
 
 NAMESPACE = "rescheduler"
 PLACEHOLDER_PRIORITY = 1_000_000_000
