@@ -52,9 +52,13 @@ _LOOK_S: Final = 0.25
 _QUIET_S: Final = 4.0
 
 
-@click.command("demo")
+@click.command("demo", short_help="Watch an untidy cluster become tidy, a minute, nothing needed.")
 @click.option(
-    "--time-limit", default=90.0, show_default=True, help="Seconds after which it ends in any case."
+    "--time-limit",
+    default=90.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="Seconds after which it ends in any case.",
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the embedded cluster.")
 @click.option("--keep", is_flag=True, help="Keep the cluster running at the end, until interrupted.")

@@ -21,6 +21,7 @@ from rescheduler.kube.transport import TransportError
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_BLOCKED: Final = 3
+EXIT_INTERRUPTED: Final = 130
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +50,9 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             message, code = f"the API server refused: {error}", EXIT_FAILED
         except TransportError as error:
             message, code = f"no answer from the API server: {error}", EXIT_FAILED
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(EXIT_INTERRUPTED) from None
         click.echo(f"error: {message}", err=True)
         raise SystemExit(code)
 

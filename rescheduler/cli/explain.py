@@ -20,9 +20,9 @@ from rescheduler.reports.explanation import Explanation, explanation_json, expla
 from rescheduler.scheduling.state import SchedulingState
 
 
-@click.group("explain")
+@click.group("explain", short_help="Say why a pod can or cannot go to each node.")
 def explain_group() -> None:
-    """Say why."""
+    """Say why a pod can or cannot go to each node."""
 
 
 @explain_group.command("pod")

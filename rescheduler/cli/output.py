@@ -31,11 +31,14 @@ def _coloured(text: str, role: str) -> str:
 
 
 def emit(text: str, file: str | None = None) -> None:
-    """Write data to ``file`` or to stdout."""
-    if file is None:
-        click.echo(text, nl=False, color=True if wants_colour() else None)
-        return
+    """Write data to ``file`` or to stdout; a CommandError where that cannot be written."""
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        if file is None:
+            click.echo(text, nl=False, color=True if wants_colour() else None)
+        else:
+            Path(file).write_text(text, encoding="utf-8")
+    except BrokenPipeError:
+        raise  # the reader has seen enough; click ends quietly
     except OSError as error:
-        raise CommandError(f"{file}: cannot write: {error.strerror or error}") from error
+        name = file or "standard output"
+        raise CommandError(f"{name}: cannot write: {error.strerror or error}") from error

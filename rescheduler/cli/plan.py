@@ -25,7 +25,7 @@ from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
 
-@click.command("plan")
+@click.command("plan", short_help="Show what would move where and why; changes nothing.")
 @from_options
 @config_option
 @scheduler_config_option

@@ -16,7 +16,7 @@ from rescheduler.kube.connection import connect
 from rescheduler.reports.text import plan_text
 
 
-@click.command("run")
+@click.command("run", short_help="Run the controller.")
 @cluster_options
 @config_option
 @click.option(

@@ -6,11 +6,13 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from rescheduler.cli.errors import CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.model.quantity import QuantityError, nano
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.installation import install
 from rescheduler.sim.machines import MachineSpec
@@ -18,7 +20,7 @@ from rescheduler.sim.machines import MachineSpec
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
-@click.command("sandbox")
+@click.command("sandbox", short_help="Just the embedded cluster, for kubectl.")
 @click.option(
     "--nodes",
     default=6,
@@ -29,7 +31,11 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
 @click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
 @click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
 @click.option(
-    "--port", default=0, show_default=True, help="Port of the API server on loopback; 0 takes a free one."
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the API server on loopback; 0 takes a free one.",
 )
 @click.option(
     "--kubeconfig-file", metavar="FILE", help="Where to write the kubeconfig; default: a temporary file."
@@ -46,6 +52,7 @@ def sandbox_command(
     It speaks the Kubernetes API well enough for kubectl and schedules with rescheduler's own copy of
     kube-scheduler's rules. Nothing runs in its pods, and nothing is kept when it ends.
     """
+    _check_amounts({"--cpu": cpu, "--memory": memory})
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -63,6 +70,16 @@ def sandbox_command(
             click.echo(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan", err=True)
             click.echo("Interrupt to end it.", err=True)
             stop.wait()
+
+
+def _check_amounts(given: Mapping[str, str]) -> None:
+    for option, text in given.items():
+        try:
+            amount = nano(text)
+        except QuantityError as error:
+            raise CommandError(f"{option}: {error}", EXIT_USAGE) from error
+        if amount <= 0:
+            raise CommandError(f"{option}: {text} is not more than 0", EXIT_USAGE)
 
 
 def machines(count: int, cpu: str, memory: str) -> list[MachineSpec]:

@@ -11,7 +11,7 @@ from rescheduler.model.names import CONFIG_KEY
 from rescheduler.strictyaml import YamlError, load
 
 
-@click.command("validate")
+@click.command("validate", short_help="Check configuration documents.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @reports_errors
 def validate_command(files: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.reporting import EventReporter, MoveCounter
 from rescheduler.controller.rules import RulesPlacement
 from rescheduler.controller.safeguards import protection_of
-from rescheduler.controller.server import Heartbeat, Server
+from rescheduler.controller.server import Heartbeat, Server, Verdict
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import Capabilities, discover
 from rescheduler.kube.elector import Elector
@@ -43,6 +43,7 @@ from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.transport import Transport
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, LEASE_NAME
 from rescheduler.reservations.engine import PlaceholderEngine
@@ -112,7 +113,7 @@ class Controller:
             leads = self._elect(stack)
             loop = self._assemble(informers, recorder, leads, capabilities)
             self.loop = loop
-            self._serve(stack, loop)
+            self._serve(stack, loop, informers)
             self._metrics.watch_informers(informers.all())
             informers.start()
             stack.callback(informers.stop)
@@ -229,19 +230,26 @@ class Controller:
                 )
             )
 
-    def _serve(self, stack: ExitStack, loop: Loop) -> None:
+    def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:
         self._metrics.configuration_ok.set(1)
         if not self._options.serve:
             return
         server = Server(
             port=self._configuration.current.server_port,
-            health=self._heartbeat.verdict,
+            health=lambda: health(self._heartbeat, informers.dead()),
             ready=loop.ready,
             metrics=self._metrics.render,
         )
         server.start()
         stack.callback(server.stop)
         self.port = server.port
+
+
+def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> Verdict:
+    """Well while the loop turns and every informer's thread lives; a restart would bring back a dead one."""
+    if dead:
+        return Verdict(ok=False, reason=f"the informers of {', '.join(dead)} died")
+    return heartbeat.verdict()
 
 
 def source_of(api: KubeApi, options: Options) -> Source:
