@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.model.changes import ChangeLog
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import NodeUsage, ObjectKey, Workload
@@ -56,6 +57,7 @@ class ClusterState:
         self._usage: dict[str, NodeUsage] = {}
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
         self._workloads: Mapping[Any, Any] | None = None
+        self._pod_log = ChangeLog()
 
     def apply(self, kind: Kind, record: Record) -> Change | None:
         """Take a new or changed object; None if it says nothing new (repeated, late, or already deleted)."""
@@ -65,7 +67,7 @@ class ClusterState:
         if _uid(record) in self._tombstones[kind] or (before is not None and _not_newer(record, before)):
             return None
         objects[key] = record
-        self._touch(kind)
+        self._touch(kind, key)
         return Change(before, record)
 
     def delete(self, kind: Kind, key: Key, uid: str = "") -> Change | None:
@@ -77,7 +79,7 @@ class ClusterState:
             return None
         self._bury(kind, _uid(before))
         del self._objects[kind][key]
-        self._touch(kind)
+        self._touch(kind, key)
         return Change(before, None)
 
     def remove(self, kind: Kind, record: Record) -> Change | None:
@@ -113,10 +115,11 @@ class ClusterState:
 
     def snapshot(self, now_s: float) -> Snapshot:
         """Everything known now. Kinds that did not change since the last snapshot share their mapping."""
+        pods = self._copy(Kind.POD)
         return Snapshot(
             taken_at_s=now_s,
             nodes=self._copy(Kind.NODE),
-            pods=self._copy(Kind.POD),
+            pods=pods,
             namespaces=self._copy(Kind.NAMESPACE),
             workloads=self._copy_workloads(),
             budgets=self._copy(Kind.POD_DISRUPTION_BUDGET),
@@ -131,12 +134,13 @@ class ClusterState:
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),
             usage=MappingProxyType(dict(self._usage)),
+            pod_mark=self._pod_log.mark(pods),
         )
 
     def _copy(self, kind: Kind) -> Mapping[Any, Any]:
         copy = self._copies.get(kind)
         if copy is None:
-            copy = self._copies[kind] = MappingProxyType(dict(self._objects[kind]))
+            copy = self._copies[kind] = MappingProxyType(self._objects[kind].copy())
         return copy
 
     def _copy_workloads(self) -> Mapping[Any, Any]:
@@ -147,8 +151,14 @@ class ClusterState:
             self._workloads = MappingProxyType(merged)
         return self._workloads
 
-    def _touch(self, kind: Kind) -> None:
+    def _touch(self, kind: Kind, key: Key | None = None) -> None:
+        """An object of the kind changed; without ``key`` any number of them."""
         self._copies.pop(kind, None)
+        if kind is Kind.POD:
+            if isinstance(key, ObjectKey):
+                self._pod_log.note(key)
+            else:
+                self._pod_log.forget()
         if kind in _WORKLOAD_KINDS:
             self._workloads = None
 

@@ -6,11 +6,13 @@ and two snapshots are compared by the identity of their records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from rescheduler.model.changes import Mark, changed_keys
+from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
     CSIDriver,
@@ -61,3 +63,11 @@ class Snapshot:
     migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_nothing)
     usage: Mapping[str, NodeUsage] = field(default_factory=_nothing)
     """Measured usage by node; empty where nothing measures."""
+    koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_nothing)
+    """Koordinator's Reservations; the room that they hold is among ``pods``, without a namespace."""
+    pod_mark: Mark | None = field(default=None, compare=False, repr=False)
+    """Where the log of changed pods stood; None in a snapshot that was put together by hand."""
+
+    def pods_changed_since(self, old: Snapshot) -> Iterable[ObjectKey] | None:
+        """Keys of all pods that may differ from ``old``; None: not known, compare everything."""
+        return changed_keys(old.pods, old.pod_mark, self.pods, self.pod_mark)

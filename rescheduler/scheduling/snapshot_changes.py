@@ -47,10 +47,17 @@ def node_change(old: Snapshot, new: Snapshot) -> NodeChange:
     return NodeChange.NONE
 
 
-def changed_pods(old: Mapping[ObjectKey, Pod], new: Mapping[ObjectKey, Pod]) -> tuple[list[Pod], list[Pod]]:
+def changed_pods(before: Snapshot, after: Snapshot) -> tuple[list[Pod], list[Pod]]:
     """(records that no longer hold, records that hold now)."""
-    if old is new:
-        return [], []
+    keys = after.pods_changed_since(before)
+    if keys is None:
+        return _compared(before.pods, after.pods)
+    pairs = [(before.pods.get(key), after.pods.get(key)) for key in keys]
+    differing = [(old, new) for old, new in pairs if old is not new]
+    return [old for old, _ in differing if old is not None], [new for _, new in differing if new is not None]
+
+
+def _compared(old: Mapping[ObjectKey, Pod], new: Mapping[ObjectKey, Pod]) -> tuple[list[Pod], list[Pod]]:
     gone: list[Pod] = []
     come: list[Pod] = []
     for key, pod in new.items():

@@ -74,7 +74,7 @@ class SchedulingState:
         if change is NodeChange.CONTENT:
             self._cluster.nodes_changed(tuple(snapshot.nodes.values()))
             self.node_names, self.node_index = self._cluster.nodes.names, self._cluster.nodes.index
-        gone, come = changed_pods(old.pods, snapshot.pods)
+        gone, come = changed_pods(old, snapshot)
         for pod in gone:
             self._leave(pod)
         for pod in come:

@@ -1,0 +1,196 @@
+"""What moves under way cost the controller: one round of all machines while thousands of events stream in.
+
+``python -m bench.rounds [NODES ...]`` (default 500 1000 5000; 30 pods each). Twenty moves are in flight, a quarter in each
+phase; between two rounds forty pods change, as at 2,000 events and 50 rounds per second. Nothing is really
+called: the executor only counts, so the figures are those of looking and deciding. Seconds are CPU seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.planning import NOW_S, make_cluster
+from rescheduler.controller.effects import NO_EFFECT, Action, Effect
+from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.reconcile import Reconciler
+from rescheduler.controller.rules import RulesPlacement
+from rescheduler.controller.safeguards import protection_of
+from rescheduler.model import names
+from rescheduler.model.cluster import ClusterState
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.records import Node, Pod
+from rescheduler.model.reservation import (
+    ControllerRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.selectors import LabelSet
+from rescheduler.planning.limits import Protections
+from rescheduler.reservations.template import reservation_name
+
+MOVES = 20
+EVENTS_BETWEEN = 40
+ROUNDS = 60
+NAMESPACE = "rescheduler"
+PHASES = (
+    MigrationPhase.PENDING,
+    MigrationPhase.RESERVING,
+    MigrationPhase.EVICTING,
+    MigrationPhase.HANDING_OVER,
+)
+
+
+@dataclass
+class Counting:
+    """An executor and a switch that do nothing."""
+
+    calls: int = 0
+
+    def execute(self, action: Action) -> Effect:
+        del action
+        self.calls += 1
+        return NO_EFFECT
+
+    def taint(self, node: Node, reservation: str) -> Effect:
+        del node, reservation
+        return NO_EFFECT
+
+    def untaint(self, node: Node) -> Effect:
+        del node
+        return NO_EFFECT
+
+    def entries(self) -> dict[str, str]:
+        return {}
+
+    def write(self, add: dict[str, str], remove: tuple[str, ...]) -> None:
+        del add, remove
+
+
+def move_of(pod: Pod, phase: MigrationPhase, target: str) -> tuple[PodMigration, Reservation | None]:
+    """One move in ``phase``, and its Reservation where it has one by then."""
+    started = phase is not MigrationPhase.PENDING
+    evicted = phase is MigrationPhase.HANDING_OVER
+    migration = PodMigration(
+        namespace=pod.namespace,
+        name=f"{pod.name}-move",
+        uid=f"{pod.uid}-move",
+        created_at_s=NOW_S - 5,
+        pod_name=pod.name,
+        pod_uid=pod.uid,
+        target_node=target,
+        status=MigrationStatus(
+            phase=phase,
+            source_node=pod.node,
+            node_name=target if started else "",
+            started_at_s=NOW_S - 4,
+            eviction_requested_at_s=NOW_S - 2 if evicted else 0.0,
+            evicted_at_s=NOW_S - 2 if evicted else 0.0,
+        ),
+    )
+    if not started or pod.controller is None:
+        return migration, None
+    name = reservation_name(migration.key, migration.uid)
+    owner = ControllerRef(kind=pod.controller.kind, uid=pod.controller.uid, namespace=pod.namespace)
+    available = phase is not MigrationPhase.RESERVING
+    room = Reservation(
+        name=name,
+        uid=f"{name}-uid",
+        created_at_s=NOW_S - 4,
+        annotations=LabelSet({names.ANNOTATION_MIGRATION: str(migration.key)}),
+        template=pod.spec,
+        template_labels=pod.labels,
+        template_namespace=pod.namespace,
+        template_node=target,
+        owners=(ReservationOwner(controller=owner),),
+        ttl_s=300.0,
+        status=ReservationStatus(
+            phase=ReservationPhase.AVAILABLE if available else ReservationPhase.PENDING,
+            node_name=target if available else "",
+        ),
+    )
+    return migration, room
+
+
+def filled(nodes: int) -> ClusterState:
+    """A cluster of records with moves in flight."""
+    cluster = make_cluster(nodes)
+    state = ClusterState()
+    state.replace(Kind.NODE, cluster.nodes.values())
+    state.replace(Kind.POD, cluster.pods.values())
+    state.replace(Kind.REPLICA_SET, cluster.workloads.values())
+    targets = list(cluster.nodes)
+    every = len(cluster.pods) // MOVES
+    chosen = itertools.islice(cluster.pods.values(), 0, None, every)
+    for number, pod in enumerate(itertools.islice(chosen, MOVES)):
+        migration, room = move_of(pod, PHASES[number % len(PHASES)], targets[number])
+        state.apply(Kind.POD_MIGRATION, migration)
+        if room is not None:
+            state.apply(Kind.RESERVATION, room)
+    return state
+
+
+def changes(state: ClusterState) -> Iterator[Pod]:
+    """Status updates of pods, for ever."""
+    keys = list(state.snapshot(NOW_S).pods)
+    for number in itertools.count(1):
+        pod = state.get(Kind.POD, keys[number * 7919 % len(keys)])
+        if isinstance(pod, Pod):
+            yield msgspec.structs.replace(pod, resource_version=str(1_000_000 + number))
+
+
+def measure(nodes: int) -> dict[str, float]:
+    """Milliseconds of one round, of the snapshot before it, and of the first round."""
+    state = filled(nodes)
+    counting = Counting()
+    placement = RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections()))
+    reconciler = Reconciler(
+        executor=counting,
+        gate=Mirror(switch=counting, lenient=True),
+        hints=Mirror(switch=counting),
+        placement=placement,
+    )
+    gc.collect()
+    gc.freeze()
+    stream = changes(state)
+    start = time.process_time()
+    reconciler.round(state.snapshot(NOW_S), NOW_S)
+    first_s = time.process_time() - start
+    copies_s, rounds_s = [], []
+    for number in range(1, ROUNDS + 1):
+        for pod in itertools.islice(stream, EVENTS_BETWEEN):
+            state.apply(Kind.POD, pod)
+        at_s = NOW_S + number * 0.02
+        start = time.process_time()
+        snapshot = state.snapshot(at_s)
+        between = time.process_time()
+        reconciler.round(snapshot, at_s)
+        rounds_s.append(time.process_time() - between)
+        copies_s.append(between - start)
+    return {
+        "pods": state.counts()[Kind.POD],
+        "first_round_ms": first_s * 1e3,
+        "snapshot_ms": sorted(copies_s)[ROUNDS // 2] * 1e3,
+        "round_ms": sorted(rounds_s)[ROUNDS // 2] * 1e3,
+        "calls": counting.calls,
+    }
+
+
+def main() -> None:
+    """Print one line per size."""
+    for nodes in [int(a) for a in sys.argv[1:]] or [500, 1000, 5000]:
+        print(json.dumps({"nodes": nodes, **{k: round(v, 2) for k, v in measure(nodes).items()}}))
+
+
+if __name__ == "__main__":
+    main()
