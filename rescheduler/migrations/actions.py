@@ -6,7 +6,7 @@ import msgspec
 
 from rescheduler.model.migration import MigrationStatus
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Pod, PodSpec
-from rescheduler.model.selectors import NodeSelector
+from rescheduler.model.selectors import LabelSet, NodeSelector
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 
 
@@ -67,6 +67,36 @@ class Evict(msgspec.Struct, frozen=True, tag=True):
     grace_s: int | None = None
 
 
+class StartReplacement(msgspec.Struct, frozen=True, tag=True):
+    """Create the replacement of mode StartFirst from the template of ``owner``, pinned to ``node``.
+
+    ``labels``: those of birth. ``replaces``: of whom it takes the place.
+    """
+
+    migration: ObjectKey
+    owner: OwnerRef
+    namespace: str
+    name: str
+    node: str
+    labels: tuple[tuple[str, str], ...]
+    replaces: str
+
+
+class LabelReplacement(msgspec.Struct, frozen=True, tag=True):
+    """Give that very pod the labels that its ReplicaSet selects by, so that it is adopted."""
+
+    pod: ObjectKey
+    uid: str
+    labels: LabelSet
+
+
+class RemoveReplacement(msgspec.Struct, frozen=True, tag=True):
+    """Delete that very pod, a replacement that nobody adopted, with its own grace."""
+
+    pod: ObjectKey
+    uid: str
+
+
 class WriteAvoidHints(msgspec.Struct, frozen=True, tag=True):
     """Write the list of PreferAvoidPods hints (rows R53-R58) of a node that is still of that version."""
 
@@ -89,6 +119,9 @@ MigrationAction = (
     | ProveGate
     | DryRunEvict
     | Evict
+    | StartReplacement
+    | LabelReplacement
+    | RemoveReplacement
     | WriteAvoidHints
     | DeleteMigration
     | DeleteReservation

@@ -8,25 +8,33 @@ from __future__ import annotations
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.draft import Draft, available
 from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.observed import ObservedSwap
+from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.reservation import Reservation, ReservationPhase
 
 
-def pending(draft: Draft) -> None:
-    """Asked for, nothing done yet: everything must hold before room is taken from anybody."""
+def may_begin(draft: Draft) -> bool:
+    """Asked for, nothing done yet: pod, mode and target must be good. False: the reason is said."""
     if not (still_wanted(draft) and _mode_known(draft)):
-        return
+        return False
     observed = draft.observed
     if not observed.movable.ok:
         draft.fail(Why.NOT_MOVABLE, observed.movable.message)
-        return
+        return False
     migration = observed.migration
     if not migration.pod_uid and observed.pod is not None:
         draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
-        return
-    if not _target_known(draft) or not _budgets_may_allow(draft):
+        return False
+    return _target_known(draft)
+
+
+def pending(draft: Draft) -> None:
+    """Everything must hold before room is taken from anybody."""
+    observed = draft.observed
+    if not _budgets_may_allow(draft):
         return
     if not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
@@ -102,14 +110,21 @@ def _budgets_may_allow(draft: Draft) -> bool:
 def budgets_allow(draft: Draft) -> bool:
     """False if a PodDisruptionBudget forbids the eviction now, as far as its status tells."""
     budgets, pod = draft.observed.budgets, draft.observed.pod
-    if len(budgets) > 1:
-        names = ", ".join(sorted(b.name for b in budgets))
-        draft.fail(Why.MULTIPLE_BUDGETS, f"the pod has more than one PodDisruptionBudget: {names}")
+    if not budgets_single(draft):
         return False
     if budgets and budgets[0].disruptions_allowed <= 0 and pod is not None and pod.ready:
         draft.say(Why.DISRUPTION_BUDGET, budget_words(budgets[0]))
         return False
     return True
+
+
+def budgets_single(draft: Draft) -> bool:
+    """False, and the move ends, if the API server would never evict the pod: more than one budget selects it."""
+    budgets = draft.observed.budgets
+    if len(budgets) > 1:
+        listed = ", ".join(sorted(b.name for b in budgets))
+        draft.fail(Why.MULTIPLE_BUDGETS, f"the pod has more than one PodDisruptionBudget: {listed}")
+    return len(budgets) <= 1
 
 
 def budget_words(budget: DisruptionBudget) -> str:
@@ -121,19 +136,29 @@ def budget_words(budget: DisruptionBudget) -> str:
 
 
 def _mode_known(draft: Draft) -> bool:
-    mode = draft.observed.migration.mode
-    if mode is MoveMode.AUTO:
-        mode = draft.settings.default_mode
-    if mode is MoveMode.AUTO:
+    asked, swap = draft.observed.migration.mode, draft.observed.swap
+    mode = asked if asked is not MoveMode.AUTO else draft.settings.default_mode
+    if asked is MoveMode.AUTO and mode in (MoveMode.AUTO, MoveMode.START_FIRST):
         mode = MoveMode.RESERVE_FIRST
-    if mode is MoveMode.START_FIRST:
-        draft.fail(Why.MODE_NOT_SUPPORTED, "mode StartFirst is not served; use ReserveFirst")
+    if swap is not None and swap.serves(asked):
+        mode = MoveMode.START_FIRST
+    elif mode is MoveMode.START_FIRST:
+        draft.fail(Why.MODE_NOT_SUPPORTED, _start_first_refused(swap))
         return False
     if mode is MoveMode.SOFT and not draft.settings.soft_allowed:
         draft.fail(Why.MODE_NOT_SUPPORTED, "mode Soft must be chosen in the configuration first")
         return False
     draft.change(mode=mode)
     return True
+
+
+def _start_first_refused(swap: ObservedSwap | None) -> str:
+    if swap is not None and not swap.eligible.ok:
+        return f"mode StartFirst: {swap.eligible.message}"
+    return (
+        f"mode StartFirst must be declared: annotate the Deployment with {names.ANNOTATION_MODE}: StartFirst, "
+        "or set mode: StartFirst in the configuration"
+    )
 
 
 def _target_known(draft: Draft) -> bool:

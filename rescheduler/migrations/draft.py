@@ -77,6 +77,11 @@ class Draft:
         return self.status.mode is MoveMode.SOFT
 
     @property
+    def starts_first(self) -> bool:
+        """True if the replacement is started before the old pod is evicted."""
+        return self.status.mode is MoveMode.START_FIRST
+
+    @property
     def end_s(self) -> float | None:
         """When the move gives up, if nothing has been evicted by then."""
         migration = self.observed.migration

@@ -7,6 +7,7 @@ the replacement is recognised; it is taken back when the answer proves that noth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rescheduler.migrations import actions as act
@@ -27,11 +28,16 @@ _WAIT: Final = frozenset(
 )
 
 
-def evicting(draft: Draft) -> None:
-    """Room is held. Evict as soon as everything allows it."""
+def room_held(draft: Draft) -> bool:
+    """What must hold before an eviction whose room a Reservation holds. False: said, and what it means."""
+    return _room_held(draft) and _decision_holds(draft)
+
+
+def evicting(draft: Draft, held: Callable[[Draft], bool] = room_held) -> None:
+    """Room is held, as ``held`` judges. Evict as soon as everything allows it."""
     if draft.status.eviction_requested_at_s:
-        _requested(draft)
-    elif still_wanted(draft) and _room_held(draft) and _decision_holds(draft) and budgets_allow(draft):
+        _requested(draft, held)
+    elif still_wanted(draft) and held(draft) and budgets_allow(draft):
         _rehearse(draft)
 
 
@@ -127,7 +133,7 @@ def _dry_run(draft: Draft) -> None:
 # The intent is written -----------------------------------------------------------------------------
 
 
-def _requested(draft: Draft) -> None:
+def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     observed, calls = draft.observed, draft.observed.calls
     pod, requested_s = observed.pod, draft.status.eviction_requested_at_s
     result = calls.eviction if calls.eviction_at_s >= requested_s else None
@@ -140,7 +146,7 @@ def _requested(draft: Draft) -> None:
     elif not still_wanted(draft):
         if draft.status.phase is MigrationPhase.EVICTING:  # paused
             draft.change(eviction_requested_at_s=0.0)
-    elif _room_held(draft) and _decision_holds(draft) and (draft.soft or _gate_proven(draft)):
+    elif held(draft) and (draft.soft or _gate_proven(draft)):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))
 

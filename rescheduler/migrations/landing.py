@@ -16,7 +16,7 @@ from rescheduler.migrations.lifecycle import CONDITION_READY, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import AvoidEntry
+from rescheduler.model.records import AvoidEntry, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import DEFAULT_TTL_S, TTL_S, holds, with_entry
 
@@ -32,8 +32,8 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
 
 def handing_over(draft: Draft) -> None:
     """The old pod is going or gone; its replacement is on the way."""
-    _hint(draft)
     reservation = draft.observed.reservation
+    leave_hint(draft, _owner(reservation))
     if reservation is None or reservation.deleting:
         draft.fail(
             Why.RESERVATION_LOST, f"Reservation {draft.status.reservation_name} was deleted on the way"
@@ -61,14 +61,14 @@ def finished(draft: Draft) -> None:
         draft.wake(collect_at_s)
 
 
-def _hint(draft: Draft) -> None:
+def _owner(reservation: Reservation | None) -> OwnerRef | None:
+    ref = reservation.owners[0].controller if reservation and reservation.owners else None
+    return OwnerRef(ref.api_version, ref.kind, ref.name, ref.uid) if ref is not None else None
+
+
+def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     """Pods of this controller should not come back to the source for the same reason (rows R53-R58)."""
-    migration, source, reservation = (
-        draft.observed.migration,
-        draft.observed.source,
-        draft.observed.reservation,
-    )
-    owner = reservation.owners[0].controller if reservation and reservation.owners else None
+    migration, source = draft.observed.migration, draft.observed.source
     if source is None or owner is None or not owner.uid:
         return
     reason = migration.policy or "Moved"

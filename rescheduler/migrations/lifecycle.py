@@ -23,10 +23,12 @@ class MigrationReason(enum.StrEnum):
     # It goes on
     CHECKING = "Checking"
     RESERVING = "Reserving"
+    STARTING = "Starting"
     PROVING_GATE = "ProvingGate"
     EVICTING = "Evicting"
     WAITING_FOR_REPLACEMENT = "WaitingForReplacement"
     HANDING_OVER = "HandingOver"
+    ADOPTING = "Adopting"
     LANDED = "Landed"
     # It waits
     PAUSED = "Paused"
@@ -34,6 +36,8 @@ class MigrationReason(enum.StrEnum):
     NO_TARGET = "NoTarget"
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
     SERVER_BUSY = "ServerBusy"
+    OWNER_BUSY = "OwnerBusy"
+    REPLACEMENT_NOT_READY = "ReplacementNotReady"
     # It ended before anything was disturbed
     POD_GONE = "PodGone"
     POD_REPLACED = "PodReplaced"
@@ -41,6 +45,7 @@ class MigrationReason(enum.StrEnum):
     ALREADY_ON_TARGET = "AlreadyOnTarget"
     TARGET_NOT_FOUND = "TargetNotFound"
     MODE_NOT_SUPPORTED = "ModeNotSupported"
+    OWNER_CHANGED = "OwnerChanged"
     RESERVATION_FAILED = "ReservationFailed"
     RESERVATION_EXPIRED = "ReservationExpired"
     RESERVATION_UNFIT = "ReservationUnfit"

@@ -1,7 +1,7 @@
 """One step of a move: what is seen now -> the status that is true, and what to do about it.
 
-Pure. Promises: no eviction is asked for unless the Reservation is Available in the same look, the intent
-is on the API server, and (unless the mode is Soft) the gate is proven; before the eviction every failure
+Pure. Promises: no eviction is asked for unless the Reservation is Available in the same look (StartFirst: the
+replacement is Ready), the intent is on the API server, and (unless the mode is Soft) the gate is proven; before the eviction every failure
 gives everything back and nobody was disturbed; after it the Reservation stays while its claimant needs it.
 """
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import msgspec
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.checks import pending, reserving
+from rescheduler.migrations import start_first
+from rescheduler.migrations.checks import may_begin, pending, reserving
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import finished, handing_over
@@ -46,13 +47,14 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         return MigrationStep(status=migration.status, actions=tuple(draft.actions))
     match migration.status.phase:
         case MigrationPhase.PENDING:
-            pending(draft)
+            if may_begin(draft):
+                (start_first.begin if draft.starts_first else pending)(draft)
         case MigrationPhase.RESERVING:
-            reserving(draft)
+            (start_first.starting if draft.starts_first else reserving)(draft)
         case MigrationPhase.EVICTING:
-            evicting(draft)
+            (start_first.swapping if draft.starts_first else evicting)(draft)
         case MigrationPhase.HANDING_OVER:
-            handing_over(draft)
+            (start_first.adopting if draft.starts_first else handing_over)(draft)
         case MigrationPhase.SUCCEEDED | MigrationPhase.FAILED:
             finished(draft)
     return _close(draft)

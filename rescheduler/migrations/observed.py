@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.records import DisruptionBudget, Node, Pod, PodSpec
+from rescheduler.model.records import DisruptionBudget, Node, Pod, PodSpec, Workload
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
 
@@ -55,7 +55,8 @@ class Calls:
 
     ``dry_run``/``eviction``: the last answers. ``tries``: refusals in a row. ``gate_proven_at_s``: the
     gate was seen to be in force then. ``gate_asked_at_s``: the first proof was asked for then.
-    ``pod_gone_at_s``: the old pod was first missed then.
+    ``pod_gone_at_s``: the old pod was first missed then. ``start_refused``: the server's words where it
+    does not let us create the replacement of mode StartFirst.
     """
 
     dry_run: EvictionResult | None = None
@@ -67,9 +68,34 @@ class Calls:
     gate_asked_at_s: float = 0.0
     gate_message: str = ""
     pod_gone_at_s: float = 0.0
+    start_refused: str = ""
 
 
 NO_CALLS = Calls()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSwap:
+    """What mode StartFirst looks at besides.
+
+    ``declared``: owner or configuration asks for the mode. ``eligible``: two pods may stand side by side.
+    ``replica_set`` and ``deployment``: the pod's owners. ``owned``: live pods of the ReplicaSet, held ones
+    included. ``orphan``: the pod named ``orphan_name``, or the replacement that was started. ``busy``:
+    another move of the same ReplicaSet that is under way.
+    """
+
+    declared: bool = False
+    eligible: Verdict = YES
+    replica_set: Workload | None = None
+    deployment: Workload | None = None
+    owned: int = 0
+    orphan: Pod | None = None
+    orphan_name: str = ""
+    busy: str = ""
+
+    def serves(self, asked: MoveMode) -> bool:
+        """True if a move that asks for this mode is carried out by StartFirst."""
+        return self.declared and self.eligible.ok and asked in (MoveMode.AUTO, MoveMode.START_FIRST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +109,7 @@ class ObservedMigration:
     ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
     volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
     ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
-    ``source``: the node that the pod leaves.
+    ``source``: the node that the pod leaves. ``swap``: None where StartFirst is out of the question.
     """
 
     migration: PodMigration
@@ -102,6 +128,7 @@ class ObservedMigration:
     claimant: Pod | None = None
     stray: Pod | None = None
     source: Node | None = None
+    swap: ObservedSwap | None = None
     calls: Calls = NO_CALLS
 
     @property
