@@ -44,6 +44,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
+from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, LEASE_NAME
 from rescheduler.reservations.engine import PlaceholderEngine
@@ -109,7 +110,7 @@ class Controller:
             if not self._options.dry_run:
                 recorder.start()
                 stack.callback(recorder.stop)
-            informers = Informers(self._transport, Decoder())
+            informers = Informers(self._transport, Decoder(), resources=_to_read(capabilities))
             leads = self._elect(stack)
             loop = self._assemble(informers, recorder, leads, capabilities)
             self.loop = loop
@@ -250,6 +251,13 @@ def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> Verdict:
     if dead:
         return Verdict(ok=False, reason=f"the informers of {', '.join(dead)} died")
     return heartbeat.verdict()
+
+
+def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
+    """Every kind; those of Koordinator only where they are served."""
+    if capabilities.koordinator_reservations:
+        return RESOURCES
+    return {kind: r for kind, r in RESOURCES.items() if kind is not Kind.KOORDINATOR_RESERVATION}
 
 
 def source_of(api: KubeApi, options: Options) -> Source:

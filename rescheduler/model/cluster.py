@@ -57,6 +57,7 @@ class ClusterState:
         self._usage: dict[str, NodeUsage] = {}
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
         self._workloads: Mapping[Any, Any] | None = None
+        self._pods_and_rooms: Mapping[Any, Any] | None = None
         self._pod_log = ChangeLog()
 
     def apply(self, kind: Kind, record: Record) -> Change | None:
@@ -115,7 +116,7 @@ class ClusterState:
 
     def snapshot(self, now_s: float) -> Snapshot:
         """Everything known now. Kinds that did not change since the last snapshot share their mapping."""
-        pods = self._copy(Kind.POD)
+        pods = self._copy_pods()
         return Snapshot(
             taken_at_s=now_s,
             nodes=self._copy(Kind.NODE),
@@ -134,6 +135,7 @@ class ClusterState:
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),
             usage=MappingProxyType(dict(self._usage)),
+            koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
             pod_mark=self._pod_log.mark(pods),
         )
 
@@ -142,6 +144,16 @@ class ClusterState:
         if copy is None:
             copy = self._copies[kind] = MappingProxyType(self._objects[kind].copy())
         return copy
+
+    def _copy_pods(self) -> Mapping[Any, Any]:
+        """The pods, and the rooms that Koordinator's Reservations hold."""
+        if not self._objects[Kind.KOORDINATOR_RESERVATION]:
+            return self._copy(Kind.POD)
+        if self._pods_and_rooms is None:
+            held: Any = self._objects[Kind.KOORDINATOR_RESERVATION].values()
+            rooms = {record.room.key: record.room for record in held if record.room is not None}
+            self._pods_and_rooms = MappingProxyType({**self._objects[Kind.POD], **rooms})
+        return self._pods_and_rooms
 
     def _copy_workloads(self) -> Mapping[Any, Any]:
         if self._workloads is None:
@@ -154,8 +166,11 @@ class ClusterState:
     def _touch(self, kind: Kind, key: Key | None = None) -> None:
         """An object of the kind changed; without ``key`` any number of them."""
         self._copies.pop(kind, None)
-        if kind is Kind.POD:
-            if isinstance(key, ObjectKey):
+        if kind in (Kind.POD, Kind.KOORDINATOR_RESERVATION):
+            self._pods_and_rooms = None
+            if isinstance(key, str):
+                key = ObjectKey("", key)  # the room that it holds
+            if key is not None:
                 self._pod_log.note(key)
             else:
                 self._pod_log.forget()

@@ -17,9 +17,11 @@ from msgspec import Raw
 
 from rescheduler.model import decode_nodes, decode_policies, decode_storage
 from rescheduler.model.decode_api_objects import MigrationWire, ReservationWire, migration, reservation
+from rescheduler.model.decode_koordinator import KoordinatorReservationWire, koordinator_reservation
 from rescheduler.model.decode_pod import PodDecoder
 from rescheduler.model.decode_workloads import WorkloadWire, workload
 from rescheduler.model.kinds import Kind
+from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
     CSIDriver,
@@ -57,6 +59,7 @@ Record = (
     | Service
     | Reservation
     | PodMigration
+    | KoordinatorReservation
 )
 """Whatever a decoder makes of an object."""
 
@@ -346,6 +349,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.CSI_DRIVER: (decode_storage.CSIDriverWire, decode_storage.csi_driver),
         Kind.CSI_STORAGE_CAPACITY: (decode_storage.CSICapacityWire, decode_storage.csi_capacity),
         Kind.POD_MIGRATION: (MigrationWire, migration),
+        Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
     }
     codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(PodHead, pods.pod)}
     for kind, (wire, convert) in simple.items():

@@ -29,7 +29,7 @@ _POSITION: Final = re.compile(r"^JSON is malformed: (?P<what>.*) \(byte (?P<byte
 _KUBECTL_HEAD: Final = re.compile(
     rb'\{\s*"apiVersion"\s*:\s*"(?P<group>[^"\\]*)"\s*,\s*"kind"\s*:\s*"(?P<kind>[^"\\]*)"'
 )
-_KINDS: Final = {(resource.group, kind.value): kind for kind, resource in RESOURCES.items()}
+_KINDS: Final = {(resource.group, resource.kind or kind.value): kind for kind, resource in RESOURCES.items()}
 _skip = msgspec.json.Decoder(Raw).decode
 
 

@@ -7,13 +7,17 @@ from typing import NamedTuple
 
 
 class Resource(NamedTuple):
-    """Where a kind is served. ``group`` "" is the core group. ``optional``: may be missing in a cluster."""
+    """Where a kind is served. ``group`` "" is the core group. ``optional``: may be missing in a cluster.
+
+    ``kind``: what its objects call themselves where that is not our name for it.
+    """
 
     group: str
     version: str
     plural: str
     namespaced: bool
     optional: bool = False
+    kind: str = ""
 
     @property
     def collection_path(self) -> str:
@@ -51,6 +55,7 @@ class Kind(enum.StrEnum):
     SERVICE = "Service"
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
+    KOORDINATOR_RESERVATION = "KoordinatorReservation"
 
 
 RESOURCES: dict[Kind, Resource] = {
@@ -77,5 +82,13 @@ RESOURCES: dict[Kind, Resource] = {
     ),
     Kind.POD_MIGRATION: Resource(
         "rescheduler.dev", "v1alpha1", "podmigrations", namespaced=True, optional=True
+    ),
+    Kind.KOORDINATOR_RESERVATION: Resource(
+        "scheduling.koordinator.sh",
+        "v1alpha1",
+        "reservations",
+        namespaced=False,
+        optional=True,
+        kind="Reservation",
     ),
 }

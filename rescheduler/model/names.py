@@ -51,6 +51,16 @@ ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 ANNOTATION_HANDOVER_TAINT: Final = "rescheduler.dev/hand-over"
 """Taint key on the target while pods of higher priority wait (value: Reservation name)."""
 
+KOORDINATOR_API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
+KOORDINATOR_SCHEDULER: Final = "koord-scheduler"
+"""schedulerName of the pods that Koordinator's scheduler places."""
+
+KOORDINATOR_AFFINITY: Final = "scheduling.koordinator.sh/reservation-affinity"
+"""On a pod: the one Koordinator Reservation, by name, that it must use."""
+
+KOORDINATOR_ALLOCATED: Final = "scheduling.koordinator.sh/reservation-allocated"
+"""On a pod: name and uid of the Koordinator Reservation that it got; written by Koordinator's scheduler."""
+
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 DESCHEDULER_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -67,6 +77,8 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         SAFE_TO_EVICT,
         DO_NOT_DISRUPT,
         POD_DELETION_COST,
+        KOORDINATOR_AFFINITY,
+        KOORDINATOR_ALLOCATED,
         "kubernetes.io/config.mirror",
     }
 )

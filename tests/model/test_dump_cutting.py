@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.dump import DumpError, TypeName, items_of
+from rescheduler.model.kinds import Kind
 
 leaves = st.one_of(
     st.none(),
@@ -87,7 +88,9 @@ def test_items_of_an_api_list_get_its_kind():
 def test_a_kind_of_another_group_is_not_ours():
     assert TypeName("serving.knative.dev/v1", "Service").known is None
     assert TypeName("v1", "Service").known == "Service"
-    assert TypeName("scheduling.koordinator.sh/v1alpha1", "Reservation").known is None
+    assert TypeName("scheduling.koordinator.sh/v1alpha1", "Reservation").known is Kind.KOORDINATOR_RESERVATION
+    assert TypeName("rescheduler.dev/v1alpha1", "Reservation").known is Kind.RESERVATION
+    assert TypeName("scheduling.volcano.sh/v1beta1", "Reservation").known is None
 
 
 def test_lines_are_counted_across_pieces():

@@ -17,7 +17,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.sim.controllers.api import Change
 from rescheduler.sim.controllers.wire import GroupKind, group_kind
 
-_KINDS = {GroupKind(r.group, str(kind)): kind for kind, r in RESOURCES.items()}
+_KINDS = {GroupKind(r.group, r.kind or str(kind)): kind for kind, r in RESOURCES.items()}
 
 
 @dataclass(frozen=True, slots=True)
