@@ -93,7 +93,9 @@ def _refusals(explanation: Explanation) -> list[str]:
     for reason, nodes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         named = ", ".join(nodes[:3]) + (", …" if len(nodes) > 3 else "")  # noqa: PLR2004 - three examples fit a line
         remark = "; evicting pods there would not help" if reason in hopeless else ""
-        lines.append(f"  {plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]")
+        lines.append(
+            f"  {plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]"
+        )
     return lines
 
 

@@ -8,19 +8,19 @@ from html import escape
 from rescheduler.planning.plan import NodeSummary
 from rescheduler.reports.table import cpu, memory, percent
 
-_CELL = 22
-_GAP = 3
-_COLUMNS = 18
-_DENSE_COLUMNS = 60
-_DENSE_FROM = 400
+_SIZES = ((120, 22, 3), (700, 13, 2))
+_SMALLEST = (7, 1)
+_MAP_WIDTH = 450
 _HOT = 1.0
+_LEGEND_STEPS = 20
 
 
 def node_map(nodes: Sequence[NodeSummary], changed: frozenset[str]) -> str:
     """One cell for each node, grouped by zone, coloured by its fullest resource; changed nodes are outlined."""
-    dense = len(nodes) > _DENSE_FROM
-    cell, gap, columns = (8, 1, _DENSE_COLUMNS) if dense else (_CELL, _GAP, _COLUMNS)
+    cell, gap = next(((c, g) for most, c, g in _SIZES if len(nodes) <= most), _SMALLEST)
     pitch = cell + gap
+    columns = _MAP_WIDTH // pitch
+    line = round(cell / 15, 1)
     parts: list[str] = []
     y = 0
     for zone, members in _by_zone(nodes):
@@ -35,12 +35,30 @@ def node_map(nodes: Sequence[NodeSummary], changed: frozenset[str]) -> str:
             parts.append(
                 f'<g><title>{escape(describe(node))}</title><rect x="{x}" y="{top}" width="{cell}" height="{cell}" '
                 f'rx="2" fill="{colour(load(node))}"/>'
-                + (f'<rect{mark} x="{x}" y="{top}" width="{cell}" height="{cell}" rx="2"/>' if mark else "")
+                + (
+                    f'<rect{mark} x="{x}" y="{top}" width="{cell}" height="{cell}" rx="2" stroke-width="{line}"/>'
+                    if mark
+                    else ""
+                )
                 + "</g>"
             )
         y += -(-len(members) // columns) * pitch + 8
     width = columns * pitch
     return f'<svg viewBox="-1 0 {width + 2} {max(y, 1)}" role="img">{"".join(parts)}</svg>'
+
+
+def legend() -> str:
+    """The scale of the colours, from empty to full."""
+    step = 120 / _LEGEND_STEPS
+    cells = "".join(
+        f'<rect x="{34 + index * step:g}" y="0" width="{step:g}" height="10" '
+        f'fill="{colour(index / (_LEGEND_STEPS - 1))}"/>'
+        for index in range(_LEGEND_STEPS)
+    )
+    return (
+        f'<svg class="legend" viewBox="0 0 190 12" role="img"><text class="small" x="0" y="9">empty</text>{cells}'
+        '<text class="small" x="160" y="9">full</text></svg>'
+    )
 
 
 def change_bars(pairs: Sequence[tuple[NodeSummary, NodeSummary]]) -> str:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from html import escape
 
-from rescheduler.planning.plan import Move, Plan, Skipped
-from rescheduler.reports.html.drawing import change_bars, node_map
+from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
+from rescheduler.reports.html.drawing import change_bars, legend, load, node_map
 from rescheduler.reports.html.style import CSS
 from rescheduler.reports.table import plural
 
@@ -58,15 +58,15 @@ def _cards(plan: Plan) -> str:
     before, after = plan.before, plan.after
     badly = sum(p.badly_placed for p in before.policies), sum(p.badly_placed for p in after.policies)
     cards = (
-        (str(len(plan.moves)), "moves"),
-        (str(len(plan.skipped)), "wanted, but not moved"),
-        (f"{badly[0]} → {badly[1]}", "badly placed pods"),
+        (f"{len(plan.moves):,}", "moves"),
+        (f"{len(plan.skipped):,}", "wanted, but not moved"),
+        (f"{badly[0]:,} → {badly[1]:,}", "badly placed pods"),
         (f"{100 * before.cpu_imbalance:.1f} → {100 * after.cpu_imbalance:.1f} %", "imbalance of cpu"),
         (
             f"{100 * before.memory_imbalance:.1f} → {100 * after.memory_imbalance:.1f} %",
             "imbalance of memory",
         ),
-        (f"{before.empty_nodes} → {after.empty_nodes}", f"empty nodes of {len(before.nodes)}"),
+        (f"{before.empty_nodes:,} → {after.empty_nodes:,}", f"empty nodes of {len(before.nodes):,}"),
     )
     inner = "".join(
         f"<div class='card'><b>{escape(big)}</b><span>{escape(small)}</span></div>" for big, small in cards
@@ -77,7 +77,8 @@ def _cards(plan: Plan) -> str:
 def _maps(plan: Plan, changed: frozenset[str]) -> str:
     return (
         "<h2>Nodes</h2>\n<p class='faint'>One cell for each node, by zone; the fuller its fullest resource, the "
-        "warmer. Outlined: changed by the plan.</p>\n<div class='maps'>"
+        "warmer. Outlined: changed by the plan.</p>"
+        f"{legend()}<div class='maps'>"
         f"<figure><figcaption>before</figcaption>{node_map(plan.before.nodes, changed)}</figure>"
         f"<figure><figcaption>after</figcaption>{node_map(plan.after.nodes, changed)}</figure></div>"
     )
@@ -90,8 +91,17 @@ def _bars(plan: Plan, changed: frozenset[str]) -> str:
     ]
     if not pairs:
         return ""
-    rest = f"<p class='faint'>and {len(pairs) - _BARS_SHOWN:,} more</p>" if len(pairs) > _BARS_SHOWN else ""
-    return f"<h2>Nodes that change</h2>\n{change_bars(pairs[:_BARS_SHOWN])}{rest}"
+    words = "Outline: before. Filled: after."
+    if len(pairs) > _BARS_SHOWN:
+        words += f" The {_BARS_SHOWN} that change most, of {len(pairs):,}."
+        pairs = sorted(sorted(pairs, key=_change, reverse=True)[:_BARS_SHOWN], key=lambda pair: pair[0].name)
+    return f"<h2>Nodes that change</h2>\n<p class='faint'>{words}</p>\n{change_bars(pairs)}"
+
+
+def _change(pair: tuple[NodeSummary, NodeSummary]) -> float:
+    """How much the node's load changes."""
+    before, after = pair
+    return abs(load(after) - load(before))
 
 
 def _moves(moves: Sequence[Move]) -> str:

@@ -20,7 +20,8 @@ p { margin: .3rem 0; } .faint { color: var(--faint); } .good { color: var(--good
 figure { margin: 0; } figcaption { color: var(--faint); font-size: .85rem; margin-bottom: .3rem; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
 svg .small { fill: var(--faint); font-size: 10px; } svg .ghost { fill: none; stroke: var(--ghost); stroke-width: 1; }
-svg .track { fill: var(--empty); } svg .mark { fill: none; stroke: var(--ink); stroke-width: 1.4; }
+svg .track { fill: var(--empty); } svg .mark { fill: none; stroke: var(--ink); }
+svg.legend { width: 15rem; margin: .2rem 0 .8rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; color: var(--faint); font-weight: 600; border-bottom: 2px solid var(--line); }
 th, td { padding: .3rem .6rem .3rem 0; vertical-align: top; } td { border-bottom: 1px solid var(--line); }
