@@ -43,7 +43,6 @@ from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.transport import Transport
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.decode import Decoder
-from rescheduler.model.kinds import Kind
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, LEASE_NAME
