@@ -15,13 +15,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def owner(uid, *, controller=True):
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": "web",
-        "uid": uid,
-        "controller": controller,
-    }
+    """A reference to the ConfigMap of ``switched``: it exists, so the garbage collector leaves its pods alone."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": controller}
 
 
 @pytest.fixture

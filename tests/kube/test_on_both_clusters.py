@@ -82,7 +82,8 @@ def namespace(server):
     admin = server.admin
     name = f"kube-{uuid.uuid4().hex[:8]}"
     admin.create("/api/v1/namespaces", {"metadata": {"name": name}}).expect()
-    until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok)
+    # after a restart of the API server the controller manager may need a while to find it again
+    until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok, timeout=120)
     yield name
     for item in admin.get(f"/api/v1/namespaces/{name}/pods").items:
         admin.delete(f"/api/v1/namespaces/{name}/pods/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
