@@ -19,6 +19,8 @@ from rescheduler.testing.nodes import add_node, node_object
 
 WORLD: Final = "test.rescheduler.dev/world"
 PAUSE_S: Final = 0.03
+PATIENCE_S: Final = 120.0
+"""After a restart of the API server the controller manager may need long to make service accounts again."""
 _numbers = itertools.count()
 T = TypeVar("T")
 
@@ -36,7 +38,7 @@ class World:
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
         ).expect()
-        self.wait(lambda: self.api.get(self.path("serviceaccounts", "default")).ok)
+        self.wait(lambda: self.api.get(self.path("serviceaccounts", "default")).ok, PATIENCE_S)
         return self
 
     def __exit__(
