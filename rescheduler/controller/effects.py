@@ -34,6 +34,8 @@ class Effect:
     touched: tuple[Touched, ...] = ()
     eviction: EvictionResult | None = None
     gate_proven: bool | None = None
+    refused: str = ""
+    """The server's words where it will not do it, however often it is asked."""
 
 
 NO_EFFECT = Effect()

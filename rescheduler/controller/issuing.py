@@ -103,12 +103,17 @@ def migration_manifest(move: Move, order: Order) -> dict[str, Any]:
         "spec": {
             "podRef": {"name": move.pod.name, "uid": move.pod.uid},
             "target": {"nodeName": move.target},
-            "mode": order.mode.value,
+            "mode": _mode_of(order.mode).value,
             "ttl": format_duration(order.ttl_s),
             "reason": (move.message or move.reason)[:_MESSAGE_LIMIT],
             "policy": move.policy,
         },
     }
+
+
+def _mode_of(configured: MoveMode) -> MoveMode:
+    """StartFirst is declared for the pods that it can move; each move finds out, and the others reserve first."""
+    return MoveMode.AUTO if configured is MoveMode.START_FIRST else configured
 
 
 def migration_name(move: Move, decided_at_s: float) -> str:

@@ -5,6 +5,7 @@ The answers are advice: kube-scheduler has the last word on every placeholder an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from rescheduler.migrations.observed import Verdict
@@ -23,7 +24,14 @@ class Placement(Protocol):
         ...
 
     def for_reservation(self, reservation: Reservation) -> Choice:
-        """A node for a Reservation that names none; never one where only room in hand-over would do."""
+        """A node for a Reservation that names none; never one where only room in hand-over would do.
+
+        For one with preAllocation, a node that could take it once its pods have left, named by the template or not.
+        """
+        ...
+
+    def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
+        """Could this waiting placeholder be bound to ``node`` now, if those ``behind`` it were not nominated?"""
         ...
 
     def for_migration(self, migration: PodMigration, pod: Pod) -> Choice:
@@ -36,4 +44,8 @@ class Placement(Protocol):
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Verdict:
         """Would the pod's replacement fit on ``node`` with the old pod gone and its own placeholder gone."""
+        ...
+
+    def fits_beside(self, pod: Pod, node: str) -> Verdict:
+        """Would one pod more like ``pod`` fit on ``node`` while ``pod`` stays."""
         ...

@@ -7,12 +7,13 @@ are rolled back before every answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
+from rescheduler.controller.promising import promising_node
 from rescheduler.migrations.observed import YES, Verdict
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
@@ -71,10 +72,24 @@ class RulesPlacement:
         pod = _imagined(reservation)
         self._take_off(state, self._placeholder(reservation))
         choice = _best(state, pod)
+        if reservation.pre_allocation and reservation.template_node not in ("", choice.node):
+            choice = Choice(message=choice.message)
+        if reservation.pre_allocation and not choice.node:
+            choice = promising_node(state, pod, reservation.template_node, self._nominated())
         state.rollback(mark)
         if choice.node:
             self._chosen[reservation.name] = (pod, choice.node)
         return choice
+
+    def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
+        """By the scheduler's own filters, its nomination and those behind it taken off."""
+        state, mark = self._open()
+        at = state.node_index.get(node)
+        for pod in (promise, *behind):
+            self._take_off(state, pod)
+        free = at is not None and bool(state.filter(promise).feasible[at])
+        state.rollback(mark)
+        return free
 
     def for_migration(self, migration: PodMigration, pod: Pod) -> Choice:
         """The feasible node with the best score, other than the pod's own."""
@@ -102,6 +117,16 @@ class RulesPlacement:
         self._take_off(state, pod)
         if reservation is not None:
             self._take_off(state, self._placeholder(reservation))
+        result = state.filter(self._replacement(pod))
+        state.rollback(mark)
+        return YES if bool(result.feasible[at]) else Verdict(ok=False, message=_why(result, at))
+
+    def fits_beside(self, pod: Pod, node: str) -> Verdict:
+        """One pod more on ``node``, with everything as it is."""
+        state, mark = self._open()
+        at = state.node_index.get(node)
+        if at is None:
+            return Verdict(ok=False, message="there is no such node")
         result = state.filter(self._replacement(pod))
         state.rollback(mark)
         return YES if bool(result.feasible[at]) else Verdict(ok=False, message=_why(result, at))
@@ -137,6 +162,10 @@ class RulesPlacement:
             snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation))) if snapshot else None
         )
 
+    def _nominated(self) -> list[Pod]:
+        pods = self._snapshot.pods.values() if self._snapshot else ()
+        return [pod for pod in pods if pod.nominated_node and not pod.node and not pod.terminal]
+
     def _replacement(self, pod: Pod) -> Pod:
         """The pod that the controller would make now, as kube-scheduler will see it."""
         return replacement_of(pod, self._snapshot or Snapshot(taken_at_s=0.0))
@@ -148,10 +177,10 @@ def _in_hand_over(snapshot: Snapshot) -> list[tuple[Pod, str]]:
         status = reservation.status
         if status.phase in FINISHED or not status.current_owners or not status.node_name:
             continue
-        owner = status.current_owners[0]
-        pod = snapshot.pods.get(ObjectKey(owner.namespace, owner.name))
-        if pod is not None and pod.uid == owner.uid and not pod.node:
-            result.append((pod, status.node_name))
+        for owner in status.current_owners:
+            pod = snapshot.pods.get(ObjectKey(owner.namespace, owner.name))
+            if pod is not None and pod.uid == owner.uid and not pod.node:
+                result.append((pod, status.node_name))
     return result
 
 

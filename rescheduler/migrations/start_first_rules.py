@@ -14,6 +14,7 @@ from rescheduler.migrations.start_first_orphan import orphan_labels
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import PersistentVolumeClaim, Pod, VolumeKind, Workload
+from rescheduler.model.selectors import LabelSet
 
 ClaimOf = Callable[[str], PersistentVolumeClaim | None]
 """A claim of the pod's namespace by name."""
@@ -138,7 +139,7 @@ def _volumes_refuse(pod: Pod, claim_of: ClaimOf) -> str:
 
 def _selectors_refuse(replica_set: Workload, neighbours: Iterable[Workload]) -> str:
     """An orphan that some selector matches would be adopted at once, and one pod too many removed."""
-    labels = orphan_labels(replica_set.template_labels, "uid", alone=replica_set.controller is None)
+    labels = LabelSet(orphan_labels(replica_set.template_labels, "uid", alone=replica_set.controller is None))
     for workload in neighbours:
         adopts = workload.kind not in ("Deployment", "CronJob") and workload.selector is not None
         if adopts and workload.selector is not None and workload.selector.matches(labels):
