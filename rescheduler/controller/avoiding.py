@@ -6,22 +6,22 @@ names, comma-separated, as the hint policy reads them. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
-from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.records import Node
 from rescheduler.planning.avoid import collected
 
 MOST_NODES: Final = 20
 """Host names per controller; a longer list would be no preference any more."""
 
 
-def avoid_keys(snapshot: Snapshot, now_s: float) -> dict[str, str]:
-    """What ConfigMap ``avoid`` should contain."""
+def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
+    """What ConfigMap ``avoid`` should contain. ``hinted``: all nodes with hints."""
     nodes: dict[str, set[str]] = {}
-    for node in snapshot.nodes.values():
+    for node in hinted:
         for entry in node.avoid:
             if entry.expires_at_s > now_s and entry.controller_uid:
                 host = node.labels.get(names.HOSTNAME) or node.name
@@ -29,11 +29,13 @@ def avoid_keys(snapshot: Snapshot, now_s: float) -> dict[str, str]:
     return {uid: ",".join(sorted(hosts)[:MOST_NODES]) for uid, hosts in sorted(nodes.items())}
 
 
-def outdated(snapshot: Snapshot, now_s: float) -> Iterator[WriteAvoidHints]:
-    """For each node whose list holds ended entries, or entries of controllers that are gone: the list without."""
-    for name in sorted(snapshot.nodes):
-        node = snapshot.nodes[name]
-        if node.avoid:
-            kept = collected(node.avoid, snapshot.workloads, now_s)
-            if len(kept) != len(node.avoid):
-                yield WriteAvoidHints(name, node.resource_version, kept)
+def outdated(hinted: Iterable[Node], controllers: Collection[str], now_s: float) -> Iterator[WriteAvoidHints]:
+    """For each node whose list holds ended entries, or entries of controllers that are gone: the list without.
+
+    ``controllers``: uids of those that are there.
+    """
+    for node in hinted:
+        alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
+        kept = collected(node.avoid, alive, now_s)
+        if len(kept) != len(node.avoid):
+            yield WriteAvoidHints(node.name, node.resource_version, kept)

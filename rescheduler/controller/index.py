@@ -1,13 +1,14 @@
 """One round's view of a Snapshot: every object that the machines ask for, found in constant time.
 
-Built once per round in one pass over the pods; nothing in it is quadratic.
+Made once per round from what is kept between rounds, so that a round costs what changed, not what is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from rescheduler.controller.kept_index import KeptIndex
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
@@ -17,8 +18,9 @@ from rescheduler.model.records import (
     OwnerRef,
     Pod,
     VolumeKind,
+    Workload,
 )
-from rescheduler.model.reservation import ObjectRef, Reservation
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import holds_gate
@@ -26,24 +28,25 @@ from rescheduler.reservations.handover import holds_gate
 
 @dataclass(frozen=True, slots=True)
 class RoundIndex:
-    """Look-ups on one snapshot. ``gated``: pods with our gate. ``waiting``: other pods without a node."""
+    """Look-ups on one snapshot. ``gated``: pods with our gate. ``waiting``: other pods without a node.
+
+    ``kept`` belongs to the next round as soon as that begins: an index is not used after its round.
+    """
 
     snapshot: Snapshot
     gated: tuple[Pod, ...]
     waiting: tuple[Pod, ...]
-    _budgets: dict[str, list[DisruptionBudget]] = field(default_factory=dict)
-    _of_controller: dict[str, list[Pod]] = field(default_factory=dict)
+    kept: KeptIndex
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> RoundIndex:
-        """The index of ``snapshot``."""
-        pending = [pod for pod in snapshot.pods.values() if not pod.node and not pod.terminal]
+    def of(cls, snapshot: Snapshot, kept: KeptIndex | None = None) -> RoundIndex:
+        """The index of ``snapshot``. ``kept``: that of the last round, which is brought up to date."""
+        kept = kept or KeptIndex()
+        kept.follow(snapshot)
+        pending = kept.pods.unbound.values()
         gated = tuple(pod for pod in pending if holds_gate(pod))
         waiting = tuple(pod for pod in pending if not pod.spec.gates and not pod.deleting)
-        index = cls(snapshot, gated, waiting)
-        for budget in snapshot.budgets.values():
-            index._budgets.setdefault(budget.namespace, []).append(budget)
-        return index
+        return cls(snapshot, gated, waiting, kept)
 
     def pod(self, ref: ObjectRef) -> Pod | None:
         """The pod of that name, if it is still of that uid."""
@@ -55,11 +58,26 @@ class RoundIndex:
         owners = reservation.status.current_owners
         return self.pod(owners[0]) if owners else None
 
+    def owners(self, reservation: Reservation) -> tuple[Pod, ...]:
+        """The pods that have claimed the Reservation or a part of it, and are still there."""
+        found = (self.pod(owner) for owner in reservation.status.current_owners)
+        return tuple(pod for pod in found if pod is not None)
+
+    def promises(self, namespace: str) -> Mapping[str, Sequence[Pod]]:
+        """Placeholders in ``namespace`` that wait for room, by node, the oldest first."""
+        return {
+            node: [pod for pod in pods if pod.namespace == namespace] for node, pods in self._promises.items()
+        }
+
+    def handing_over(self, other_than: str) -> frozenset[str]:
+        """Nodes on which other Reservations have claimants that are not bound yet."""
+        return frozenset(node for node, users in self._handing_over.items() if users - {other_than})
+
     def budgets_of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """PodDisruptionBudgets that select the pod."""
         return tuple(
             budget
-            for budget in self._budgets.get(pod.namespace, ())
+            for budget in self.kept.budgets.by_namespace.get(pod.namespace, ())
             if budget.selector is not None and budget.selector.matches(pod.labels)
         )
 
@@ -74,12 +92,14 @@ class RoundIndex:
         return tuple(result)
 
     def pods_of(self, controller_uid: str) -> Iterable[Pod]:
-        """Pods of one controller; the pods are gone through once, at the first question of a round."""
-        if not self._of_controller:
-            for pod in self.snapshot.pods.values():
-                if pod.controller is not None:
-                    self._of_controller.setdefault(pod.controller.uid, []).append(pod)
-        return self._of_controller.get(controller_uid, ())
+        """Pods of one controller."""
+        return self.kept.pods.of_controller(controller_uid)
+
+    def workloads_for(self, owner: ReservationOwner) -> Iterable[Workload]:
+        """Workloads that may make pods of ``owner``: all, or with a controller's uid that one and those below it."""
+        if owner.controller is not None and owner.controller.uid:
+            return self.kept.workloads.under(owner.controller.uid)
+        return self.snapshot.workloads.values()
 
     def volume_affinities(self, pod: Pod) -> tuple[NodeSelector, ...]:
         """Node affinity of the volumes that the pod's claims are bound to."""

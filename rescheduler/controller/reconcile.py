@@ -20,9 +20,9 @@ from rescheduler.controller.avoiding import avoid_keys, outdated
 from rescheduler.controller.effects import Action, Effect
 from rescheduler.controller.executor import Executor
 from rescheduler.controller.index import RoundIndex
+from rescheduler.controller.kept_index import KeptIndex
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.observe import Observer
-from rescheduler.controller.patches import is_hand_over
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.recent import Recent
 from rescheduler.controller.switches import gate_keys
@@ -71,6 +71,7 @@ class Reconciler:
     settings: Settings = field(default_factory=Settings)
     listener: Listener = silent
     recent: Recent = field(default_factory=Recent)
+    _kept: KeptIndex = field(default_factory=KeptIndex)
     _wake_at_s: float | None = None
 
     def round(self, snapshot: Snapshot, now_s: float) -> float | None:
@@ -80,7 +81,7 @@ class Reconciler:
             NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
         """
         self._wake_at_s = None
-        index = RoundIndex.of(snapshot)
+        index = RoundIndex.of(snapshot, self._kept)
         self.placement.begin(snapshot)
         observer = Observer(
             index=index,
@@ -154,11 +155,10 @@ class Reconciler:
         yield from (_GATE, _AVOID)
         for pod in index.gated:
             yield _pod_machine(pod)
-        for node in index.snapshot.nodes.values():
-            if tainted(node):
-                yield _node_machine(node)
-            if node.avoid:
-                yield ObjectKey("hints", node.name)
+        for node in index.kept.nodes.shut:
+            yield _node_machine(node)
+        for node in index.kept.nodes.hinted:
+            yield ObjectKey("hints", node.name)
 
     # Switches
 
@@ -173,8 +173,8 @@ class Reconciler:
             self.recent.succeeded(machine)
 
     def _tend_hints(self, index: RoundIndex, now_s: float) -> None:
-        self._follow(_AVOID, self.hints, avoid_keys(index.snapshot, now_s), now_s)
-        for action in outdated(index.snapshot, now_s):
+        self._follow(_AVOID, self.hints, avoid_keys(index.kept.nodes.hinted, now_s), now_s)
+        for action in outdated(index.kept.nodes.hinted, index.snapshot.workloads, now_s):
             machine = ObjectKey("hints", action.node)
             if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
                 self._carry_out(machine, (action,), now_s)
@@ -189,8 +189,8 @@ class Reconciler:
             unsure = name in barred or self._blind(ObjectKey("", reservation), index, now_s)
             if not tainted(node) and not unsure:
                 self._switch_node(node, partial(self.executor.taint, node, reservation), now_s)
-        for node in snapshot.nodes.values():
-            if node.taints and node.name not in wanted and any(is_hand_over(t) for t in node.taints):
+        for node in index.kept.nodes.shut:
+            if node.name not in wanted:
                 self._switch_node(node, partial(self.executor.untaint, node), now_s)
 
     def _switch_node(self, node: Node, switch: Callable[[], Effect], now_s: float) -> None:

@@ -17,10 +17,13 @@ from rescheduler.planning.protections import Protector
 def protection_of(protections: Protections) -> Protection:
     """A judge that builds one Protector for each snapshot that it is asked about."""
     last: list[tuple[Snapshot, Protector]] = []
+    ledgers: list[tuple[object, BudgetLedger]] = []
 
     def judge(pod: Pod, snapshot: Snapshot) -> Verdict:
         if not last or last[0][0] is not snapshot:
-            ledger = BudgetLedger(snapshot)
+            if not ledgers or ledgers[0][0] is not snapshot.budgets:
+                ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
+            ledger = ledgers[0][1]
             last[:] = [(snapshot, Protector(snapshot, protections, lambda p: bool(ledger.of(p))))]
         refusal = last[0][1].refusal(pod)
         return YES if refusal is None else Verdict(ok=False, message=f"the pod {refusal.message}")

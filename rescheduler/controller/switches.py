@@ -53,10 +53,13 @@ def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...
     controller = owner.controller
     if controller is not None and controller.uid and controller.uid not in index.snapshot.workloads:
         return (controller.uid,)
-    return tuple(
-        workload.uid
-        for workload in index.snapshot.workloads.values()
-        if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
+    return index.kept.workloads.remembered(
+        owner,
+        lambda: tuple(
+            workload.uid
+            for workload in index.workloads_for(owner)
+            if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
+        ),
     )
 
 
