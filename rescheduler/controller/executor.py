@@ -17,8 +17,15 @@ import msgspec
 from rescheduler.controller import patches
 from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderError, Touched
 from rescheduler.kube.client import Body
-from rescheduler.kube.errors import AlreadyExistsError, NotFoundError
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+)
 from rescheduler.migrations import actions as moves
+from rescheduler.migrations.start_first_orphan import orphan_manifest
 from rescheduler.model import names
 from rescheduler.model.api_objects import encode_migration_status, encode_reservation_status
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -33,6 +40,7 @@ from rescheduler.reservations.template import reservation_manifest
 class ClusterWriter(Protocol):
     """The calls that an executor needs; ``kube.client.KubeApi`` has them."""
 
+    def get(self, path: str) -> bytes: ...  # noqa: D102
     def create(self, path: str, body: Body, *, dry_run: bool = False) -> bytes: ...  # noqa: D102
     def replace(self, path: str, body: Body, *, dry_run: bool = False) -> bytes: ...  # noqa: D102
     def merge_patch(self, path: str, patch: Body, *, dry_run: bool = False) -> bytes: ...  # noqa: D102
@@ -83,6 +91,21 @@ class _Object(msgspec.Struct):
 _OBJECT = msgspec.json.Decoder(_Object)
 
 
+class _Identity(msgspec.Struct):
+    uid: str
+
+
+class _WithTemplate(msgspec.Struct):
+    template: dict[str, Any]
+
+
+class _Templated(msgspec.Struct):
+    """A controller of pods, of which only identity and template are read."""
+
+    metadata: _Identity
+    spec: _WithTemplate
+
+
 def _version(body: bytes) -> str:
     meta = _OBJECT.decode(body).metadata
     return meta.resource_version if meta else ""
@@ -109,8 +132,16 @@ def _pod(key: ObjectKey) -> _Place:
     return _Place(kind=Kind.POD, key=key)
 
 
+def _path_of(owner: OwnerRef, namespace: str) -> str:
+    return RESOURCES[Kind(owner.kind)].object_path(namespace, owner.name)
+
+
 def _reservation(name: str) -> _Place:
     return _Place(kind=Kind.RESERVATION, key=ObjectKey("", name))
+
+
+def _koordinator(name: str) -> _Place:
+    return _Place(kind=Kind.KOORDINATOR_RESERVATION, key=ObjectKey("", name))
 
 
 def _migration(key: ObjectKey) -> _Place:
@@ -119,10 +150,11 @@ def _migration(key: ObjectKey) -> _Place:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyExecutor:
-    """Really does it. ``still_leader`` is asked right before each eviction, the one call without return."""
+    """Really does it, with an engine for each way to hold a room. ``still_leader`` is asked right before each eviction, the one call without return."""
 
     api: ClusterWriter
     engine: Engine
+    koordinator: Engine
     namespace: str
     gate: GateProof
     still_leader: Callable[[], bool]
@@ -185,6 +217,27 @@ class ApplyExecutor:
     def _admit_placeholder(self, action: rooms.AdmitPlaceholder) -> Effect:
         place = _pod(action.pod)
         return place.written(self.api.strategic_patch(place.path(), patches.admit(action.uid)))
+
+    @execute.register
+    def _create_koordinator_reservation(self, action: rooms.CreateKoordinatorReservation) -> Effect:
+        place = _koordinator(self.koordinator.holder_name(action.reservation))
+        body = self.koordinator.holder(action.reservation, action.node)
+        return self._create(place, RESOURCES[place.kind].collection_path, body)
+
+    @execute.register
+    def _delete_koordinator_reservation(self, action: rooms.DeleteKoordinatorReservation) -> Effect:
+        return self._delete(_koordinator(action.name), action.uid)
+
+    @execute.register
+    def _steer(self, action: rooms.Steer) -> Effect:
+        place = _pod(action.pod)
+        patch = patches.steer(action.uid, action.reservation, action.holder)
+        return place.written(self.api.strategic_patch(place.path(), patch))
+
+    @execute.register
+    def _unsteer(self, action: rooms.Unsteer) -> Effect:
+        place = _pod(action.pod)
+        return place.written(self.api.merge_patch(place.path(), patches.unsteer(action.uid)))
 
     @execute.register
     def _release_pod(self, action: rooms.ReleasePod) -> Effect:
@@ -253,6 +306,41 @@ class ApplyExecutor:
         result = self.api.evict(namespace, name, action.pod_uid, action.grace_s)
         touched = _pod(action.pod).deleted().touched if result.outcome is EvictionOutcome.EVICTED else ()
         return Effect(eviction=result, touched=touched)
+
+    @execute.register
+    def _start_replacement(self, action: moves.StartReplacement) -> Effect:
+        """From the owner's own template, as it is stored now. A refusal is a value: asking again is no use."""
+        owner = self.api.get(_path_of(action.owner, action.namespace))
+        found = msgspec.json.decode(owner, type=_Templated)
+        if found.metadata.uid != action.owner.uid:
+            raise ConflictError(
+                409, "Conflict", f"{action.owner.kind} {action.owner.name} is another one now"
+            )
+        place = _pod(ObjectKey(action.namespace, action.name))
+        body = orphan_manifest(
+            found.spec.template,
+            key=place.key,
+            migration=action.migration,
+            labels=dict(action.labels),
+            says=action.replaces,
+            node=action.node,
+        )
+        try:
+            return self._create(
+                place, RESOURCES[Kind.POD].object_path(action.namespace, ""), msgspec.json.encode(body)
+            )
+        except (ForbiddenError, RejectedError) as error:
+            return Effect(refused=error.message or str(error))
+
+    @execute.register
+    def _label_replacement(self, action: moves.LabelReplacement) -> Effect:
+        place = _pod(action.pod)
+        patch = patches.label(action.uid, action.labels)
+        return place.written(self.api.merge_patch(place.path(), patch))
+
+    @execute.register
+    def _remove_replacement(self, action: moves.RemoveReplacement) -> Effect:
+        return self._delete(_pod(action.pod), action.uid)
 
     @execute.register
     def _add_hint(self, action: moves.WriteAvoidHints) -> Effect:

@@ -5,7 +5,7 @@ Made once per round from what is kept between rounds, so that a round costs what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rescheduler.controller.kept_index import KeptIndex
@@ -63,15 +63,9 @@ class RoundIndex:
         found = (self.pod(owner) for owner in reservation.status.current_owners)
         return tuple(pod for pod in found if pod is not None)
 
-    def promises(self, namespace: str) -> Mapping[str, Sequence[Pod]]:
-        """Placeholders in ``namespace`` that wait for room, by node, the oldest first."""
-        return {
-            node: [pod for pod in pods if pod.namespace == namespace] for node, pods in self._promises.items()
-        }
-
-    def handing_over(self, other_than: str) -> frozenset[str]:
-        """Nodes on which other Reservations have claimants that are not bound yet."""
-        return frozenset(node for node, users in self._handing_over.items() if users - {other_than})
+    def unbound(self) -> Iterable[Pod]:
+        """Pods without a node, gated ones included."""
+        return self.kept.pods.unbound.values()
 
     def budgets_of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """PodDisruptionBudgets that select the pod."""
@@ -124,6 +118,8 @@ class RoundIndex:
                 record = self.snapshot.nodes.get(key.name)
             case Kind.RESERVATION:
                 record = self.snapshot.reservations.get(key.name)
+            case Kind.KOORDINATOR_RESERVATION:
+                record = self.snapshot.koordinator.get(key.name)
             case Kind.POD_MIGRATION:
                 record = self.snapshot.migrations.get(key)
             case _:

@@ -7,15 +7,17 @@ hand-over.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.placement import Placement
+from rescheduler.controller.promises import Promises, is_of_another
 from rescheduler.controller.recent import Recent
+from rescheduler.controller.swaps import Swaps
 from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.replacement import replacement_of
@@ -25,6 +27,7 @@ from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.sharing import flying
 from rescheduler.reservations.template import reservation_name
 from rescheduler.scheduling.taint_toleration import tolerates
 
@@ -35,7 +38,9 @@ class Observer:
 
     index: RoundIndex
     placement: Placement
+    promises: Promises
     recent: Recent
+    swaps: Swaps
     namespace: str
     now_s: float
 
@@ -63,32 +68,59 @@ class Observer:
 
     def reservation(self, reservation: Reservation, migration: LinkedMigration | None) -> ObservedReservation:
         """One Reservation, before rooms are dealt out (``offered`` is added later)."""
-        key = ObjectKey(self.namespace, placeholder_name(reservation))
-        placeholder = self.index.snapshot.pods.get(key)
-        if placeholder is not None and (
-            placeholder.controller is None or placeholder.controller.uid != reservation.uid
-        ):
-            placeholder = None
-        claimant = self.index.claimant(reservation)
+        holders = self._holders(reservation)
+        placeholder = next((h for h in holders if h.node and not h.deleting), holders[0] if holders else None)
+        owners = self.index.owners(reservation)
         where = reservation.status.node_name or (placeholder.node if placeholder else "")
         node = self.index.snapshot.nodes.get(where) if where else None
+        flight = [pod for pod in owners if not pod.node]
+        promise = next((h for h in holders if not h.node), None) if node is not None else None
+        here = self.promises.on(where) if node is not None else ()
         return ObservedReservation(
             reservation=reservation,
             placeholder=placeholder,
             node=node,
             choice=self._choice(reservation, placeholder),
-            claimant=claimant,
+            claimant=self.index.claimant(reservation),
+            owners=owners,
+            holders=holders,
             arrival=self._arrival(reservation, migration),
             migration=migration,
-            contended=node is not None and claimant is not None and self._contended(claimant, node),
+            contended=node is not None and bool(flight) and self._contended(flight, node),
             tainted_since_s=self.recent.since("taint", where, self.now_s, true=tainted(node)),
+            room_free=promise is not None and self._room_free(promise, where),
+            yields=promise is not None and self._yields(reservation, promise, where),
+            crowded=any(is_of_another(p, reservation) for p in here if p.nominated_node),
         )
+
+    def _holders(self, reservation: Reservation) -> tuple[Pod, ...]:
+        """Its placeholders; more than one only while a room for several pods is split."""
+        if reservation.allocate_once:
+            pod = self.index.snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation)))
+            mine = pod is not None and pod.controller is not None and pod.controller.uid == reservation.uid
+            return (pod,) if pod is not None and mine else ()
+        found = [pod for pod in self.index.pods_of(reservation.uid) if pod.namespace == self.namespace]
+        return tuple(sorted(found, key=lambda pod: (pod.created_at_s, pod.name)))
+
+    def _room_free(self, promise: Pod, node: str) -> bool:
+        """Could it be bound now, younger promises on the node standing back? They must have done so."""
+        younger = self.promises.younger(promise, node)
+        return not any(p.nominated_node for p in younger) and self.placement.has_room(promise, node, younger)
+
+    def _yields(self, reservation: Reservation, promise: Pod, node: str) -> bool:
+        """While others hand over here, or an older promise can be kept now."""
+        if self.promises.handing_over(node, reservation):
+            return True
+        older = self.promises.older(promise, node)
+        return any(self.placement.has_room(p, node, self.promises.younger(p, node)) for p in older)
 
     def room(self, observed: ObservedReservation) -> Room | None:
         """The part that a Reservation takes in dealing rooms out; None if it has none to give."""
         reservation, migration = observed.reservation, observed.migration
         status, placeholder = reservation.status, observed.placeholder
-        if status.phase in FINISHED or status.current_owners or reservation.deleting or observed.soft:
+        if status.phase in FINISHED or reservation.deleting or observed.soft:
+            return None
+        if status.current_owners and reservation.allocate_once:
             return None
         made_for_move = bool(reservation.annotations.get(names.ANNOTATION_MIGRATION))
         if made_for_move and (
@@ -101,7 +133,7 @@ class Observer:
         held = placeholder is not None and not placeholder.deleting and not placeholder.terminal
         return Room(
             reservation=reservation,
-            open=claims_open and held and status.phase is ReservationPhase.AVAILABLE,
+            open=claims_open and held and status.phase is ReservationPhase.AVAILABLE and not flying(observed),
             since_s=migration.evicted_at_s if migration else 0.0,
             replaces=migration.pod_name if migration else "",
         )
@@ -113,6 +145,8 @@ class Observer:
         pending = reservation.status.phase is ReservationPhase.PENDING
         if not pending or reservation.deleting or reservation.template is None:
             return Choice()
+        if reservation.pre_allocation:
+            return self.placement.for_reservation(reservation) if placeholder is None else Choice()
         if reservation.template_node:
             return Choice(node=reservation.template_node)
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
@@ -139,12 +173,15 @@ class Observer:
             if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
         ]
 
-    def _contended(self, claimant: Pod, node: Node) -> bool:
-        """True if a pod that the scheduler would prefer waits and could go to the node."""
-        if claimant.node:
-            return False
+    def _contended(self, flight: Sequence[Pod], node: Node) -> bool:
+        """True if a pod that the scheduler would prefer waits and could go to the node.
+
+        A promise that is nominated there already has room of its own.
+        """
+        least = min(pod.spec.priority for pod in flight)
         return any(
-            pod.spec.priority > claimant.spec.priority and _may_go(pod, node) for pod in self.index.waiting
+            pod.spec.priority > least and pod.nominated_node != node.name and _may_go(pod, node)
+            for pod in self.index.waiting
         )
 
     # PodMigrations
@@ -158,7 +195,11 @@ class Observer:
         reservation = snapshot.reservations.get(name)
         pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         same = pod is not None and migration.pod_uid in ("", pod.uid)
-        choice, movable, fits = self._judged(migration, pod if same else None, reservation)
+        swap = self.swaps.observe(migration, pod if same else None)
+        starts_first = swap is not None and swap.serves(migration.mode)
+        choice, movable, fits = self._judged(
+            migration, pod if same else None, reservation, starts_first=starts_first
+        )
         key = migration.key
         calls = self.recent.calls.get(key, NO_CALLS)
         handing_over = migration.status.phase is MigrationPhase.HANDING_OVER
@@ -182,16 +223,22 @@ class Observer:
             claimant=claimant or (room.claimant if room else None),
             stray=self._stray(migration, reservation) if handing_over and not same else None,
             source=snapshot.nodes.get(migration.status.source_node),
+            swap=swap,
             calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
         )
 
     def _judged(
-        self, migration: PodMigration, pod: Pod | None, reservation: Reservation | None
+        self, migration: PodMigration, pod: Pod | None, reservation: Reservation | None, *, starts_first: bool
     ) -> tuple[Choice, Verdict, Verdict]:
-        """Target, movable and fits: asked only in the phases that look at them, for they cost."""
+        """Target, movable and fits: asked only in the phases that look at them, for they cost.
+
+        With ``starts_first`` the replacement stands beside the old pod, and in the end it is there already.
+        """
         phase = migration.status.phase
         settled = migration.status.node_name
         if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
+            return Choice(node=settled), YES, YES
+        if phase is MigrationPhase.EVICTING and migration.status.mode is MoveMode.START_FIRST:
             return Choice(node=settled), YES, YES
         if phase is MigrationPhase.EVICTING:
             return Choice(node=settled), YES, self.placement.fits(pod, settled, reservation)
@@ -201,6 +248,8 @@ class Observer:
         choice = self._target(migration, pod, reservation)
         if not choice.node or choice.node == pod.node or choice.node not in self.index.snapshot.nodes:
             return choice, movable, YES
+        if starts_first:
+            return choice, movable, self.placement.fits_beside(pod, choice.node)
         return choice, movable, self.placement.fits(pod, choice.node, reservation)
 
     def _target(self, migration: PodMigration, pod: Pod, reservation: Reservation | None) -> Choice:

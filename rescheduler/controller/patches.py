@@ -5,12 +5,14 @@ A wrong uid answers 422, a stale resource version 409: a late patch misses inste
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.model import names
 from rescheduler.model.records import AvoidEntry, Node, Taint, Toleration
+from rescheduler.reservations.koordinator import affinity
 from rescheduler.reservations.template import toleration_json
 
 Json = dict[str, Any]
@@ -43,6 +45,18 @@ def ungate(uid: str, reservation: str | None, tolerations: tuple[Toleration, ...
     return {"metadata": metadata, "spec": spec}
 
 
+def steer(uid: str, reservation: str, holder: str) -> Json:
+    """Strategic patch of the pod: our gate off, and Koordinator's Reservation that it must use."""
+    annotations = {names.ANNOTATION_RESERVATION: reservation, names.KOORDINATOR_AFFINITY: affinity(holder)}
+    return {"metadata": {"uid": uid, "annotations": annotations}, "spec": dict(_GATE_OFF)}
+
+
+def unsteer(uid: str) -> Json:
+    """Merge patch of the pod: it may use any room again."""
+    annotations = {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}
+    return {"metadata": {"uid": uid, "annotations": annotations}}
+
+
 def taint_on(node: Node, value: str) -> list[Json]:
     """JSON patch that adds the hand-over taint to a node that is still as we saw it."""
     taint = {"key": names.ANNOTATION_HANDOVER_TAINT, "value": value, "effect": "NoSchedule"}
@@ -62,6 +76,11 @@ def taint_off(node: Node) -> list[Json]:
 def is_hand_over(taint: Taint) -> bool:
     """True for the taint that keeps contenders off a node during a hand-over."""
     return taint.key == names.ANNOTATION_HANDOVER_TAINT
+
+
+def label(uid: str, labels: Mapping[str, str]) -> Json:
+    """Merge patch of a pod: these labels besides those that it has."""
+    return {"metadata": {"uid": uid, "labels": dict(labels)}}
 
 
 def avoid(version: str, entries: tuple[AvoidEntry, ...]) -> Json:

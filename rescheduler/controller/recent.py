@@ -43,8 +43,10 @@ class Recent:
     calls: dict[ObjectKey, Calls] = field(default_factory=dict)
     failures: dict[ObjectKey, Failure] = field(default_factory=dict)
     first_seen: dict[tuple[str, str], float] = field(default_factory=dict)
-    claims: dict[str, str] = field(default_factory=dict)
-    """Name of a Reservation -> uid of the pod in the status that was written last."""
+    claims: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Name of a Reservation -> uids of the pods in the status that was written last."""
+    begun: set[ObjectKey] = field(default_factory=set)
+    """Moves whose first step was written; the cache may still show them as not begun."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
 
     def wrote(self, machine: ObjectKey, effect: Effect, now_s: float) -> None:
@@ -109,8 +111,14 @@ class Recent:
             gate_message="" if proven else "a pod created in a dry run did not get the gate",
         )
 
+    def start_refused(self, migration: ObjectKey, words: str) -> None:
+        """Keep why the replacement of mode StartFirst could not be created."""
+        calls = self.calls.get(migration, NO_CALLS)
+        self.calls[migration] = dataclasses.replace(calls, start_refused=words)
+
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
+        self.begun.intersection_update(live)
         for table in (self.calls, self.failures, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]

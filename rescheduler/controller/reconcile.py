@@ -9,7 +9,7 @@ rests. A machine does not act again before the cache shows what it wrote.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -21,23 +21,29 @@ from rescheduler.controller.effects import Action, Effect
 from rescheduler.controller.executor import Executor
 from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.kept_index import KeptIndex
+from rescheduler.controller.koordinator import led_astray, with_koordinator
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.observe import Observer
 from rescheduler.controller.placement import Placement
+from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
+from rescheduler.controller.swaps import KeptOrphans, Swaps
 from rescheduler.controller.switches import gate_keys
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
+from rescheduler.migrations import lifecycle as migration_lifecycle
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.migration import PodMigration
+from rescheduler.migrations.start_first_strays import stray_actions
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations import lifecycle as reservation_lifecycle
 from rescheduler.reservations import machine as reservation_machine
-from rescheduler.reservations.actions import ReleasePod, WriteReservationStatus
+from rescheduler.reservations.actions import RecordEvent, ReleasePod, WriteReservationStatus
 from rescheduler.reservations.allocation import Allotment, Room, allot
-from rescheduler.reservations.handover import holds_gate, tainted, tolerates_taint, wants_taint
+from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint, wants_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 
@@ -72,6 +78,7 @@ class Reconciler:
     listener: Listener = silent
     recent: Recent = field(default_factory=Recent)
     _kept: KeptIndex = field(default_factory=KeptIndex)
+    _orphans: KeptOrphans = field(default_factory=KeptOrphans)
     _wake_at_s: float | None = None
 
     def round(self, snapshot: Snapshot, now_s: float) -> float | None:
@@ -83,23 +90,31 @@ class Reconciler:
         self._wake_at_s = None
         index = RoundIndex.of(snapshot, self._kept)
         self.placement.begin(snapshot)
+        self._orphans.follow(snapshot)
+        by_default = self.settings.migrations.default_mode is MoveMode.START_FIRST
+        swaps = Swaps(index=index, orphans=self._orphans, recent=self.recent, by_default=by_default)
         observer = Observer(
             index=index,
             placement=self.placement,
+            promises=Promises.of(index, self.settings.reservations.namespace, index.unbound()),
             recent=self.recent,
+            swaps=swaps,
             namespace=self.settings.reservations.namespace,
             now_s=now_s,
         )
         rooms = self._observe_rooms(observer)
-        dealt = self._deal(observer, rooms)
-        self._follow(_GATE, self.gate, gate_keys(rooms.values(), index), now_s)
+        swapping = swaps.gate_keys()
+        dealt = self._deal(observer, rooms, swapping)
+        self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **swapping}, now_s)
         self._switch_taints(rooms, index, now_s)
         for name, observed in rooms.items():
-            offered = dealt.claims.get(name)
+            offered = dealt.claims.get(name, ())
             self._step_reservation(dataclasses.replace(observed, offered=offered), index, now_s)
         self._release(dealt, index, now_s)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
             self._step_migration(migration, observer, rooms, index, now_s)
+        self._tend_strays(index, now_s)
+        self._tend_led_astray(index, now_s)
         self._tend_hints(index, now_s)
         self.recent.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(index)})
         return self._wake_at_s
@@ -113,32 +128,40 @@ class Reconciler:
         rooms: dict[str, ObservedReservation] = {}
         claimed: set[str] = set()
         for name in sorted(reservations):
-            observed = observer.reservation(reservations[name], links.get(name))
-            claimant = observed.claimant
-            if claimant is not None and reservations[name].status.phase not in FINISHED:
-                if claimant.uid in claimed:
-                    observed = dataclasses.replace(observed, claimant=None)
-                claimed.add(claimant.uid)
+            observed = with_koordinator(
+                observer.reservation(reservations[name], links.get(name)),
+                observer.index.snapshot,
+                self.settings.reservations.koordinator_scheduler,
+            )
+            if reservations[name].status.phase not in FINISHED:
+                own = tuple(pod for pod in observed.owners if pod.uid not in claimed)
+                claimed.update(pod.uid for pod in own)
+                if len(own) < len(observed.owners):
+                    claimant = observed.claimant if observed.claimant in own else None
+                    observed = dataclasses.replace(observed, owners=own, claimant=claimant)
             rooms[name] = observed
         return rooms
 
-    def _deal(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Allotment:
+    def _deal(
+        self, observer: Observer, rooms: dict[str, ObservedReservation], swapping: Mapping[str, str]
+    ) -> Allotment:
+        """``swapping``: ReplicaSets that will remove a held pod of theirs, so that it is neither dealt nor let go."""
         taken = {
-            observed.claimant.uid
+            pod.uid
             for observed in rooms.values()
-            if observed.claimant is not None
-            and observed.reservation.status.phase not in FINISHED
-            and not observed.reservation.deleting
+            for pod in observed.owners
+            if observed.reservation.status.phase not in FINISHED and not observed.reservation.deleting
         }
         for name in rooms:
             if self._blind(ObjectKey("", name), observer.index, observer.now_s):
-                taken.add(self.recent.claims.get(name, ""))
+                taken |= self.recent.claims.get(name, frozenset())
         limit_s = self.settings.reservations.gate_limit_s
         free = [pod for pod in observer.index.gated if pod.uid not in taken and not pod.deleting]
         young = [pod for pod in free if observer.now_s < pod.created_at_s + limit_s]
         for pod in young:
             self._wake(pod.created_at_s + limit_s)
-        dealt = allot(young, self._rooms_to_give(observer, rooms), observer.index.controllers)
+        dealable = [p for p in young if p.controller is None or p.controller.uid not in swapping]
+        dealt = allot(dealable, self._rooms_to_give(observer, rooms), observer.index.controllers)
         overdue = [(pod, f"held for {limit_s:g} s") for pod in free if pod not in young]
         return dataclasses.replace(dealt, released=(*dealt.released, *overdue))
 
@@ -154,6 +177,10 @@ class Reconciler:
     def _helpers(self, index: RoundIndex) -> Iterable[ObjectKey]:
         yield from (_GATE, _AVOID)
         for pod in index.gated:
+            yield _pod_machine(pod)
+        for orphan in self._orphans.pods.values():
+            yield _stray_machine(orphan)
+        for pod, _ in led_astray(index):
             yield _pod_machine(pod)
         for node in index.kept.nodes.shut:
             yield _node_machine(node)
@@ -171,6 +198,21 @@ class Reconciler:
             self._failed(machine, "ConfigMap", error, now_s)
         else:
             self.recent.succeeded(machine)
+
+    def _tend_strays(self, index: RoundIndex, now_s: float) -> None:
+        """Replacements of mode StartFirst that no live move cares for."""
+        snapshot, orphans = index.snapshot, self._orphans.pods.values()
+        for orphan, action in stray_actions(orphans, snapshot.migrations, snapshot.workloads, index.pods_of):
+            machine = _stray_machine(orphan)
+            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
+                self._carry_out(machine, (action,), now_s)
+
+    def _tend_led_astray(self, index: RoundIndex, now_s: float) -> None:
+        """Pods that wait for a room of Koordinator's which is lost."""
+        for pod, action in led_astray(index):
+            machine = _pod_machine(pod)
+            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
+                self._carry_out(machine, (action,), now_s)
 
     def _tend_hints(self, index: RoundIndex, now_s: float) -> None:
         self._follow(_AVOID, self.hints, avoid_keys(index.kept.nodes.hinted, now_s), now_s)
@@ -209,7 +251,12 @@ class Reconciler:
         if self._blind(machine, index, now_s):
             return
         resting = self._rests(machine, now_s)
-        step = reservation_machine.step(observed, now_s, self.settings.reservations)
+        try:
+            step = reservation_machine.step(observed, now_s, self.settings.reservations)
+        except reservation_lifecycle.TransitionError as error:
+            if not resting:
+                self._defect(machine, "Reservation", observed.reservation.uid, error, now_s)
+            return
         self._wake(step.wake_at_s)
         actions = step.actions
         if resting:  # after a refused call only the words about it are written
@@ -229,7 +276,13 @@ class Reconciler:
         machine = migration.key
         if self._blind(machine, index, now_s) or self._rests(machine, now_s):
             return
-        step = migration_machine.step(observer.migration(migration, rooms), now_s, self.settings.migrations)
+        try:
+            step = migration_machine.step(
+                observer.migration(migration, rooms), now_s, self.settings.migrations
+            )
+        except migration_lifecycle.TransitionError as error:
+            self._defect(machine, "PodMigration", migration.uid, error, now_s)
+            return
         self._wake(step.wake_at_s)
         self._carry_out(machine, step.actions, now_s)
 
@@ -259,8 +312,13 @@ class Reconciler:
     def _remember(self, machine: ObjectKey, action: Action, effect: Effect, now_s: float) -> None:
         self.recent.wrote(machine, effect, now_s)
         if isinstance(action, WriteReservationStatus):
-            owners = action.status.current_owners
-            self.recent.claims[action.name] = owners[0].uid if owners else ""
+            self.recent.claims[action.name] = frozenset(o.uid for o in action.status.current_owners)
+        elif isinstance(action, moves.WriteMigrationStatus):
+            if action.status.phase is MigrationPhase.RESERVING:
+                self.recent.begun.add(machine)
+        elif isinstance(action, moves.StartReplacement) and effect.refused:
+            self.recent.start_refused(machine, effect.refused)
+            self._wake(now_s)
         elif isinstance(action, moves.DryRunEvict) and effect.eviction is not None:
             self.recent.dry_run(machine, effect.eviction, now_s)
             self._wake(now_s)
@@ -290,6 +348,24 @@ class Reconciler:
         say = log.debug if isinstance(error, StaleError) else log.warning
         say("A call failed", object=str(machine), action=what, error=str(error), tries=failure.count)
 
+    def _defect(self, machine: ObjectKey, kind: str, uid: str, error: Exception, now_s: float) -> None:
+        """A step that the table does not know: this object rests and says so; the others go on."""
+        failure = self.recent.failed(machine, str(error), now_s, stale=False)
+        self._wake(failure.until_s)
+        structlog.get_logger("rescheduler.reconcile").error(
+            "An object is in a state that it cannot leave", object=str(machine), error=str(error)
+        )
+        event = RecordEvent(
+            kind=kind,
+            namespace=machine.namespace,
+            name=machine.name,
+            uid=uid,
+            reason="Damaged",
+            message=str(error),
+            warning=True,
+        )
+        self._carry_out(machine, (event,), now_s, keep_failure=True)
+
     def _wake(self, at_s: float | None) -> None:
         if at_s is not None:
             self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
@@ -300,10 +376,13 @@ def _taintable(observed: ObservedReservation) -> bool:
 
 
 def _would_shut_out(observed: ObservedReservation) -> bool:
-    claimant = observed.claimant
-    if claimant is None or claimant.node or observed.reservation.status.phase in FINISHED:
+    if observed.reservation.status.phase in FINISHED:
         return False
-    return not holds_gate(claimant) and not tolerates_taint(claimant)
+    return any(not holds_gate(pod) and not tolerates_taint(pod) for pod in in_flight(observed))
+
+
+def _stray_machine(orphan: Pod) -> ObjectKey:
+    return ObjectKey("stray", orphan.uid)
 
 
 def _pod_machine(pod: Pod) -> ObjectKey:

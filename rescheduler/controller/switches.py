@@ -14,6 +14,7 @@ from rescheduler.model.reservation import ControllerRef, ReservationOwner, Reser
 from rescheduler.reservations.machine import made_for
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
+from rescheduler.reservations.sharing import nothing, rest_of
 
 
 def wants_gate(observed: ObservedReservation) -> bool:
@@ -23,7 +24,10 @@ def wants_gate(observed: ObservedReservation) -> bool:
     would only delay pods.
     """
     reservation, migration = observed.reservation, observed.migration
-    if observed.soft or reservation.deleting or reservation.status.current_owners:
+    status = reservation.status
+    if observed.soft or reservation.deleting:
+        return False
+    if status.current_owners and (reservation.allocate_once or nothing(rest_of(status))):
         return False
     phase = reservation.status.phase
     if not made_for(observed):

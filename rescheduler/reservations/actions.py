@@ -67,6 +67,39 @@ class AdmitPlaceholder(msgspec.Struct, frozen=True, tag=True):
     uid: str
 
 
+class CreateKoordinatorReservation(msgspec.Struct, frozen=True, tag=True):
+    """Let Koordinator hold the room, on ``node``."""
+
+    reservation: Reservation
+    node: str
+
+
+class DeleteKoordinatorReservation(msgspec.Struct, frozen=True, tag=True):
+    """Delete Koordinator's Reservation (uid precondition)."""
+
+    name: str
+    uid: str
+
+
+class Steer(msgspec.Struct, frozen=True, tag=True):
+    """Take our gate off the claimant, and name Koordinator's Reservation ``holder`` as the one it must use.
+
+    One patch, so that its scheduler never sees it free to go anywhere.
+    """
+
+    pod: ObjectKey
+    uid: str
+    reservation: str
+    holder: str
+
+
+class Unsteer(msgspec.Struct, frozen=True, tag=True):
+    """Take the name of a room that is lost off a pending pod: it would wait for it for ever."""
+
+    pod: ObjectKey
+    uid: str
+
+
 class ReleasePod(msgspec.Struct, frozen=True, tag=True):
     """Take our gate off a pod that gets no room: it goes where it likes."""
 
@@ -105,6 +138,10 @@ ReservationAction = (
     | Nominate
     | Ungate
     | AdmitPlaceholder
+    | CreateKoordinatorReservation
+    | DeleteKoordinatorReservation
+    | Steer
+    | Unsteer
     | ReleasePod
     | DeleteReservation
     | RecordEvent

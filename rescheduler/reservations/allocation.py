@@ -34,15 +34,16 @@ class Room:
 
     @property
     def size(self) -> Resources:
-        """What the Reservation really holds, whatever became of its template since."""
-        return self.reservation.status.allocatable
+        """What the Reservation really holds for new owners, whatever became of its template since."""
+        status = self.reservation.status
+        return status.allocatable if self.reservation.allocate_once else status.allocatable - status.allocated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """``claims``: pod by name of the Reservation. ``held``: uids that wait. ``released``: (pod, why)."""
+    """``claims``: pods by name of the Reservation. ``held``: uids that wait. ``released``: (pod, why)."""
 
-    claims: Mapping[str, Pod]
+    claims: Mapping[str, tuple[Pod, ...]]
     held: frozenset[str]
     released: tuple[tuple[Pod, str], ...]
 
@@ -60,7 +61,6 @@ def fits(pod: Resources, room: Resources) -> bool:
 def allot(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers) -> Allotment:
     """Deal the rooms out. ``gated``: pods with our gate that are no claimant of a live Reservation."""
     index = _Index(rooms)
-    claims: dict[str, Pod] = {}
     held: set[str] = set()
     released: list[tuple[Pod, str]] = []
     pairs: list[tuple[tuple[object, ...], Pod, Room]] = []
@@ -74,13 +74,8 @@ def allot(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers)
                 pairs.append((_rank(pod, room), pod, room))
             else:
                 waits.add(pod.uid)
-    pairs.sort(key=lambda pair: pair[0])
-    served: set[str] = set()
-    for _, pod, room in pairs:
-        name = room.reservation.name
-        if pod.uid not in served and name not in claims:
-            claims[name] = pod
-            served.add(pod.uid)
+    claims = _serve(pairs)
+    served = {pod.uid for pods in claims.values() for pod in pods}
     for pod in gated:
         if pod.uid in served:
             continue
@@ -92,6 +87,23 @@ def allot(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers)
             )
             released.append((pod, why))
     return Allotment(claims=claims, held=frozenset(held), released=tuple(released))
+
+
+def _serve(pairs: list[tuple[tuple[object, ...], Pod, Room]]) -> dict[str, tuple[Pod, ...]]:
+    """Best pairs first; a room for several pods as long as something of it is left."""
+    claims: dict[str, tuple[Pod, ...]] = {}
+    left: dict[str, Resources] = {}
+    served: set[str] = set()
+    for _, pod, room in sorted(pairs, key=lambda pair: pair[0]):
+        name = room.reservation.name
+        given = claims.get(name, ())
+        if pod.uid in served or (given and room.reservation.allocate_once):
+            continue
+        free = left.get(name, room.size)
+        if fits(pod.spec.requests, free):
+            claims[name], left[name] = (*given, pod), free - pod.spec.requests
+            served.add(pod.uid)
+    return claims
 
 
 class _Index:

@@ -47,19 +47,32 @@ def wants_taint(observed: ObservedReservation) -> bool:
     Once set it stays until the claimant is bound or gone: taking it away in between would let the
     contenders in. It never stays against an ungated claimant that does not tolerate it.
     """
-    claimant = observed.claimant
-    if (
-        claimant is None
-        or claimant.node
-        or claimant.deleting
-        or not observed.reservation.status.current_owners
-    ):
+    on_the_way = in_flight(observed)
+    if not on_the_way or not observed.reservation.status.current_owners:
         return False
-    if observed.reservation.deleting or observed.node is None:
+    if observed.reservation.deleting or observed.node is None or observed.by_koordinator:
         return False
-    if holds_gate(claimant):
+    if any(holds_gate(pod) for pod in on_the_way):
         return observed.contended or tainted(observed.node)
-    return tainted(observed.node) and tolerates_taint(claimant)
+    return tainted(observed.node) and all(tolerates_taint(pod) for pod in on_the_way)
+
+
+def in_flight(observed: ObservedReservation) -> tuple[Pod, ...]:
+    """Claimants that are not bound yet."""
+    pods = observed.owners or ((observed.claimant,) if observed.claimant is not None else ())
+    return tuple(pod for pod in pods if not pod.node and not pod.deleting)
+
+
+def taint_is_settled(
+    observed: ObservedReservation, now_s: float, settings: ReservationSettings
+) -> float | None:
+    """None if the placeholder may be given up as far as contenders go; else when to look again."""
+    if not wants_taint(observed):
+        return None
+    if not observed.tainted_since_s:
+        return now_s + settings.taint_settle_s
+    settled_s = observed.tainted_since_s + settings.taint_settle_s
+    return settled_s if now_s < settled_s else None
 
 
 def tolerates_taint(pod: Pod) -> bool:
@@ -114,17 +127,19 @@ def _gated(
         return Handover(actions=(nominate,), wake_at_s=limit_s)
     placeholder = observed.placeholder
     if placeholder is None:
-        return Handover(actions=(_ungate(observed, claimant),), wake_at_s=limit_s)
+        return Handover(actions=(ungate(observed, claimant),), wake_at_s=limit_s)
     if placeholder.deleting:
         return Handover(wake_at_s=limit_s)
-    if wants_taint(observed):
-        settled_s = observed.tainted_since_s + settings.taint_settle_s
-        if not observed.tainted_since_s or now_s < settled_s:
-            return Handover(wake_at_s=settled_s if observed.tainted_since_s else limit_s)
+    settled_s = taint_is_settled(observed, now_s, settings)
+    if settled_s is not None:
+        return Handover(wake_at_s=min(settled_s, limit_s))
+    if observed.crowded:
+        return Handover(wake_at_s=limit_s)
     return Handover(actions=(act.delete_placeholder(placeholder),), wake_at_s=limit_s)
 
 
-def _ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
+def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
+    """Let the claimant go to its room, past our own taint."""
     tolerations: tuple[Toleration, ...] | None = None
     if (wants_taint(observed) or tainted(observed.node)) and not tolerates_taint(claimant):
         tolerations = (*claimant.spec.tolerations, HAND_OVER_TOLERATION)

@@ -29,6 +29,9 @@ class ReservationEvent(enum.StrEnum):
     NODE_BAD = "NodeBad"
     CLAIMED = "Claimed"
     CLAIM_DROPPED = "ClaimDropped"
+    PROMISED = "Promised"
+    OWNERS_CHANGED = "OwnersChanged"
+    HANDED_OUT = "HandedOut"
     OWNER_BOUND = "OwnerBound"
     LANDED_ELSEWHERE = "LandedElsewhere"
     CLAIMANT_LOST = "ClaimantLost"
@@ -45,6 +48,7 @@ class ReservationReason(enum.StrEnum):
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
+    WAITING_FOR_ROOM = "WaitingForRoom"
     AVAILABLE = "Available"
     CLAIMED = "Claimed"
     SUCCEEDED = "Succeeded"
@@ -86,10 +90,17 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.PENDING, _E.NOT_SUPPORTED): Transition(_P.FAILED, _R.NOT_SUPPORTED),
     (_P.PENDING, _E.UNSCHEDULABLE): Transition(_P.PENDING, _R.UNSCHEDULABLE),
     (_P.PENDING, _E.SCHEDULED): Transition(_P.WAITING, _R.NODE_NOT_READY),
+    (_P.PENDING, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.PENDING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.PENDING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.PENDING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.PENDING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
+    (_P.WAITING, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
+    (_P.WAITING, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
+    (_P.WAITING, _E.CLAIMED): Transition(_P.WAITING, _R.CLAIMED),
+    (_P.WAITING, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
+    (_P.WAITING, _E.HANDED_OUT): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
+    (_P.WAITING, _E.CLAIMANT_LOST): Transition(_P.FAILED, _R.CLAIMANT_LOST),
     (_P.WAITING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.WAITING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.WAITING, _E.NODE_NOT_READY): Transition(_P.FAILED, _R.NODE_NOT_READY),
@@ -100,6 +111,9 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
     (_P.AVAILABLE, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.AVAILABLE, _E.CLAIMED): Transition(_P.AVAILABLE, _R.CLAIMED),
+    (_P.AVAILABLE, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
+    (_P.AVAILABLE, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
+    (_P.AVAILABLE, _E.HANDED_OUT): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.CLAIM_DROPPED): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.AVAILABLE, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
@@ -135,7 +149,7 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     )
     if event is _E.UNSCHEDULABLE:
         return (Condition(CONDITION_SCHEDULED, "False", _R.UNSCHEDULABLE, message),)
-    if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE):
+    if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PROMISED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)
     return (ready,)
 

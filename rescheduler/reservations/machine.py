@@ -19,16 +19,22 @@ from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.reservations import actions as act
+from rescheduler.reservations import koordinator_steps
+from rescheduler.reservations.allocation import fits
 from rescheduler.reservations.deadlines import end_of, expired, wake_for
-from rescheduler.reservations.handover import Handover, hand_over, holds_gate
+from rescheduler.reservations.handover import Handover, hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
     FINISHED,
     ReservationEvent,
+    ReservationReason,
     transition,
 )
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.parts import Part
 from rescheduler.reservations.placeholder import pinned_node
+from rescheduler.reservations.promised import wait_for_room, words
+from rescheduler.reservations.sharing import claim, flying, rest_of, share
 from rescheduler.reservations.validation import refusal
 
 
@@ -70,8 +76,12 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     if phase in FINISHED:
         _finished(draft, observed, now_s, settings)
         draft.status = reservation.status
+    elif observed.by_koordinator:
+        _held_by_koordinator(draft, observed, now_s, settings)
     elif phase is ReservationPhase.PENDING:
         _pending(draft, observed, now_s, settings)
+    elif not reservation.allocate_once:
+        _shared(draft, observed, now_s, settings)
     elif reservation.status.current_owners:
         _claimed(draft, observed, now_s, settings)
     else:
@@ -128,6 +138,8 @@ def _pending(
         _say_unschedulable(draft, f"the node refused the placeholder {placeholder.key}", now_s)
     elif placeholder.node:
         _bound(draft, observed, placeholder, now_s)
+    elif observed.reservation.pre_allocation:
+        _promise(draft, observed, placeholder, now_s)
     else:
         _unbound(draft, observed, placeholder, now_s, settings)
 
@@ -136,9 +148,17 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
     reservation = observed.reservation
     node = reservation.template_node or observed.choice.node
     if node and not (reservation.template_node and observed.choice.message):
-        draft.actions.append(act.CreatePlaceholder(reservation, node))
+        part = Part(waits=reservation.pre_allocation)
+        draft.actions.append(act.CreatePlaceholder(reservation, node, part))
     else:
         _say_unschedulable(draft, observed.choice.message or "no node has been chosen yet", now_s)
+
+
+def _promise(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
+    """Waiting for room that is not free yet (row K45)."""
+    draft.actions.extend(wait_for_room(observed, placeholder))
+    draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
+    _enter(draft, observed, ReservationEvent.PROMISED, words(placeholder), now_s)
 
 
 def _unbound(
@@ -196,11 +216,12 @@ def _holding(
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_LOST, message, now_s)
     elif not observed.node_usable:
         _node_bad(draft, observed, now_s, settings)
-    elif draft.status.phase is ReservationPhase.WAITING:
-        message = f"room is held on node {node}"
-        _enter(draft, observed, ReservationEvent.BECAME_AVAILABLE, message, now_s)
-    elif observed.offered is not None:
-        _claim(draft, observed.offered, now_s)
+    elif observed.placeholder is not None and not observed.placeholder.node:
+        _promise(draft, observed, observed.placeholder, now_s)
+    elif observed.placeholder is not None and draft.status.phase is ReservationPhase.WAITING:
+        _bound(draft, observed, observed.placeholder, now_s)
+    elif observed.offered:
+        _claim(draft, observed.offered[0], now_s)
 
 
 def _node_bad(
@@ -208,12 +229,11 @@ def _node_bad(
 ) -> None:
     node = draft.status.node_name
     message = f"node {node} is not Ready or not schedulable"
-    if draft.status.phase is ReservationPhase.AVAILABLE:
+    ready = condition(draft.status.conditions, CONDITION_READY)
+    if ready is None or ready.reason != ReservationReason.NODE_NOT_READY:
         _enter(draft, observed, ReservationEvent.NODE_BAD, message, now_s)
         return
-    ready = condition(draft.status.conditions, CONDITION_READY)
-    since_s = seconds_of(ready.last_transition_time) if ready else 0.0
-    limit_s = since_s + settings.node_grace_s
+    limit_s = seconds_of(ready.last_probe_time) + settings.node_grace_s
     if now_s >= limit_s:
         _enter(draft, observed, ReservationEvent.NODE_NOT_READY, message, now_s)
     else:
@@ -251,6 +271,62 @@ def _claim(draft: _Draft, pod: Pod, now_s: float) -> None:
 def _take_owner(draft: _Draft, pod: Pod) -> None:
     owner = ObjectRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
     draft.status = msgspec.structs.replace(draft.status, current_owners=(owner,), allocated=pod.spec.requests)
+
+
+# Room for several pods ----------------------------------------------------------------------------
+
+
+def _shared(
+    draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
+) -> None:
+    node = draft.status.node_name
+    waiting = draft.status.phase is ReservationPhase.WAITING
+    if not flying(observed) and _ended_early(draft, observed, now_s, settings):
+        return
+    if observed.node is None:
+        _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
+        return
+    if waiting and not draft.status.current_owners:
+        _holding(draft, observed, now_s, settings)
+        return
+    shared = share(observed, draft.status, now_s, settings)
+    draft.status = shared.status
+    draft.actions.extend(shared.actions)
+    draft.wake(shared.wake_at_s)
+    if shared.event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
+        _node_bad(draft, observed, now_s, settings)
+        return
+    if shared.event is not None:
+        _enter(draft, observed, shared.event, shared.message, now_s)
+    served = tuple(pod for pod in observed.offered if fits(pod.spec.requests, rest_of(draft.status)))
+    if shared.event is ReservationEvent.OWNERS_CHANGED and served and not flying(observed):
+        draft.status = claim(draft.status, served)
+        message = f"claimed by {', '.join(str(pod.key) for pod in served)}"
+        draft.status = transition(draft.status, ReservationEvent.CLAIMED, message, now_s)
+
+
+# Room that Koordinator holds ------------------------------------------------------------------------
+
+
+def _held_by_koordinator(
+    draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
+) -> None:
+    if draft.status.phase is ReservationPhase.PENDING:
+        refused = refusal(observed.reservation)
+        if refused is not None:
+            _enter(draft, observed, refused.event, refused.message, now_s)
+            return
+    waits = not draft.status.current_owners and not koordinator_steps.given_away(observed)
+    if waits and _ended_early(draft, observed, now_s, settings):
+        return
+    found = koordinator_steps.follow(observed, draft.status, now_s, settings)
+    draft.status = found.status
+    draft.actions.extend(found.actions)
+    draft.wake(found.wake_at_s)
+    if found.event is ReservationEvent.CLAIM_DROPPED:
+        draft.status = msgspec.structs.replace(draft.status, current_owners=(), allocated=NO_RESOURCES)
+    if found.event is not None:
+        _enter(draft, observed, found.event, found.message, now_s)
 
 
 # After the claim, at the end, and ways out ---------------------------------------------------------
@@ -317,15 +393,13 @@ def _enter(
 
 def _let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
     """Give everything back: the claimant's gate first, so that no pod waits for room that goes away."""
-    result: list[act.ReservationAction] = []
-    claimant = observed.claimant
-    if claimant is not None and holds_gate(claimant) and not claimant.deleting:
-        result.append(
-            act.ReleasePod(claimant.key, claimant.uid, f"Reservation {observed.reservation.name} has ended")
-        )
-    placeholder = observed.placeholder
-    if placeholder is not None and not placeholder.deleting:
-        result.append(act.delete_placeholder(placeholder))
+    why = f"Reservation {observed.reservation.name} has ended"
+    result: list[act.ReservationAction] = [
+        act.ReleasePod(pod.key, pod.uid, why) for pod in in_flight(observed) if holds_gate(pod)
+    ]
+    holders = observed.holders or ((observed.placeholder,) if observed.placeholder else ())
+    result.extend(act.delete_placeholder(holder) for holder in holders if not holder.deleting)
+    result.extend(koordinator_steps.let_go(observed))
     return tuple(result)
 
 
@@ -333,8 +407,8 @@ def _finished(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
     draft.actions.extend(_let_go(observed))
-    reservation, claimant = observed.reservation, observed.claimant
-    if draft.actions or (claimant is not None and not claimant.node and not claimant.deleting):
+    reservation = observed.reservation
+    if draft.actions or in_flight(observed):
         return
     if observed.migration is not None and not observed.migration.finished:
         return

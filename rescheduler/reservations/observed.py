@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rescheduler.model import names
+from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
@@ -26,6 +27,7 @@ class ReservationSettings:
     ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node.
     ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
     ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
+    ``koordinator_scheduler``: schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force.
     """
 
     namespace: str = "rescheduler"
@@ -38,6 +40,7 @@ class ReservationSettings:
     retarget_s: float = 30.0
     taint_settle_s: float = 1.0
     orphan_grace_s: float = 30.0
+    koordinator_scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,22 +81,32 @@ class ObservedReservation:
 
     ``placeholder``: its placeholder pod, of any state. ``node``: the node of ``status.nodeName``, else of
     the placeholder; None if there is no such node. ``choice``: asked for only while no placeholder exists.
-    ``offered``: the gated owner that ``allocation`` gives to this Reservation. ``claimant``: the pod of
-    ``status.currentOwners``. ``arrival``: soft mode only, the first owner that was bound after the
+    ``offered``: the gated owners that ``allocation`` gives to this Reservation (one, unless it is for several).
+    ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
+    them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
+    this node stands back for the moment. ``crowded``: another promise on the node has not stood back yet. ``arrival``: soft mode only, the first owner that was bound after the
     eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
     ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
+    ``koordinator``: Koordinator's Reservation that holds the room; ``by_koordinator``: it does, or is to do so.
     """
 
     reservation: Reservation
     placeholder: Pod | None = None
     node: Node | None = None
     choice: Choice = Choice()
-    offered: Pod | None = None
+    offered: tuple[Pod, ...] = ()
     claimant: Pod | None = None
+    owners: tuple[Pod, ...] = ()
+    holders: tuple[Pod, ...] = ()
     arrival: Pod | None = None
     migration: LinkedMigration | None = None
     contended: bool = False
     tainted_since_s: float = 0.0
+    koordinator: KoordinatorReservation | None = None
+    by_koordinator: bool = False
+    room_free: bool = False
+    yields: bool = False
+    crowded: bool = False
 
     @property
     def soft(self) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.owners import empty_owner
 
 
@@ -37,12 +38,13 @@ def refusal(reservation: Reservation) -> Refused | None:
 
 
 def _unsupported_part(reservation: Reservation) -> Refused | None:
-    if reservation.pre_allocation:
-        return _unsupported(
-            "spec.preAllocation: room that is not free yet cannot be promised by placeholders yet"
-        )
-    if not reservation.allocate_once:
-        return _unsupported("spec.allocateOnce: false (several pods from one Reservation) is not served yet")
+    if soft_mode(reservation) and (reservation.pre_allocation or not reservation.allocate_once):
+        return _unsupported("a soft Reservation serves one pod, with room that is free now")
+    if not reservation.allocate_once and reservation.template is not None:
+        if not any(amount > 0 for _, amount in reservation.template.requests.items()):
+            return _invalid("spec.template requests nothing: several pods cannot share a room of no size")
+        if reservation.template.host_ports:
+            return _unsupported("several pods cannot use the same host ports of one node")
     if reservation.template is not None and reservation.template.resource_claims:
         return _unsupported("spec.template uses resourceClaims: devices cannot be held by a placeholder")
     return None

@@ -50,6 +50,7 @@ from rescheduler.model.selectors import (
 )
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import Choice
 from rescheduler.reservations.placeholder import placeholder_name
@@ -250,6 +251,14 @@ class World:
                 return Choice(node=name)
         return Choice(message="no room on any node")
 
+    def has_room(self, promise, node, behind):
+        promised = sum(
+            p.spec.requests.cpu_milli
+            for p in self.pods.values()
+            if p.nominated_node == node and not p.node and p.uid not in {q.uid for q in (promise, *behind)}
+        )
+        return self.free(node) - promised >= promise.spec.requests.cpu_milli
+
     def for_migration(self, migration, pod):
         return Choice(message="no better node")
 
@@ -391,19 +400,25 @@ class World:
         reservation = action.reservation
         if reservation.name not in self.reservations:
             raise not_found()
-        name = placeholder_name(reservation)
+        name = placeholder_name(reservation, action.part.suffix)
         key = ObjectKey(NAMESPACE, name)
         if key in self.pods:
             return Effect()
+        size = action.part.size or reservation.template.requests
         pod = self.pod(
             name,
-            cpu=reservation.template.requests.cpu_milli,
+            cpu=size.cpu_milli,
+            gates=(names.GATE_ROOM,) if action.part.waits else (),
             priority=PLACEHOLDER_PRIORITY,
             namespace=NAMESPACE,
             controller=OwnerRef(names.API_VERSION, "Reservation", reservation.name, reservation.uid),
         )
         pin = Requirement("metadata.name", Operator.IN, (action.node,))
-        spec = replace(pod.spec, node_affinity=NodeSelector((NodeSelectorTerm(fields=(pin,)),)))
+        spec = replace(
+            pod.spec,
+            node_affinity=NodeSelector((NodeSelectorTerm(fields=(pin,)),)),
+            tolerations=(HAND_OVER_TOLERATION,) if action.part.size is not None else (),
+        )
         self.put(replace(pod, spec=spec))
         return self._touched(Kind.POD, key, self.pods[key])
 
@@ -450,6 +465,11 @@ class World:
         tolerations = pod.spec.tolerations if action.tolerations is None else action.tolerations
         gates = tuple(g for g in pod.spec.gates if g != names.GATE)
         self.put(replace(pod, spec=replace(pod.spec, gates=gates, tolerations=tolerations)))
+        return self._touched(Kind.POD, action.pod, self.pods[action.pod])
+
+    def _AdmitPlaceholder(self, action):
+        pod = self._pod_of(action.pod, action.uid)
+        self.put(replace(pod, spec=replace(pod.spec, gates=())))
         return self._touched(Kind.POD, action.pod, self.pods[action.pod])
 
     def _ReleasePod(self, action):
@@ -574,18 +594,33 @@ class World:
         if reservation.annotations.get(names.ANNOTATION_MODE) == "Soft":
             return True
         node = reservation.status.node_name
-        placeholder = self.pods.get(ObjectKey(NAMESPACE, placeholder_name(reservation)))
-        if placeholder is not None and placeholder.node == node:
+        mine = [
+            p
+            for p in self.pods.values()
+            if p.namespace == NAMESPACE and p.controller.uid == reservation.uid and not p.terminal
+        ]
+        owners = [self.pods.get(ObjectKey(o.namespace, o.name)) for o in reservation.status.current_owners]
+        owners = [
+            pod
+            for pod, ref in zip(owners, reservation.status.current_owners, strict=True)
+            if pod is not None and pod.uid == ref.uid
+        ]
+        if reservation.allocate_once:
+            return any(p.node == node for p in mine) or any(
+                node in (pod.node, pod.nominated_node) or pod.node for pod in owners
+            )
+        rest = reservation.status.allocatable.cpu_milli - reservation.status.allocated.cpu_milli
+        flight = [pod for pod in owners if not pod.node]
+        if any(
+            p.node == node
+            and p.spec.requests.cpu_milli >= rest + sum(f.spec.requests.cpu_milli for f in flight)
+            for p in mine
+        ):
             return True
-        for owner in reservation.status.current_owners:
-            pod = self.pods.get(ObjectKey(owner.namespace, owner.name))
-            if (
-                pod is not None
-                and pod.uid == owner.uid
-                and (node in (pod.node, pod.nominated_node) or pod.node)
-            ):
-                return True
-        return False
+        rest_held = rest == 0 or any(
+            node in (p.node, p.nominated_node) and p.spec.requests.cpu_milli >= rest for p in mine
+        )
+        return rest_held and all(pod.nominated_node == node for pod in flight)
 
     def leftovers(self):
         """What a finished run must not leave behind, in words."""

@@ -50,11 +50,15 @@ def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the f
 
 def deal(pods, rooms):
     dealt = allot(pods, rooms, lambda p: (RS, DEPLOYMENT))
-    parts = [{p.uid for p in dealt.claims.values()}, set(dealt.held), {p.uid for p, _ in dealt.released}]
+    parts = [
+        {p.uid for pods in dealt.claims.values() for p in pods},
+        set(dealt.held),
+        {p.uid for p, _ in dealt.released},
+    ]
     assert sorted(uid for part in parts for uid in part) == sorted(p.uid for p in pods), (
         "each pod in one part"
     )
-    return {name: p.name for name, p in dealt.claims.items()}, parts[1], parts[2]
+    return {name: " ".join(p.name for p in pods) for name, pods in dealt.claims.items()}, parts[1], parts[2]
 
 
 def test_each_room_goes_to_one_pod_and_the_surplus_is_released():

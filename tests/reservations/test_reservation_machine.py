@@ -149,8 +149,6 @@ def test_available_only_on_a_usable_node(node, phase):
         ({"owners": (ReservationOwner(),)}, "names nobody"),
         ({"ttl_s": 5.0, "expires_at_s": NOW + 5}, "exclude each other"),
         ({"template": None}, "spec.template"),
-        ({"pre_allocation": True}, "preAllocation"),
-        ({"allocate_once": False}, "allocateOnce"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_words(fields, words):
@@ -201,7 +199,7 @@ def test_a_lost_placeholder_fails_an_unclaimed_room(lost):
 
 
 def test_claim_is_one_compare_and_swap_and_nothing_else():
-    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), offered=pod())
+    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), offered=(pod(),))
     assert kinds(outcome) == ["WriteReservationStatus"]
     assert outcome.status.current_owners == CLAIMED
     assert outcome.actions[0].resource_version == "7"

@@ -1,0 +1,124 @@
+"""Rooms held by Koordinator's own Reservation, for pods that its scheduler places (pure).
+
+Chosen for each Reservation: template with ``schedulerName: koord-scheduler``, one pod, owners that Koordinator reads
+as we do. All others keep placeholders. A room for a move is closed (``unschedulable``) to everybody but the pod that
+names it: Koordinator would let any pod of the owner in, a scale-up before the eviction as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.api_objects import encode_owner
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
+from rescheduler.reservations.deadlines import end_of
+from rescheduler.reservations.naming import label_value
+from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.parts import WHOLE, Part
+from rescheduler.reservations.placeholder import placeholder_name
+
+Json = dict[str, Any]
+
+_ABOVE: Final = frozenset({"Deployment", "CronJob"})
+"""Kinds that control controllers: Koordinator looks at a pod's own owner references only."""
+
+
+def backs(reservation: Reservation, scheduler: str) -> bool:
+    """True if Koordinator can hold this room as it is meant. ``scheduler``: its name; "": it is not in force."""
+    template = reservation.template
+    return (
+        bool(scheduler)
+        and template is not None
+        and template.scheduler_name == scheduler
+        and reservation.allocate_once
+        and not reservation.pre_allocation
+        and not soft_mode(reservation)
+        and all(_read_alike(owner) for owner in reservation.owners)
+    )
+
+
+def _read_alike(owner: ReservationOwner) -> bool:
+    """Its CRD wants all four fields of a controller, and it matches nothing above the pod's own controller."""
+    ref = owner.controller
+    if ref is None or ref == ControllerRef():
+        return True
+    return bool(ref.api_version and ref.kind and ref.name and ref.uid) and ref.kind not in _ABOVE
+
+
+def for_a_move(reservation: Reservation) -> bool:
+    """True if a PodMigration made it: then the gate deals the room out, else Koordinator's scheduler does."""
+    return names.ANNOTATION_MIGRATION in reservation.annotations
+
+
+def affinity(holder: str) -> str:
+    """Value of the pod annotation by which it must use that very Koordinator Reservation."""
+    return msgspec.json.encode({"name": holder}).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class KoordinatorEngine:
+    """Rooms held by Koordinator's scheduler."""
+
+    settings: ReservationSettings
+
+    def holder_name(self, reservation: Reservation, part: Part = WHOLE) -> str:
+        """The name of Koordinator's Reservation: as the placeholder would be called."""
+        return placeholder_name(reservation, part.suffix)
+
+    def holder(self, reservation: Reservation, node: str, part: Part = WHOLE) -> bytes:
+        """Koordinator's Reservation, pinned to ``node``; there are no parts of it."""
+        spec: Json = {
+            "template": _template(reservation, node),
+            "owners": [_owner(owner) for owner in reservation.owners],
+            "ttl": f"{self._ttl_s(reservation)}s",
+            "allocateOnce": True,
+        }
+        if for_a_move(reservation):
+            spec["unschedulable"] = True
+        return msgspec.json.encode(
+            {
+                "apiVersion": names.KOORDINATOR_API_VERSION,
+                "kind": "Reservation",
+                "metadata": {
+                    "name": self.holder_name(reservation, part),
+                    "labels": {
+                        names.LABEL_PLACEHOLDER: label_value(reservation.name),
+                        names.LABEL_CREATED_BY: names.CREATED_BY,
+                    },
+                    "ownerReferences": [
+                        {
+                            "apiVersion": names.API_VERSION,
+                            "kind": "Reservation",
+                            "name": reservation.name,
+                            "uid": reservation.uid,
+                            "controller": True,
+                            "blockOwnerDeletion": False,
+                        }
+                    ],
+                },
+                "spec": spec,
+            }
+        )
+
+    def _ttl_s(self, reservation: Reservation) -> int:
+        """That of our Reservation; 0 (never) for a move, whose room must not end between eviction and landing."""
+        end_s = end_of(reservation, self.settings)
+        if end_s is None or for_a_move(reservation):
+            return 0
+        return max(1, int(end_s - reservation.created_at_s))
+
+
+def _template(reservation: Reservation, node: str) -> Json:
+    template: Json = msgspec.json.decode(reservation.template_raw)
+    metadata = {**(template.get("metadata") or {})}
+    metadata.setdefault("namespace", reservation.template_namespace or "default")
+    return {**template, "metadata": metadata, "spec": {**(template.get("spec") or {}), "nodeName": node}}
+
+
+def _owner(owner: ReservationOwner) -> Json:
+    """Only what is given: an empty part would match everything there."""
+    return {key: value for key, value in encode_owner(owner).items() if value}
