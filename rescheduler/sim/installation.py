@@ -1,6 +1,7 @@
-"""Puts the project's manifests into the embedded cluster: CRDs, roles, ConfigMaps, admission policies.
+"""Reads the project's manifests, and puts them into the embedded cluster.
 
-All but the Deployment: the controller runs outside of the embedded cluster.
+Follows ``resources`` of kustomizations only: enough for ``manifests/``, ``base`` and ``crds``, which have no
+patches. The manifests are in the package, or beside it in a checkout.
 """
 
 from __future__ import annotations
@@ -14,40 +15,63 @@ import yaml
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Transport
 
+Manifest = dict[str, Any]
+
 _PACKAGED: Final = Path(__file__).resolve().parents[1] / "_manifests"
 _CHECKOUT: Final = Path(__file__).resolve().parents[2] / "manifests"
-_PLURALS: Final = {"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "PriorityClass": "priorityclasses"}
-_NAMESPACED: Final = frozenset({"ServiceAccount", "ConfigMap", "Role", "RoleBinding"})
-_LEFT_OUT: Final = frozenset({"Deployment", "Service"})
+FOLDER: Final = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+_PLURALS: Final = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "PriorityClass": "priorityclasses",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+)
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "PriorityClass", "ConfigMap")
+_NOT_EMBEDDED: Final = frozenset({"Deployment", "Service"})
+"""The controller runs outside of the embedded cluster."""
 
 
-def folder() -> Path:
-    """Where the manifests are: in the package, or beside it in a checkout."""
-    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+def load(folder: Path = FOLDER) -> list[Manifest]:
+    """All objects of a kustomization, in an order in which they can be created."""
+    objects = _read(folder)
+    return sorted(objects, key=lambda o: _FIRST.index(o["kind"]) if o["kind"] in _FIRST else len(_FIRST))
 
 
-def install(transport: Transport) -> None:
-    """Apply everything. Raises ApiError, TransportError."""
-    api = KubeApi(transport)
-    objects = [obj for obj in _read(folder()) if obj["kind"] not in _LEFT_OUT]
-    for obj in sorted(objects, key=lambda o: _FIRST.index(o["kind"]) if o["kind"] in _FIRST else len(_FIRST)):
-        api.apply(_path(obj), msgspec.json.encode(obj))
-
-
-def _path(obj: dict[str, Any]) -> str:
+def path_of(obj: Manifest) -> str:
+    """Where the object is served."""
     version, kind, metadata = obj["apiVersion"], obj["kind"], obj["metadata"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    middle = f"/namespaces/{metadata.get('namespace', 'default')}" if kind in _NAMESPACED else ""
+    middle = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"
     return f"{root}{middle}/{_PLURALS.get(kind, kind.lower() + 's')}/{metadata['name']}"
 
 
-def _read(place: Path) -> list[dict[str, Any]]:
-    """The objects of a kustomization, following its ``resources``; ours have no patches in the base."""
-    kustomization = yaml.safe_load((place / "kustomization.yaml").read_text(encoding="utf-8"))
-    found: list[dict[str, Any]] = []
+def install(transport: Transport) -> None:
+    """Apply everything but the controller itself. Raises ApiError, TransportError."""
+    api = KubeApi(transport)
+    for obj in load():
+        if obj["kind"] not in _NOT_EMBEDDED:
+            api.apply(path_of(obj), msgspec.json.encode(obj))
+
+
+def _read(folder: Path) -> list[Manifest]:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    found: list[Manifest] = []
     for name in kustomization.get("resources", ()):
-        path = (place / name).resolve()
+        path = (folder / name).resolve()
         if path.is_dir():
             found += _read(path)
         else:
