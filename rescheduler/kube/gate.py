@@ -121,14 +121,18 @@ class Gate:
             return False
         return True
 
-    def _held(self, entry: GateEntry, owner: OwnerRef, pod_namespace: str) -> bool:
+    def holds_for(self, owner: OwnerRef, pod_namespace: str) -> str:
+        """The Reservation that a pod of ``owner``, created in a dry run now, is held for; "" if it is not held."""
         body = self.api.create(
             f"/api/v1/namespaces/{pod_namespace}/pods", probe_pod(owner, pod_namespace), dry_run=True
         )
         pod = msgspec.json.decode(body, type=_Pod)
         gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
-        named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION)
-        return GATE in gates and named == entry.reservation
+        named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION, "")
+        return named if GATE in gates else ""
+
+    def _held(self, entry: GateEntry, owner: OwnerRef, pod_namespace: str) -> bool:
+        return self.holds_for(owner, pod_namespace) == entry.reservation
 
     def _path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.config_map}"

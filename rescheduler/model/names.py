@@ -90,6 +90,9 @@ LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
 LABEL_WORKLOAD_UID: Final = "rescheduler.dev/workload-uid"
 """On a PodMigration: uid of the topmost controller of its pod; by it a moved workload rests."""
 
+LABEL_GROUP: Final = "rescheduler.dev/group"
+"""On Reservations that one command made together: a random word."""
+
 LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"
 CREATED_BY: Final = "rescheduler"
 
