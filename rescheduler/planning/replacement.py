@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.names import LABEL_START_FIRST
 from rescheduler.model.records import Pod, PodPhase, PodSpec, Workload
 from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
@@ -55,7 +56,9 @@ def replacement_of(pod: Pod, snapshot: Snapshot) -> Pod:
     spec, labels = pod.spec, pod.labels
     if workload is not None and workload.template is not None:
         fixed = workload.kind == "ReplicaSet" and workload.controller is not None
-        spec = _grown(pod.spec, workload.template) if fixed else _renewed(pod, workload, workload.template)
+        spec = _grown(_unpinned(pod, workload.template), workload.template)
+        if not fixed:
+            spec = _renewed(pod, workload, workload.template)
         if not fixed and workload.template_labels:
             labels = workload.template_labels
         if workload.kind == "StatefulSet":
@@ -78,6 +81,13 @@ def replacement_of(pod: Pod, snapshot: Snapshot) -> Pod:
 def starts_after_the_old_ended(pod: Pod) -> bool:
     """True if the replacement exists only once the old pod is gone: StatefulSets reuse the name."""
     return pod.controller is not None and pod.controller.kind == "StatefulSet"
+
+
+def _unpinned(pod: Pod, template: PodSpec) -> PodSpec:
+    """A pod that mode StartFirst moved is pinned to its node; the next one of its ReplicaSet is not."""
+    if pod.labels.get(LABEL_START_FIRST) is None or pod.spec.node_affinity == template.node_affinity:
+        return pod.spec
+    return msgspec.structs.replace(pod.spec, node_affinity=template.node_affinity)
 
 
 def _grown(live: PodSpec, template: PodSpec) -> PodSpec:

@@ -1,0 +1,446 @@
+"""Mode StartFirst on the embedded cluster in virtual time: every interruption, crashes at any write, by seed.
+
+A witness sees every write of the API server: Ready pods of the workload never fewer than before, pods never
+more than replicas + 1, no eviction before the replacement is Ready. At the end the workload is as its owner
+wants it and nothing of ours is left.
+"""
+
+import os
+import random
+from collections import deque
+
+import pytest
+
+from rescheduler.controller.executor import ApplyExecutor
+from rescheduler.controller.gating import LiveGate
+from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.controller.rules import RulesPlacement
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.gate import Gate
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.names import AVOID_CONFIG_MAP, GATE, LABEL_START_FIRST
+from rescheduler.reservations.engine import PlaceholderEngine
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.controllers.api import Change
+from rescheduler.sim.controllers.wire import (
+    GroupKind,
+    condition,
+    controller_of,
+    deleting,
+    labels,
+    ready,
+    spec,
+    status,
+    uid,
+)
+from rescheduler.sim.installation import install
+from rescheduler.sim.kubelet import KubeletSettings
+from rescheduler.sim.machines import MachineSpec
+from rescheduler.sim.scheduler.records import ClusterRecords
+
+POD, DEPLOYMENT, SET, NODE = (
+    GroupKind("", "Pod"),
+    GroupKind("apps", "Deployment"),
+    GroupKind("apps", "ReplicaSet"),
+    GroupKind("", "Node"),
+)
+MOVE, MAP = GroupKind("rescheduler.dev", "PodMigration"), GroupKind("", "ConfigMap")
+SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "2"))
+SETTINGS = Settings(
+    reservations=ReservationSettings(namespace="rescheduler"),
+    migrations=MigrationSettings(ttl_s=60.0, replacement_limit_s=20.0, gate_settle_s=0.3),
+)
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Line:
+    """A transport that dies before or after the n-th write."""
+
+    def __init__(self, transport):
+        self.transport, self.left, self.after = transport, None, False
+
+    def send(self, request):
+        counted = request.method != "GET" and self.left is not None
+        if counted:
+            self.left -= 1
+            if self.left <= 0 and not self.after:
+                raise Killed
+        answer = self.transport.send(request)
+        if counted and self.left <= 0:
+            raise Killed
+        return answer
+
+    def stream(self, request):
+        return self.transport.stream(request)
+
+
+class Program:
+    """One controller process after the other."""
+
+    def __init__(self, cluster, rng, crashes=0):
+        self.cluster, self.rng, self.crashes, self.died = cluster, rng, crashes, 0
+        self.line = Line(cluster.transport)
+        self.inbox = deque()
+        cluster.api.subscribe(self.inbox.append)
+        self.boot()
+
+    def boot(self):
+        self.inbox.clear()
+        self.records = ClusterRecords()
+        for obj in self.cluster.api.everything():
+            self.records.apply(Change("ADDED", obj))
+        api = KubeApi(self.line)
+        live = LiveGate(Gate(api))
+        executor = ApplyExecutor(
+            api=api,
+            engine=PlaceholderEngine(SETTINGS.reservations),
+            koordinator=PlaceholderEngine(SETTINGS.reservations),
+            namespace="rescheduler",
+            gate=live,
+            still_leader=lambda: True,
+        )
+        self.reconciler = Reconciler(
+            executor=executor,
+            gate=Mirror(switch=live, lenient=True),
+            hints=Mirror(switch=LiveGate(Gate(api, config_map=AVOID_CONFIG_MAP))),
+            placement=RulesPlacement(namespace="rescheduler"),
+            settings=SETTINGS,
+        )
+        self.round_at_s = self.cluster.clock()
+        self.line.left = self.rng.randint(1, 8) if self.crashes else None
+        self.line.after = self.rng.random() < 0.5
+
+    def step(self, now_s):
+        if not self.inbox and now_s < self.round_at_s:
+            return 0
+        # A cache that is behind: some of the news stays unread for now.
+        for _ in range(self.rng.randint(1, len(self.inbox)) if self.inbox else 0):
+            self.records.apply(self.inbox.popleft())
+        try:
+            wake_s = self.reconciler.round(self.records.snapshot(now_s), now_s)
+            self.round_at_s = now_s + 10.0 if wake_s is None else max(wake_s, now_s + 0.02)
+        except Killed:
+            self.crashes -= 1
+            self.died += 1
+            self.boot()
+        return 1
+
+    def next_due_s(self, now_s):
+        return now_s if self.inbox else self.round_at_s
+
+
+class Witness:
+    """Counts at every write."""
+
+    def __init__(self, scene, replicas):
+        self.scene, self.least, self.most, self.evicted, self.early = scene, replicas, replicas, set(), []
+        scene.api.subscribe(self.watch)
+
+    def watch(self, change):
+        if change.object["kind"] != "Pod":
+            return
+        pods = self.scene.pods()
+        self.least = min(self.least, len([p for p in pods if ready(p) and not deleting(p)]))
+        self.most = max(self.most, len([p for p in pods if not deleting(p)]))
+        mark = condition(change.object, "DisruptionTarget")
+        if mark is None or mark["reason"] != "EvictionByEvictionAPI" or uid(change.object) in self.evicted:
+            return
+        self.evicted.add(uid(change.object))
+        if not any(ready(p) for p in self.scene.orphans()):
+            self.early.append(change.object["metadata"]["name"])
+
+
+class Scene:
+    """A Deployment whose budget allows nothing, and moves of its pods."""
+
+    def __init__(self, seed, *, replicas=1, crashes=0, min_ready_s=0, annotated=True, **strategy):
+        machines = [MachineSpec(name=f"n{i}", cpu="4", zone="z") for i in range(1, 6)]
+        kubelet = KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=1.0)
+        self.cluster = EmbeddedCluster(machines, seed=seed, interleave=True, kubelet=kubelet)
+        self.api = self.cluster.api
+        install(self.cluster.transport)
+        self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
+        template = {
+            "metadata": {"labels": {"app": "web"}, "annotations": {"keep": "me"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        }
+        body = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        if min_ready_s:
+            body["minReadySeconds"] = min_ready_s
+        if strategy:
+            body["strategy"] = strategy
+        annotations = {"rescheduler.dev/mode": "StartFirst"} if annotated else {}
+        self.replicas = replicas
+        self.api.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": "default", "annotations": annotations},
+                "spec": body,
+            }
+        )
+        self.api.create(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0},
+            }
+        )
+        self.cluster.run_until(lambda: len(self.ready()) == replicas, 60)
+        self.cluster.advance(min_ready_s + 3)
+        self.witness = Witness(self, replicas)
+        self.program = Program(self.cluster, self.rng, crashes)
+        self.cluster.add(self.program)
+
+    def pods(self):
+        return [p for p in self.api.list(POD) if labels(p).get("app") == "web"]
+
+    def ready(self):
+        return [p for p in self.pods() if ready(p) and not deleting(p)]
+
+    def orphans(self):
+        return [p for p in self.api.list(POD) if LABEL_START_FIRST in labels(p) and controller_of(p) is None]
+
+    def move(self, **more):
+        """Asks for a move of one pod to an empty node; gives name and target."""
+        pod = min(self.pods(), key=lambda p: p["metadata"]["name"])
+        used = {spec(p).get("nodeName") for p in self.api.list(POD)}
+        target = min({n["metadata"]["name"] for n in self.api.list(NODE)} - used)
+        name = f"m{len(self.api.list(MOVE))}"
+        self.api.create(
+            {
+                "apiVersion": "rescheduler.dev/v1alpha1",
+                "kind": "PodMigration",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "podRef": {"name": pod["metadata"]["name"], "uid": uid(pod)},
+                    "target": {"nodeName": target},
+                    **more,
+                },
+            }
+        )
+        return name, target, pod
+
+    def state(self, name):
+        move = self.api.get(MOVE, "default", name)
+        return status(move) if move is not None else {"phase": "Deleted"}
+
+    def over(self, *names):
+        return all(self.state(n).get("phase") in ("Succeeded", "Failed", "Deleted") for n in names)
+
+    def finish(self, *names, limit_s=200):
+        self.cluster.run_until(lambda: self.over(*names), limit_s)
+        self.cluster.advance(30)
+
+    def patch(self, kind, name, change, namespace="default"):
+        return self.api.patch(self.api.get(kind, namespace, name), change)
+
+    def when(self, phase, name, limit_s=60):
+        self.cluster.run_until(lambda: self.state(name).get("phase") == phase or self.over(name), limit_s)
+
+    def leftovers(self):
+        gated = [
+            p["metadata"]["name"]
+            for p in self.api.list(POD)
+            if any(g["name"] == GATE for g in spec(p).get("schedulingGates") or ())
+        ]
+        live = self.api.get(MAP, "rescheduler", "live").get("data") or {}
+        return [p["metadata"]["name"] for p in self.orphans()], gated, live
+
+    def settled(self, replicas):
+        """The workload as its owner wants it, and nothing of ours left."""
+        assert self.leftovers() == ([], [], {})
+        assert len(self.pods()) == replicas
+        assert len(self.ready()) == replicas
+        assert not self.witness.early
+
+
+@pytest.fixture
+def scene():
+    made = []
+
+    def make(seed, **more):
+        made.append(Scene(seed, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cluster.stop()
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_moves_under_a_budget_that_allows_nothing(scene, replicas, seed):
+    s = scene(seed, replicas=replicas)
+    for _ in range(3):
+        name, target, old = s.move()
+        s.finish(name)
+        found = s.state(name)
+        assert (found["phase"], found["mode"]) == ("Succeeded", "StartFirst"), found
+        new = s.api.get(POD, "default", found["replacement"]["name"])
+        assert spec(new)["nodeName"] == target
+        assert controller_of(new)["kind"] == "ReplicaSet"
+        assert new["metadata"]["annotations"]["keep"] == "me"
+        assert uid(old) in s.witness.evicted
+        s.settled(replicas)
+    assert (s.witness.least, s.witness.most) == (replicas, replicas + 1)
+
+
+def test_two_moves_of_one_workload_take_turns(scene):
+    s = scene(5, replicas=3)
+    first, *_ = s.move()
+    second = "m1"
+    pods = sorted(s.pods(), key=lambda p: p["metadata"]["name"])
+    s.api.create(
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "PodMigration",
+            "metadata": {"name": second, "namespace": "default"},
+            "spec": {"podRef": {"name": pods[1]["metadata"]["name"]}, "mode": "StartFirst"},
+        }
+    )
+    s.finish(first, second)
+    assert [s.state(n)["phase"] for n in (first, second)] == ["Succeeded", "Succeeded"]
+    s.settled(3)
+    assert (s.witness.least, s.witness.most) == (3, 4)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("seed", range(100, 100 + 3 * SEEDS))
+def test_a_process_that_dies_at_any_write(scene, replicas, seed):
+    s = scene(seed, replicas=replicas, crashes=4)
+    name, target, _ = s.move(ttl="3m")
+    s.finish(name, limit_s=300)
+    assert s.state(name)["phase"] == "Succeeded", s.state(name)
+    s.settled(replicas)
+    assert s.program.died >= 1
+    assert (s.witness.least, s.witness.most) == (replicas, replicas + 1)
+    assert target in {spec(p)["nodeName"] for p in s.pods()}
+
+
+def interrupt(s, what, name, target, old):
+    """One thing that the owner, a user or fate does; gives how many pods there must be in the end."""
+    match what:
+        case "rollout":
+            s.patch(DEPLOYMENT, "web", {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}})
+        case "scale up":
+            s.patch(DEPLOYMENT, "web", {"spec": {"replicas": s.replicas + 1}})
+            return s.replicas + 1
+        case "scale down":
+            s.patch(DEPLOYMENT, "web", {"spec": {"replicas": s.replicas - 1}})
+            return s.replicas - 1
+        case "pause":
+            s.patch(DEPLOYMENT, "web", {"spec": {"paused": True}})
+        case "old pod goes":
+            now = s.api.get(POD, "default", old["metadata"]["name"])
+            if now is not None:
+                s.api.delete(now)
+        case "replacement goes":
+            for orphan in s.orphans():
+                s.api.delete(orphan)
+        case "target dies":
+            s.api.delete(s.api.get(NODE, "", target))
+        case "move is deleted":
+            s.api.delete(s.api.get(MOVE, "default", name))
+        case "deployment is deleted":
+            s.api.delete(s.api.get(DEPLOYMENT, "default", "web"))
+            return 0
+    return s.replicas
+
+
+HARMLESS = ("scale up", "pause")
+EVENTS = (
+    *HARMLESS,
+    "rollout",
+    "scale down",
+    "old pod goes",
+    "replacement goes",
+    "target dies",
+    "move is deleted",
+    "deployment is deleted",
+)
+
+
+@pytest.mark.parametrize("what", EVENTS)
+@pytest.mark.parametrize("seed", range(200, 200 + SEEDS))
+def test_interruptions_at_any_moment(scene, what, seed):
+    s = scene(seed, replicas=3, crashes=seed % 2)
+    name, target, old = s.move()
+    phase = s.rng.choice(["Reserving", "Evicting", "HandingOver"])
+    s.when(phase, name)
+    s.cluster.advance(s.rng.choice([0.0, 0.05, 0.3, 0.8]))
+    wanted = interrupt(s, what, name, target, old)
+    s.finish(name)
+    s.cluster.advance(30)
+    s.settled(wanted)
+    if what in HARMLESS:
+        assert s.witness.least >= 3
+    if what == "rollout":
+        assert all(p["metadata"]["annotations"].get("v") == "2" for p in s.pods())
+
+
+def test_a_replacement_that_never_becomes_ready_disturbs_nobody(scene):
+    s = scene(7)
+    name, _, old = s.move(ttl="30s")
+    s.cluster.run_until(lambda: bool(s.orphans()), 20)
+    (orphan,) = s.orphans()
+    never = {"metadata": {"annotations": {"sim.rescheduler.dev/ready-after": "never"}}}
+    s.patch(POD, orphan["metadata"]["name"], never)
+    s.finish(name)
+    assert s.state(name)["reason"] == "Timeout"
+    assert "not Ready" in s.state(name)["message"]
+    assert [uid(p) for p in s.pods()] == [uid(old)]
+    s.settled(1)
+    assert not s.witness.evicted
+
+
+def test_min_ready_seconds_are_kept(scene):
+    s = scene(8, min_ready_s=10)
+    name, *_ = s.move()
+    without = []
+
+    def watch(_):
+        if not status(s.api.get(DEPLOYMENT, "default", "web")).get("availableReplicas", 0):
+            without.append(s.cluster.clock())
+
+    s.api.subscribe(watch)
+    s.finish(name)
+    assert s.state(name)["phase"] == "Succeeded"
+    # Between eviction and adoption no pod is counted; adopted, the replacement has been Ready for long enough.
+    assert not without or max(without) - min(without) < 1.0
+    s.settled(1)
+    assert s.witness.least == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "spec_more", "words"),
+    [
+        ({"annotated": False}, {"mode": "StartFirst"}, "must be declared"),
+        ({"type": "Recreate"}, {"mode": "StartFirst"}, "allows no surge"),
+        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, {"mode": "StartFirst"}, "allows no surge"),
+    ],
+)
+def test_what_is_not_declared_or_cannot_be_done_is_refused(scene, more, spec_more, words):
+    s = scene(9, **more)
+    name, *_ = s.move(**spec_more)
+    s.finish(name)
+    assert s.state(name)["reason"] == "ModeNotSupported"
+    assert words in s.state(name)["message"]
+    s.settled(1)
+
+
+def test_auto_without_a_declaration_reserves_first(scene):
+    s = scene(10, annotated=False)
+    name, *_ = s.move(ttl="5s")
+    s.finish(name)
+    assert s.state(name).get("mode", "ReserveFirst") == "ReserveFirst"
+    assert not s.orphans()
