@@ -123,14 +123,19 @@ class Observer:
         if status.current_owners and reservation.allocate_once:
             return None
         made_for_move = bool(reservation.annotations.get(names.ANNOTATION_MIGRATION))
+        if observed.by_koordinator and not made_for_move:
+            return None  # its scheduler deals it out
         if made_for_move and (
             migration is None or migration.finished or not migration.eviction_requested_at_s
         ):
             return None
-        if status.phase not in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING):
+        pending = status.phase is ReservationPhase.PENDING
+        if pending and (made_for_move or placeholder is None or not placeholder.node):
             return None
         claims_open = not made_for_move or (migration is not None and bool(migration.evicted_at_s))
         held = placeholder is not None and not placeholder.deleting and not placeholder.terminal
+        if observed.koordinator is not None:
+            held = observed.koordinator.holds
         return Room(
             reservation=reservation,
             open=claims_open and held and status.phase is ReservationPhase.AVAILABLE and not flying(observed),

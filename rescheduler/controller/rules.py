@@ -157,10 +157,10 @@ class RulesPlacement:
             return  # it stands nowhere: nothing to take off
 
     def _placeholder(self, reservation: Reservation) -> Pod | None:
-        snapshot = self._snapshot
-        return (
-            snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation))) if snapshot else None
-        )
+        """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
+        pods = self._snapshot.pods if self._snapshot else {}
+        name = placeholder_name(reservation)
+        return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
 
     def _nominated(self) -> list[Pod]:
         pods = self._snapshot.pods.values() if self._snapshot else ()

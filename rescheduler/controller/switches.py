@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from rescheduler.controller.index import RoundIndex
 from rescheduler.model.records import OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, ReservationOwner, ReservationPhase
+from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import made_for
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
@@ -30,11 +31,19 @@ def wants_gate(observed: ObservedReservation) -> bool:
     if status.current_owners and (reservation.allocate_once or nothing(rest_of(status))):
         return False
     phase = reservation.status.phase
-    if not made_for(observed):
-        return phase is ReservationPhase.AVAILABLE
+    if not made_for(observed):  # Koordinator's scheduler holds nobody up and deals the room out itself
+        open_now = phase is ReservationPhase.AVAILABLE or _about_to_be_available(observed)
+        return open_now and not observed.by_koordinator
     if migration is None or migration.finished or not migration.eviction_requested_at_s:
         return False
     return phase in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
+
+
+def _about_to_be_available(observed: ObservedReservation) -> bool:
+    """The gate goes on before the status says Available: who waits for that may create pods at once."""
+    placeholder = observed.placeholder
+    bound = placeholder is not None and bool(placeholder.node) and observed.node_usable
+    return bound and observed.reservation.status.phase not in FINISHED
 
 
 def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:

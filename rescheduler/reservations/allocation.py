@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from rescheduler.model import names
 from rescheduler.model.records import OwnerRef, Pod
-from rescheduler.model.reservation import Reservation
-from rescheduler.model.resources import Resources
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations.owners import any_owner_matches
 
 Controllers = Callable[[Pod], tuple[OwnerRef, ...]]
@@ -36,6 +36,8 @@ class Room:
     def size(self) -> Resources:
         """What the Reservation really holds for new owners, whatever became of its template since."""
         status = self.reservation.status
+        if status.phase is ReservationPhase.PENDING:  # held this moment; the status is about to say so
+            return self.reservation.template.requests if self.reservation.template else NO_RESOURCES
         return status.allocatable if self.reservation.allocate_once else status.allocatable - status.allocated
 
 

@@ -246,6 +246,8 @@ class World:
         pass
 
     def for_reservation(self, reservation):
+        if reservation.pre_allocation and reservation.template_node:
+            return Choice(node=reservation.template_node)
         for name in sorted(self.nodes):
             if self.free(name) >= reservation.template.requests.cpu_milli:
                 return Choice(node=name)
