@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (PYTHON=python3.12 make ...)")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[pykube,zstd,sim]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[pykube,zstd]' --group dev
 	@touch $@
 
 install: $(STAMP)  ## the virtual environment in .venv
