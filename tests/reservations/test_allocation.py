@@ -11,6 +11,7 @@ from rescheduler.model.reservation import (
     ObjectRef,
     Reservation,
     ReservationOwner,
+    ReservationPhase,
     ReservationStatus,
 )
 from rescheduler.model.resources import Resources
@@ -43,7 +44,7 @@ def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the f
         uid=name,
         owners=(ReservationOwner(controller=ControllerRef(uid="rs")),),
         annotations=annotations,
-        status=ReservationStatus(allocatable=Resources(cpu_milli=cpu)),
+        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, allocatable=Resources(cpu_milli=cpu)),
     )
     return Room(reservation=reservation, open=open, **fields)
 
