@@ -107,6 +107,16 @@ class LiveConfiguration:
         self.version = "built-in"
         self.current = default_configuration()
         self.error: ConfigurationError | None = None
+        self._adapt: Callable[[Configuration], Configuration] = lambda configuration: configuration
+
+    def adapt(self, adapt: Callable[[Configuration], Configuration]) -> None:
+        """From now on every configuration is what ``adapt`` makes of it, the one in force included.
+
+        Raises:
+            ConfigurationError: ``adapt`` refuses the one in force.
+        """
+        self.current = adapt(self.current)
+        self._adapt = adapt
 
     def start(self) -> None:
         """First reading.
@@ -131,7 +141,8 @@ class LiveConfiguration:
             return None
         self._seen = version
         try:
-            found = parse_configuration(text.content, text.origin) if text else default_configuration()
+            read = parse_configuration(text.content, text.origin) if text else default_configuration()
+            found = self._adapt(read)
         except ConfigurationError as error:
             if first:
                 raise

@@ -33,7 +33,9 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import Node, ObjectKey, OwnerRef
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.engine import Engine
+from rescheduler.reservations.koordinator import KoordinatorEngine
 from rescheduler.reservations.naming import label_value
+from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.template import reservation_manifest
 
 
@@ -154,10 +156,10 @@ class ApplyExecutor:
 
     api: ClusterWriter
     engine: Engine
-    koordinator: Engine
     namespace: str
     gate: GateProof
     still_leader: Callable[[], bool]
+    koordinator: Engine = field(default_factory=lambda: KoordinatorEngine(ReservationSettings()))
     record_event: Callable[[rooms.RecordEvent], None] = field(default=lambda _: None)
 
     def taint(self, node: Node, reservation: str) -> Effect:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rescheduler.controller.kept_index import KeptIndex
 from rescheduler.model.kinds import Kind
+from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
     DisruptionBudget,
@@ -110,7 +111,7 @@ class RoundIndex:
 
     def version(self, kind: Kind, key: ObjectKey) -> tuple[str, bool] | None:
         """(resource version, is being deleted) of an object as the cache has it; None if it is not there."""
-        record: Pod | Node | Reservation | PodMigration | None
+        record: Pod | Node | Reservation | KoordinatorReservation | PodMigration | None
         match kind:
             case Kind.POD:
                 record = self.snapshot.pods.get(key)

@@ -12,9 +12,10 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.protections import Protector
+from rescheduler.scheduling.framework import Profile
 
 
-def protection_of(protections: Protections) -> Protection:
+def protection_of(protections: Protections, profile: Profile) -> Protection:
     """A judge that builds one Protector for each snapshot that it is asked about."""
     last: list[tuple[Snapshot, Protector]] = []
     ledgers: list[tuple[object, BudgetLedger]] = []
@@ -24,7 +25,10 @@ def protection_of(protections: Protections) -> Protection:
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
                 ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
             ledger = ledgers[0][1]
-            last[:] = [(snapshot, Protector(snapshot, protections, lambda p: bool(ledger.of(p))))]
+            protector = Protector(
+                snapshot, protections, lambda p: bool(ledger.of(p)), judges=profile.judges
+            )
+            last[:] = [(snapshot, protector)]
         refusal = last[0][1].refusal(pod)
         return YES if refusal is None else Verdict(ok=False, message=f"the pod {refusal.message}")
 

@@ -51,18 +51,29 @@ class Protector:
         snapshot: Snapshot,
         protections: Protections,
         covered: Callable[[Pod], bool],
-        scheduler_name: str = "default-scheduler",
+        judges: Callable[[str], bool] = "default-scheduler".__eq__,
     ) -> None:
-        """``covered``: True for pods that a PodDisruptionBudget selects."""
+        """``covered``: True for pods that a PodDisruptionBudget selects. ``judges``: schedulers whose rules are known."""
         self._snapshot = snapshot
         self._protections = protections
         self._covered = covered
-        self._scheduler_name = scheduler_name
+        self._judges = judges
         self._shared: dict[tuple[object, ...], Protected | None] = {}
+        self._kept_nodes = frozenset(n.name for n in snapshot.nodes.values() if n.do_not_disrupt)
 
     def movable(self, pod: Pod) -> bool:
         """True if nothing holds the pod back."""
         return self.refusal(pod) is None
+
+    def ordinary(self, pod: Pod) -> bool:
+        """True if ``refusal`` says the same of every pod with its namespace, spec, labels, notes and controller."""
+        return (
+            not pod.deleting
+            and pod.phase not in _ENDED
+            and pod.node not in self._kept_nodes
+            and self._protections.min_age_s <= 0
+            and (pod.annotations is NO_LABELS or DO_NOT_DISRUPT not in pod.annotations)
+        )
 
     def refusal(self, pod: Pod) -> Protected | None:
         """The first reason why the pod stays, or None."""
@@ -70,10 +81,9 @@ class Protector:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
             return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
-        node = self._snapshot.nodes.get(pod.node)
-        if node is not None and node.do_not_disrupt:
+        if pod.node in self._kept_nodes:
             return Protected(
-                SkipReason.PROTECTED, f"node {node.name} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
+                SkipReason.PROTECTED, f"node {pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
             )
         key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller))
         if key not in self._shared:
@@ -138,7 +148,7 @@ class Protector:
                 f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
                 "spec.schedulingGroup",
             )
-        if spec.scheduler_name != self._scheduler_name:
+        if not self._judges(spec.scheduler_name):
             yield Protected(
                 SkipReason.NOT_SUPPORTED,
                 f"is placed by scheduler {spec.scheduler_name}, whose rules are not known here",

@@ -189,7 +189,7 @@ def _claimed(
     if held is None or (not held.holds and not _has(held, claimant)):
         return _lost(held, status)
     if holds_gate(claimant):
-        return _gated(observed, claimant, held, status, now_s, settings)
+        return _gated(observed, claimant, held, status, now_s=now_s, settings=settings)
     return _steered(claimant, status, now_s, settings)
 
 
@@ -216,18 +216,21 @@ def _gated(
     claimant: Pod,
     held: KoordinatorReservation,
     status: ReservationStatus,
+    *,
     now_s: float,
     settings: ReservationSettings,
 ) -> Followed:
     limit_s = claimant.created_at_s + settings.gate_limit_s
     if now_s >= limit_s:
-        message = f"{claimant.key} was held for {settings.gate_limit_s:g} s and is let go: it may land anywhere"
+        message = (
+            f"{claimant.key} was held for {settings.gate_limit_s:g} s and is let go: it may land anywhere"
+        )
         return Followed(status=status, event=ReservationEvent.GATE_TIMEOUT, message=message)
     if not observed.node_usable:
-        message = f"claimed by {claimant.key}; waiting for node {status.node_name} to be Ready and schedulable"
-        return Followed(
-            status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s
+        message = (
+            f"claimed by {claimant.key}; waiting for node {status.node_name} to be Ready and schedulable"
         )
+        return Followed(status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
     steer = act.Steer(claimant.key, claimant.uid, observed.reservation.name, held.name)
     return Followed(status=status, actions=(steer,), wake_at_s=limit_s)
 

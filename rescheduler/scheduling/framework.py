@@ -104,6 +104,8 @@ class Profile:
     """One scheduler profile: weights and arguments. Defaults are those of kube-scheduler 1.37."""
 
     scheduler_name: str = "default-scheduler"
+    stands_for: frozenset[str] = frozenset()
+    """Other schedulers whose pods are judged by this profile, too: an estimate, their own rules are not known."""
     disabled: frozenset[str] = frozenset()
     """Plugins that do not filter."""
     weights: tuple[tuple[str, int], ...] = (
@@ -132,3 +134,7 @@ class Profile:
     system_default_spread: bool = True
     """The default constraints are the system's: nodes without the zone label still spread over hosts."""
     volume_shape: tuple[ShapePoint, ...] = (ShapePoint(0, 10), ShapePoint(100, 0))
+
+    def judges(self, scheduler_name: str) -> bool:
+        """True if pods of that scheduler are judged by this profile."""
+        return scheduler_name == self.scheduler_name or scheduler_name in self.stands_for

@@ -106,7 +106,7 @@ class Pipeline:
 
     def _everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
         wanted = ask.kind.spec.scheduler_name
-        if wanted != self._profile.scheduler_name:
+        if not self._profile.judges(wanted):
             reason = (
                 f"not judged: the pod asks for scheduler {wanted!r}, not {self._profile.scheduler_name!r}"
             )

@@ -114,7 +114,7 @@ class Program:
         placement = RulesPlacement(
             namespace=current.reservations.namespace,
             profile=current.profile,
-            protection=protection_of(current.protections),
+            protection=protection_of(current.protections, current.profile),
         )
         self.reconciler = Reconciler(
             executor=executor,
