@@ -14,13 +14,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
-from rescheduler.config import Configuration, ConfigurationError
+from rescheduler.config import Configuration, ConfigurationError, Engine
 from rescheduler.controller.configuration import ConfigMapSource, FileSource, LiveConfiguration, Source
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.engines import in_force
 from rescheduler.controller.executor import ApplyExecutor, Executor, RecordExecutor
 from rescheduler.controller.gating import LiveGate, RehearsedGate
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
@@ -45,8 +47,9 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import AVOID_CONFIG_MAP, CONFIG_MAP, KOORDINATOR_SCHEDULER, LEASE_NAME
 from rescheduler.reservations.engine import PlaceholderEngine
+from rescheduler.reservations.koordinator import KoordinatorEngine
 from rescheduler.reservations.observed import ReservationSettings
 
 LEADER_MARGIN_S = 2.0
@@ -104,6 +107,7 @@ class Controller:
             raise MissingParts(
                 "the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds"
             )
+        self._configuration.adapt(partial(in_force, capabilities=capabilities))
         with ExitStack() as stack:
             recorder = EventRecorder(self._api, instance=self._identity)
             if not self._options.dry_run:
@@ -200,6 +204,7 @@ class Controller:
         executor = ApplyExecutor(
             api=self._api,
             engine=PlaceholderEngine(reservation_settings(current)),
+            koordinator=KoordinatorEngine(reservation_settings(current)),
             namespace=current.reservations.namespace,
             gate=live,
             still_leader=leads,
@@ -275,6 +280,7 @@ def reservation_settings(configuration: Configuration) -> ReservationSettings:
         pause_image=reservations.pause_image,
         finished_ttl_s=reservations.finished_ttl_s,
         gate_limit_s=reservations.gate_limit_s,
+        koordinator_scheduler=KOORDINATOR_SCHEDULER if reservations.engine is Engine.KOORDINATOR else "",
     )
 
 
@@ -309,5 +315,5 @@ def _placement(configuration: Configuration) -> RulesPlacement:
     return RulesPlacement(
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
-        protection=protection_of(configuration.protections),
+        protection=protection_of(configuration.protections, configuration.profile),
     )

@@ -115,7 +115,7 @@ class _Planner:
             snapshot,
             inputs.protections,
             covered=lambda pod: bool(self._budgets.of(pod)),
-            scheduler_name=state.profile.scheduler_name,
+            judges=state.profile.judges,
         )
         self._imagined: set[str] = set()
         self._least_gains: dict[tuple[int, int, int], float] = {}
