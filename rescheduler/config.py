@@ -74,6 +74,22 @@ class ReservationDefaults(msgspec.Struct, frozen=True, kw_only=True):
     gate_limit_s: float = 60.0
 
 
+class GateMode(enum.StrEnum):
+    """Who holds replacements at their creation. Auto: the policy where the cluster has such, else the webhook."""
+
+    AUTO = "Auto"
+    POLICY = "Policy"
+    WEBHOOK = "Webhook"
+
+
+class GateDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """How the gate is brought about. ``port``, ``url``: of the webhook; "" is through its Service."""
+
+    mode: GateMode = GateMode.AUTO
+    port: int = 9443
+    url: str = ""
+
+
 class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of ``policies``: its name and its own arguments."""
 
@@ -95,6 +111,7 @@ class Configuration:
     limits: Limits = field(default_factory=Limits)
     protections: Protections = field(default_factory=Protections)
     reservations: ReservationDefaults = field(default_factory=ReservationDefaults)
+    gate: GateDefaults = field(default_factory=GateDefaults)
     policies: tuple[ConfiguredPolicy, ...] = ()
     profile: Profile = field(default_factory=Profile)
     leader_election: bool = True
@@ -150,6 +167,12 @@ class _ReservationsWire(msgspec.Struct, forbid_unknown_fields=True, rename="came
     gate_limit: str | None = None
 
 
+class _GateWire(msgspec.Struct, forbid_unknown_fields=True):
+    mode: GateMode = GateMode.AUTO
+    port: int = 9443
+    url: str = ""
+
+
 class _LeaderElectionWire(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
 
@@ -167,6 +190,7 @@ _TOP_LEVEL: Final = (
     "mode",
     "limits",
     "reservations",
+    "gate",
     "protections",
     "policies",
     "schedulerConfiguration",
@@ -182,6 +206,7 @@ _DEFAULT_POLICIES: Final = (
 )
 _AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+_HTTPS_URL: Final = re.compile(r"https://([-.\w]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[-./\w]*)?")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
 
 
@@ -232,6 +257,7 @@ class _Reader:
             limits=self._limits(aggressiveness),
             protections=self._protections(),
             reservations=self._reservations(),
+            gate=self._gate(),
             policies=self._policies(),
             profile=self._profile(),
             leader_election=(
@@ -333,6 +359,18 @@ class _Reader:
                 ("reservations", "gateLimit"), wire.gate_limit, base.gate_limit_s, least=1.0
             ),
         )
+
+    def _gate(self) -> GateDefaults:
+        wire = self._section("gate", _GateWire) or _GateWire()
+        if not 0 < wire.port < 65536:  # noqa: PLR2004 - the port range of TCP
+            self._complain(("gate", "port"), f"is {wire.port}", "use a port from 1 to 65535")
+        if wire.url and not _HTTPS_URL.fullmatch(wire.url):
+            self._complain(
+                ("gate", "url"),
+                f"is {wire.url!r}",
+                "write https://HOST or https://HOST:PORT, without a query",
+            )
+        return GateDefaults(mode=wire.mode, port=wire.port, url=wire.url)
 
     def _policies(self) -> tuple[ConfiguredPolicy, ...]:
         raw = self._data.get("policies")

@@ -20,6 +20,7 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.memory import Memory
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.policies.framework import Policy
@@ -51,6 +52,7 @@ class Cycle:
         self._gate_ready = gate_ready
         self._clock = clock
         self._state: SchedulingState | None = None
+        self._memory = Memory()
         self._policies: tuple[Policy, ...] = ()
         self._configuration: Configuration | None = None
         self._log = structlog.get_logger("rescheduler.cycle")
@@ -70,12 +72,13 @@ class Cycle:
         if configuration is not self._configuration:
             self._policies = configuration.build_policies()
             self._state = None
+            self._memory = Memory()
             self._configuration = configuration
         if self._state is None:
             self._state = SchedulingState(snapshot, configuration.profile)
         else:
             self._state.sync(snapshot)
-        return make_plan(snapshot, self._policies, configuration.inputs(), self._state)
+        return make_plan(snapshot, self._policies, configuration.inputs(), self._state, memory=self._memory)
 
     def _held_back(self, plan: Plan, configuration: Configuration) -> Plan:
         """Without a gate nothing may be evicted, unless the soft mode was chosen."""
@@ -83,7 +86,7 @@ class Cycle:
             return plan
         self._log.warning(
             "The gate is not in force: nothing is moved",
-            remedy="apply the admission policies of manifests/ (Kubernetes 1.36 or later), or set mode: Soft",
+            remedy="kubectl apply -k manifests/ (before Kubernetes 1.36: manifests/overlays/webhook), or mode: Soft",
             moves=len(plan.moves),
         )
         return msgspec.structs.replace(

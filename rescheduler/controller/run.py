@@ -19,6 +19,7 @@ from functools import partial
 import structlog
 
 from rescheduler.config import Configuration, ConfigurationError, Engine
+from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
 from rescheduler.controller.configuration import ConfigMapSource, FileSource, LiveConfiguration, Source
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.effects import NotLeaderError
@@ -115,7 +116,9 @@ class Controller:
                 stack.callback(recorder.stop)
             informers = Informers(self._transport, Decoder(), resources=_to_read(capabilities))
             leads = self._elect(stack)
-            loop = self._assemble(informers, recorder, leads, capabilities)
+            gate = Gate(self._api, namespace=self._configuration.current.reservations.namespace)
+            gate_ready = self._gate_ready(stack, gate, leads, capabilities)
+            loop = self._assemble(informers, recorder, leads, gate, gate_ready)
             self.loop = loop
             self._serve(stack, loop, informers)
             self._metrics.watch_informers(informers.all())
@@ -166,9 +169,9 @@ class Controller:
         informers: Informers,
         recorder: EventRecorder,
         leads: Callable[[], bool],
-        capabilities: Capabilities,
+        gate: Gate,
+        gate_ready: Callable[[], bool],
     ) -> Loop:
-        gate = Gate(self._api, namespace=self._configuration.current.reservations.namespace)
         executor, switch, issuer = self._strategy(gate, recorder, leads)
         hints = self._hints(gate.namespace)
         reconciler = _reconciler(
@@ -177,7 +180,7 @@ class Controller:
         cycle = Cycle(
             issuer=issuer,
             metrics=self._metrics,
-            gate_ready=lambda: capabilities.mutating_admission_policies and gate.installed(),
+            gate_ready=gate_ready,
         )
         return Loop(
             informers=informers,
@@ -191,6 +194,19 @@ class Controller:
             on_configuration=lambda error: self._configured(reconciler, recorder, error),
             once=self._options.once,
             pace=self._options.pace,
+        )
+
+    def _gate_ready(
+        self, stack: ExitStack, gate: Gate, leads: Callable[[], bool], capabilities: Capabilities
+    ) -> Callable[[], bool]:
+        """How to ask whether the gate is there; serves it, where that is the way of this cluster."""
+        defaults = self._configuration.current.gate
+        if not by_webhook(defaults.mode, capabilities):
+            return installed_policy(gate, capabilities)
+        if self._options.dry_run:
+            return lambda: True  # a dry run evicts nothing, so it holds nothing either
+        return served_webhook(
+            stack, self._transport, gate, defaults=defaults, capabilities=capabilities, leads=leads
         )
 
     def _strategy(
@@ -292,7 +308,7 @@ def settings_of(configuration: Configuration) -> Settings:
         migrations=MigrationSettings(
             ttl_s=configuration.reservations.ttl_s,
             finished_ttl_s=configuration.reservations.finished_ttl_s,
-            default_mode=MoveMode.SOFT if soft else MoveMode.RESERVE_FIRST,
+            default_mode=MoveMode.RESERVE_FIRST if configuration.mode is MoveMode.AUTO else configuration.mode,
             soft_allowed=soft,
         ),
     )

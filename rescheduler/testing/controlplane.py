@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,6 +30,12 @@ from rescheduler.testing.processes import Process, free_port
 START_LIMIT_S: Final = 60.0
 NODE_GRACE_S: Final = 24 * 3600
 """Fake nodes send no heartbeats: the node controller waits this long before it doubts them."""
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+WITHOUT_POLICIES: Final = (
+    "--feature-gates=MutatingAdmissionPolicy=false",
+    f"--runtime-config={_ADMISSION}/mutatingadmissionpolicies=false,{_ADMISSION}/mutatingadmissionpolicybindings=false",
+)
+"""Flags of an API server like one before 1.36: it has no MutatingAdmissionPolicy."""
 TOKENS: Final = {
     "admin": ("admin-token", "system:masters"),
     "system:kube-scheduler": ("scheduler-token", ""),
@@ -44,8 +50,18 @@ class StartFailed(Exception):  # noqa: N818  says what happened
 class ControlPlane:
     """Context manager: a running control plane. Not safe for use by several threads at once."""
 
-    def __init__(self, *, node_grace_s: int = NODE_GRACE_S, binaries: Binaries | None = None) -> None:
-        """``node_grace_s``: silence after which the node controller marks a node. Raises BinariesMissing."""
+    def __init__(
+        self,
+        *,
+        node_grace_s: int = NODE_GRACE_S,
+        binaries: Binaries | None = None,
+        apiserver_flags: Sequence[str] = (),
+    ) -> None:
+        """``node_grace_s``: silence after which the node controller marks a node.
+
+        ``apiserver_flags``: more flags of kube-apiserver, see WITHOUT_POLICIES. Raises BinariesMissing.
+        """
+        self._apiserver_flags = tuple(apiserver_flags)
         self.binaries = binaries or find()
         self.token = TOKENS["admin"][0]
         self._node_grace_s = node_grace_s
@@ -243,6 +259,7 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
             "--shutdown-delay-duration=0s",
+            *self._apiserver_flags,
         )
 
     def _controller_manager(self, pki: Pki) -> Process:

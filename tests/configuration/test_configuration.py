@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.config import ConfigurationError, Engine, default_configuration, parse_configuration
+from rescheduler.config import (
+    ConfigurationError,
+    Engine,
+    GateDefaults,
+    GateMode,
+    default_configuration,
+    parse_configuration,
+)
 from rescheduler.model.migration import MoveMode
 from rescheduler.planning.aggressiveness import limits_for
 
@@ -124,3 +131,27 @@ def test_ready_made_documents_are_valid(path):
 
 def test_there_are_ready_made_documents():
     assert {"conservative.yaml", "balanced.yaml", "aggressive.yaml"} <= {p.name for p in DOCUMENTS}
+
+
+def test_the_gate_is_chosen_by_discovery_unless_told_otherwise():
+    assert default_configuration().gate == GateDefaults(mode=GateMode.AUTO, port=9443, url="")
+    text = HEAD + "gate: {mode: Webhook, port: 8443, url: 'https://10.0.0.7:8443'}\n"
+    expected = GateDefaults(mode=GateMode.WEBHOOK, port=8443, url="https://10.0.0.7:8443")
+    assert parse_configuration(text, "c.yaml").gate == expected
+
+
+@pytest.mark.parametrize(
+    ("gate", "field"),
+    [
+        ("{mode: Hook}", "gate.mode"),
+        ("{port: 0}", "gate.port"),
+        ("{port: 70000}", "gate.port"),
+        ("{url: 'http://here'}", "gate.url"),
+        ("{url: 'https://here/?a=b'}", "gate.url"),
+        ("{certificate: x}", "gate.certificate"),
+    ],
+)
+def test_a_wrong_gate_section_is_refused_with_its_place(gate, field):
+    (problem,) = problems(HEAD + f"gate: {gate}\n")
+    assert (problem.field, problem.line) == (field, 3)
+    assert problem.remedy or field == "gate.mode"

@@ -1,0 +1,169 @@
+"""One admission review: bytes in, bytes out (pure). What the webhook does to a pod is decided here.
+
+Promises: exactly the effect of the policies ``gate.rescheduler.dev`` and ``hint.rescheduler.dev`` of
+``manifests/base``; every readable pod is allowed, changed or not. It must never refuse a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME
+
+Lookup = Callable[[str], str]
+"""Controller uid -> what is stored for it, "" if nothing."""
+
+_HINT_WEIGHT: Final = 100
+
+
+class OwnerReference(msgspec.Struct, frozen=True):
+    """The parts of an ownerReference that count."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
+class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of the metadata that count."""
+
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+
+class SchedulingGate(msgspec.Struct, frozen=True):
+    """One scheduling gate."""
+
+    name: str
+
+
+class NodeAffinity(msgspec.Struct, frozen=True):
+    """Whether there are preferred terms; their content is passed by."""
+
+    preferred: list[msgspec.Raw] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of the affinity that a hint is added to."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of the spec that count."""
+
+    node_name: str | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    affinity: Affinity | None = None
+
+
+class ReviewedPod(msgspec.Struct, frozen=True):
+    """A pod that is being created."""
+
+    metadata: PodMeta
+    spec: PodSpec
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str
+    object: ReviewedPod | None = None
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: _Request
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One "add" of a JSON patch (RFC 6902)."""
+
+    path: str
+    value: Any
+    op: str = "add"
+
+
+class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    uid: str
+    allowed: bool | None = None
+    patch_type: str = ""
+    patch: bytes = b""
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    response: _Response
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+Change = Callable[[ReviewedPod, str], tuple[Operation, ...]]
+"""What is done to a pod for the value that is stored for its controller."""
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+
+
+class UnreadableReviewError(ValueError):
+    """The body is no AdmissionReview of a pod; the caller answers 400, and the pod is created unchanged."""
+
+
+def answer(body: bytes, look: Lookup, change: Change) -> bytes:
+    """The AdmissionReview that answers ``body``: allowed, with a patch if the pod's controller is looked for.
+
+    Raises:
+        UnreadableReviewError: see there.
+    """
+    try:
+        request = _DECODER.decode(body).request
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReviewError(str(error)) from error
+    operations = _operations(request.object, look, change) if request.object else ()
+    response = _Response(uid=request.uid, allowed=True)
+    if operations:
+        patch = msgspec.json.encode(operations)
+        response = _Response(uid=request.uid, allowed=True, patch_type="JSONPatch", patch=patch)
+    return msgspec.json.encode(_Answer(response))
+
+
+def hold(pod: ReviewedPod, reservation: str) -> tuple[Operation, ...]:
+    """The scheduling gate, and the annotation that names the Reservation. Other gates stay."""
+    operations = _annotated(pod.metadata.annotations, reservation)
+    gates = pod.spec.scheduling_gates
+    if not gates:
+        return (*operations, Operation("/spec/schedulingGates", [{"name": GATE}]))
+    if all(gate.name != GATE for gate in gates):
+        return (*operations, Operation("/spec/schedulingGates/-", {"name": GATE}))
+    return operations
+
+
+def steer(pod: ReviewedPod, hosts: str) -> tuple[Operation, ...]:
+    """A preferred node affinity term against the comma-separated ``hosts``; other terms stay."""
+    avoided = {"key": HOSTNAME, "operator": "NotIn", "values": hosts.split(",")}
+    term = {"weight": _HINT_WEIGHT, "preference": {"matchExpressions": [avoided]}}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return (Operation("/spec/affinity", {"nodeAffinity": preferred}),)
+    if affinity.node_affinity is None:
+        return (Operation("/spec/affinity/nodeAffinity", preferred),)
+    path = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
+    if affinity.node_affinity.preferred is None:
+        return (Operation(path, [term]),)
+    return (Operation(f"{path}/-", term),)
+
+
+def _operations(pod: ReviewedPod, look: Lookup, change: Change) -> tuple[Operation, ...]:
+    if pod.spec.node_name:
+        return ()  # a gate on a bound pod would be refused, a hint would come too late
+    for owner in pod.metadata.owner_references or ():
+        if owner.controller and (value := look(owner.uid)):
+            return change(pod, value)
+    return ()
+
+
+def _annotated(annotations: dict[str, str] | None, reservation: str) -> tuple[Operation, ...]:
+    if not annotations:
+        return (Operation("/metadata/annotations", {ANNOTATION_RESERVATION: reservation}),)
+    escaped = ANNOTATION_RESERVATION.replace("~", "~0").replace("/", "~1")
+    return (Operation(f"/metadata/annotations/{escaped}", reservation),)

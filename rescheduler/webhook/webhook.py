@@ -1,0 +1,130 @@
+"""The webhook as a whole: server, caches and keeper, put together.
+
+``rescheduler run`` starts one in every replica where the cluster has no MutatingAdmissionPolicy. Its effect
+is that of ``manifests/base/gate.yaml`` and ``hint.yaml``; what it costs and when it is in force: docs/gate.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.transport import Transport
+from rescheduler.model.names import AVOID_CONFIG_MAP, GATE_CONFIG_MAP
+from rescheduler.webhook.conditions import MOST_UIDS
+from rescheduler.webhook.configuration import (
+    GATE_PATH,
+    HINT_PATH,
+    SERVICE_NAME,
+    Address,
+    WebhookConfiguration,
+)
+from rescheduler.webhook.keeper import Keeper, Kept
+from rescheduler.webhook.review import answer, hold, steer
+from rescheduler.webhook.secret import CertificateStore
+from rescheduler.webhook.server import WebhookServer
+from rescheduler.webhook.watched import WatchedConfigMap
+
+MATCH_CONDITIONS_SINCE: Final = (1, 28)
+"""Kubernetes version from which match conditions are on by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """``namespace``: the controller's own. ``url``: where API servers reach us if not through the Service.
+
+    ``conditions``: the API server knows match conditions.
+    """
+
+    namespace: str
+    port: int
+    url: str = ""
+    conditions: bool = True
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What the certificate must name."""
+        service = f"{SERVICE_NAME}.{self.namespace}.svc"
+        own = urlsplit(self.url).hostname if self.url else None
+        return (service, f"{service}.cluster.local", *((own,) if own else ()))
+
+
+class Webhook:
+    """Serves from ``start`` to ``stop``. ``leads``: whether this replica keeps the configuration."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: WebhookSettings,
+        leads: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Raises OSError if the port is taken."""
+        api = KubeApi(transport)
+        self._settings = settings
+        self._live = WatchedConfigMap(transport, settings.namespace, GATE_CONFIG_MAP, changed=self._changed)
+        self._avoid = WatchedConfigMap(transport, settings.namespace, AVOID_CONFIG_MAP, changed=self._changed)
+        self._server = WebhookServer(
+            port=settings.port,
+            routes={
+                GATE_PATH: partial(answer, look=self._reservation_of, change=hold),
+                HINT_PATH: partial(answer, look=self._hosts_of, change=steer),
+            },
+        )
+        self._keeper = Keeper(
+            Kept(
+                store=CertificateStore(api, settings.namespace),
+                configuration=WebhookConfiguration(api),
+                server=self._server,
+                address=Address(settings.namespace, settings.url),
+                hosts=settings.hosts,
+                leads=leads,
+                live=lambda: self._live.data if self._live.known else None,
+                avoid=lambda: self._avoid.data if self._avoid.known else None,
+                conditions=settings.conditions,
+                clock=clock,
+            )
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._server.port
+
+    @property
+    def in_force(self) -> bool:
+        """True on the leader once the API servers were told where to call and whom to trust."""
+        return self._keeper.in_force
+
+    def start(self) -> None:
+        """Begin to serve and to keep certificates and configuration current."""
+        self._server.start()
+        self._live.start()
+        self._avoid.start()
+        self._keeper.start()
+
+    def stop(self) -> None:
+        """Stop serving: from now on calls are refused, and pods are created unchanged."""
+        self._keeper.stop()
+        self._live.stop()
+        self._avoid.stop()
+        self._server.stop()
+
+    def _changed(self) -> None:
+        self._keeper.wake()
+
+    def _reservation_of(self, uid: str) -> str:
+        """A uid that we do not know yet was switched on just now: the leader's conditions let it through."""
+        live = self._live.data
+        if uid in live:
+            return live[uid]
+        selective = self._settings.conditions and len(live) <= MOST_UIDS
+        return self._live.look(uid) if selective else ""
+
+    def _hosts_of(self, uid: str) -> str:
+        return self._avoid.data.get(uid, "")

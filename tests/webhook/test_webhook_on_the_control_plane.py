@@ -1,0 +1,345 @@
+"""Whole moves through the webhook, on a real control plane without the policy engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.discovery import discover
+from rescheduler.kube.gate import Gate, GateEntry, probe_pod
+from rescheduler.model.names import AVOID_CONFIG_MAP
+from rescheduler.model.records import OwnerRef
+from rescheduler.testing.api import Api
+from rescheduler.testing.processes import free_port
+from rescheduler.testing.world import World, gates_of
+from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
+from rescheduler.webhook.conditions import ANY_CONTROLLER, MOST_UIDS
+from rescheduler.webhook.secret import CertificateStore
+from rescheduler.webhook.webhook import Webhook, WebhookSettings
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+OWN = "rescheduler"
+SECRET = "/api/v1/namespaces/rescheduler/secrets/rescheduler-webhook"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/rescheduler.dev"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {{enabled: false}}
+policies: []
+gate: {{port: {port}, url: "https://127.0.0.1:{port}"}}
+"""
+
+
+class Clock:
+    """A wall clock that a test sets: so many seconds from the real one."""
+
+    def __init__(self):
+        self.offset_s = 0.0
+
+    def __call__(self):
+        return time.time() + self.offset_s
+
+
+@pytest.fixture
+def transport(old_control_plane):
+    """The installed service account's: it has no rights but those of the manifests."""
+    return Api.from_kubeconfig(old_control_plane.kubeconfig_for(OWN, OWN)).transport
+
+
+@pytest.fixture
+def world(old_control_plane):
+    with World(old_control_plane.api(), "hook") as world:
+        yield world
+
+
+@pytest.fixture
+def hooked(old_control_plane, transport):
+    """A running webhook alone, leading; nothing is switched on."""
+    port = free_port()
+    webhook = Webhook(
+        transport,
+        WebhookSettings(namespace=OWN, port=port, url=f"https://127.0.0.1:{port}"),
+        leads=lambda: True,
+    )
+    webhook.start()
+    api = old_control_plane.api()
+    for name in ("live", AVOID_CONFIG_MAP):
+        api.patch(f"/api/v1/namespaces/{OWN}/configmaps/{name}", {"data": None}).expect()
+    wait_for(lambda: webhook.in_force)
+    yield webhook
+    webhook.stop()
+
+
+@pytest.fixture
+def running(transport, tmp_path, monkeypatch):
+    """The whole controller with its webhook under a settable clock: (webhook, clock, faults)."""
+    port, clock, made, faults = free_port(), Clock(), [], []
+    clock.offset_s = -70 * DAY_S
+    prefill(transport, clock())
+
+    def make(*args):
+        made.append(Webhook(*args, clock=clock))
+        return made[-1]
+
+    monkeypatch.setattr("rescheduler.controller.admission.Webhook", make)
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIGURATION.format(port=port))
+    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
+
+    def run():
+        try:
+            controller.run()
+        except BaseException as error:  # noqa: BLE001  shown by the test that it breaks
+            faults.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    wait_for(lambda: faults or (made and made[0].in_force))
+    assert not faults
+    yield made[0], clock, faults
+    controller.stop.set()
+    thread.join(20)
+    assert not faults
+
+
+def prefill(transport, now_s):
+    """An authority of 180 days before, and a serving certificate made now."""
+    store = CertificateStore(KubeApi(transport), OWN)
+    hosts = WebhookSettings(namespace=OWN, port=1, url="https://127.0.0.1").hosts
+    old = renewed(None, hosts, now_s - 180 * DAY_S)
+    store.write(renewed(old, hosts, now_s), store.read().resource_version)
+
+
+def wait_for(look, seconds=20.0):
+    limit = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    return found
+
+
+def secret(world):
+    return world.api.get(SECRET).expect().body["data"]
+
+
+def owner(uid):
+    return OwnerRef("apps/v1", "ReplicaSet", "web", uid)
+
+
+def tried(world, uid, **spec):
+    """A dry-run pod of that controller, as it would be stored."""
+    body = probe_pod(owner(uid), world.namespace)
+    body["spec"].update(spec)
+    return world.api.create(world.path("pods"), body, dryRun="All").expect(201).body
+
+
+def migrate(world, pod, target):
+    name = f"move-{pod['metadata']['name']}"
+    body = {
+        "apiVersion": GROUP,
+        "kind": "PodMigration",
+        "metadata": {"name": name},
+        "spec": {
+            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "target": {"nodeName": target},
+            "ttl": "2m",
+        },
+    }
+    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
+    return name
+
+
+def status(world, name):
+    return world.api.get(world.path("podmigrations", name, group=GROUP)).expect().body.get("status") or {}
+
+
+def full_nodes(world, moves):
+    """A full source with ``moves`` pods; for each a target with room for one; gives PodMigration -> target."""
+    world.node("src", cpu=str(moves))
+    world.workload("Deployment", "web", moves)
+    pods = world.wait_ready("web", moves, 40)
+    targets = []
+    for index in range(moves):
+        targets.append(world.node(f"t{index}", cpu="2"))
+        world.pod(f"old-{index}", nodeName=targets[-1])
+    return pods, targets
+
+
+def held(world):
+    """How many rooms of this world's moves are held, or were."""
+    rooms = world.api.get(f"/apis/{GROUP}/reservations").expect().items
+    return sum(
+        room["metadata"]
+        .get("annotations", {})
+        .get("rescheduler.dev/migration", "")
+        .startswith(f"{world.namespace}/")
+        and room.get("status", {}).get("phase") in ("Available", "Succeeded")
+        for room in rooms
+    )
+
+
+def test_discovery_sees_that_the_engine_is_missing(transport):
+    assert not discover(KubeApi(transport)).mutating_admission_policies
+
+
+def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(running, world):
+    moves = 6
+    _, clock, faults = running
+    before = secret(world)
+    pods, targets = full_nodes(world, moves)
+    world.budget("web", "web", maxUnavailable=1)
+    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    world.wait(lambda: held(world) >= moves, 30)
+    for index in range(moves * 2):
+        world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
+
+    def ended():
+        assert not faults, faults
+        found = {name: status(world, name) for name in wanted}
+        done = sum(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
+        if done >= 1 and clock.offset_s < 0:
+            clock.offset_s = 0.0  # a new authority is due
+        elif done >= 3 and clock.offset_s == 0.0:
+            clock.offset_s = SETTLE_S + 60  # it has settled: it signs a new serving certificate
+        return found if done == moves else None
+
+    found = world.wait(ended, 90)
+    assert {name: (s["phase"], s.get("nodeName")) for name, s in found.items()} == {
+        name: ("Succeeded", target) for name, target in wanted.items()
+    }
+    after = secret(world)
+    assert after["ca.key"] != before["ca.key"]
+    assert after["tls.crt"] != before["tls.crt"]
+    hooks = world.api.get(HOOKS).expect().body["webhooks"]
+    assert {hook["clientConfig"]["caBundle"] for hook in hooks} == {after["ca.crt"]}
+    assert not [p for p in world.pods() if gates_of(p)]
+
+
+def test_nothing_is_evicted_while_the_webhook_is_down(running, world):
+    webhook, _, _ = running
+    pods, targets = full_nodes(world, 1)
+    webhook._server.stop()
+    name = migrate(world, pods[0], targets[0])
+    found = world.wait(lambda: (s := status(world, name)).get("phase") == "Failed" and s, 60)
+    assert found["reason"] == "GateNotInForce"
+    assert "evictedAt" not in found
+    assert [p["metadata"]["uid"] for p in world.pods("web")] == [pods[0]["metadata"]["uid"]]
+
+
+def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, transport):
+    Gate(KubeApi(transport), namespace=OWN).switch_on(GateEntry("uid-of-web", "room"))
+    world.wait(lambda: gates_of(tried(world, "uid-of-web")))
+    hooked._server.stop()
+    assert world.wait(lambda: not gates_of(tried(world, "uid-of-web")))
+
+
+def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
+    asked = []
+    monkeypatch.setattr(hooked._live, "look", lambda uid: asked.append(uid) or "")
+    gate = Gate(KubeApi(transport), namespace=OWN)
+    gate.switch_on(GateEntry("uid-of-web", "room"))
+    world.wait(lambda: gates_of(tried(world, "uid-of-web")))
+    assert not gates_of(tried(world, "uid-of-another"))
+    assert not gates_of(tried(world, "uid-of-web", nodeName="somewhere"))
+    gate.switch_off("uid-of-web")
+    world.wait(lambda: not gates_of(tried(world, "uid-of-web")))
+    assert "uid-of-another" not in asked
+
+
+def test_beyond_the_limit_of_conditions_the_webhook_itself_looks(hooked, world):
+    live = f"/api/v1/namespaces/{OWN}/configmaps/live"
+    keys = {f"{number:08d}-0000-4000-8000-000000000000": "room" for number in range(MOST_UIDS)}
+    world.api.patch(live, {"data": keys}).expect()
+    world.wait(lambda: gates_of(tried(world, f"{MOST_UIDS - 1:08d}-0000-4000-8000-000000000000")))
+    conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
+    assert len(conditions[1]["expression"]) > 30 * MOST_UIDS
+    world.api.patch(live, {"data": {"uid-of-web": "room"}}).expect()
+    pod = world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and p)
+    conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
+    assert conditions[1]["expression"] == ANY_CONTROLLER.expression
+    assert pod["metadata"]["annotations"]["rescheduler.dev/reservation"] == "room"
+    assert not gates_of(tried(world, "uid-of-another"))
+
+
+PREFERRED = [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]
+REQUIRED = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}
+SHAPES = [
+    {},
+    {"schedulingGates": [{"name": "example.org/other"}]},
+    {"schedulingGates": [{"name": "rescheduler.dev/hold"}]},
+    {"affinity": {}},
+    {"affinity": {"podAntiAffinity": {}}},
+    {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED}}},
+    {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PREFERRED}}},
+    {"nodeName": "somewhere"},
+]
+ANNOTATIONS = [None, {"a/b": "c"}, {"rescheduler.dev/reservation": "another"}]
+
+
+def test_the_effect_is_that_of_the_policies(hooked, world, control_plane):
+    with World(control_plane.api(), "hook") as new:
+        found = [through(w.api, w) for w in (world, new)]
+    assert found[0] == found[1]
+    assert any("schedulingGates" in pod["spec"] for pod in found[0])
+
+
+def through(api, world):
+    """All shapes of pods, gated and steered, as the cluster would store them."""
+    for name, value in (("live", "room"), (AVOID_CONFIG_MAP, "node-a,node-b")):
+        path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
+        api.patch(path, {"data": {"uid-of-web": value, "uid-of-none": ""}}).expect()
+    try:
+        world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and "affinity" in p["spec"])
+        return [
+            parts(api, world, spec, annotations, uid)
+            for spec in SHAPES
+            for annotations in ANNOTATIONS
+            for uid in ("uid-of-web", "uid-of-another")
+        ]
+    finally:
+        for name in ("live", AVOID_CONFIG_MAP):
+            api.patch(f"/api/v1/namespaces/{OWN}/configmaps/{name}", {"data": None}).expect()
+
+
+def parts(api, world, spec, annotations, uid):
+    body = probe_pod(owner(uid), world.namespace)
+    body["spec"].update(spec)
+    if annotations is not None:
+        body["metadata"]["annotations"] = annotations
+    pod = api.create(world.path("pods"), body, dryRun="All").expect(201).body
+    kept = {
+        key: pod["spec"][key] for key in ("affinity", "schedulingGates", "nodeName") if key in pod["spec"]
+    }
+    return {"spec": kept, "annotations": pod["metadata"].get("annotations")}
+
+
+def test_one_replica_leads_and_another_serves_the_same_certificate(
+    old_control_plane, transport, world, hooked
+):
+    port = free_port()
+    settings = WebhookSettings(namespace=OWN, port=port, url="https://127.0.0.1:1")
+    follower = Webhook(transport, settings, leads=lambda: False)
+    follower.start()
+    try:
+        wait_for(lambda: follower._keeper._material)
+        assert follower._keeper._material == hooked._keeper._material
+        assert not follower.in_force
+        assert str(hooked.port) in world.api.get(HOOKS).expect().body["webhooks"][0]["clientConfig"]["url"]
+    finally:
+        follower.stop()
+
+
+def test_what_somebody_else_changes_is_put_right(hooked, world, monkeypatch):
+    before = world.api.get(HOOKS).expect().body["webhooks"]
+    world.api.patch(HOOKS, {"webhooks": None}).expect()
+    hooked._keeper._configuration_due_s = 0.0
+    hooked._keeper.wake()
+    world.wait(lambda: world.api.get(HOOKS).body.get("webhooks") == before)
