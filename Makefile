@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster controlplane nightly bench docs-check clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly bench docs-check clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ install: $(STAMP)  ## the virtual environment in .venv
 demo: $(STAMP)  ## the main job on the embedded cluster, in about a minute
 	@$(BIN)/rescheduler demo
 
-test: lint types layers unit realcluster  ## everything that must hold before a commit
+test: lint types layers unit realcluster koordinator  ## everything that must hold before a commit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,7 +38,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m 'not realcluster'
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator'
 
 controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the cache (needs Go; about 8 minutes once)
 	@$(BIN)/python -m rescheduler.testing.controlplane_command build
@@ -50,6 +50,16 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
 	  echo 'Go is missing: the tests on the real control plane are skipped.'; \
+	fi
+
+koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with one line where Go is missing)
+	@if command -v go >/dev/null 2>&1; then \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m rescheduler.testing.koordinator && \
+	  $(BIN)/python -m pytest -m koordinator; \
+	elif [ -n "$$CI" ]; then \
+	  echo 'Go is missing: in CI the tests with Koordinator must run.' >&2; exit 1; \
+	else \
+	  echo 'Go is missing: the tests with Koordinator are skipped.'; \
 	fi
 
 bench: $(STAMP)  ## speed and memory, printed
