@@ -327,34 +327,33 @@ def test_a_process_that_dies_at_any_write(scene, replicas, seed):
     assert target in {spec(p)["nodeName"] for p in s.pods()}
 
 
+def forget(s, kind, name, namespace="default"):
+    """Deletes an object that may be gone already."""
+    found = s.api.get(kind, namespace, name)
+    if found is not None:
+        s.api.delete(found)
+
+
+def change(s, **fields):
+    s.patch(DEPLOYMENT, "web", {"spec": fields})
+
+
 def interrupt(s, what, name, target, old):
     """One thing that the owner, a user or fate does; gives how many pods there must be in the end."""
-    match what:
-        case "rollout":
-            s.patch(DEPLOYMENT, "web", {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}})
-        case "scale up":
-            s.patch(DEPLOYMENT, "web", {"spec": {"replicas": s.replicas + 1}})
-            return s.replicas + 1
-        case "scale down":
-            s.patch(DEPLOYMENT, "web", {"spec": {"replicas": s.replicas - 1}})
-            return s.replicas - 1
-        case "pause":
-            s.patch(DEPLOYMENT, "web", {"spec": {"paused": True}})
-        case "old pod goes":
-            now = s.api.get(POD, "default", old["metadata"]["name"])
-            if now is not None:
-                s.api.delete(now)
-        case "replacement goes":
-            for orphan in s.orphans():
-                s.api.delete(orphan)
-        case "target dies":
-            s.api.delete(s.api.get(NODE, "", target))
-        case "move is deleted":
-            s.api.delete(s.api.get(MOVE, "default", name))
-        case "deployment is deleted":
-            s.api.delete(s.api.get(DEPLOYMENT, "default", "web"))
-            return 0
-    return s.replicas
+    happens = {
+        "rollout": lambda: change(s, template={"metadata": {"annotations": {"v": "2"}}}),
+        "scale up": lambda: change(s, replicas=s.replicas + 1),
+        "scale down": lambda: change(s, replicas=s.replicas - 1),
+        "pause": lambda: change(s, paused=True),
+        "old pod goes": lambda: forget(s, POD, old["metadata"]["name"]),
+        "replacement goes": lambda: [s.api.delete(orphan) for orphan in s.orphans()],
+        "target dies": lambda: forget(s, NODE, target, ""),
+        "move is deleted": lambda: forget(s, MOVE, name),
+        "deployment is deleted": lambda: forget(s, DEPLOYMENT, "web"),
+    }
+    happens[what]()
+    ends = {"scale up": s.replicas + 1, "scale down": s.replicas - 1, "deployment is deleted": 0}
+    return ends.get(what, s.replicas)
 
 
 HARMLESS = ("scale up", "pause")
