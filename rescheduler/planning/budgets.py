@@ -130,6 +130,7 @@ class LimitLedger:
         self._unlimited = unlimited
         self._this_hour = this_hour
         self._total = 0
+        self._full: Blocked | None = None
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
         self._workloads: Counter[str] = Counter()
@@ -146,8 +147,10 @@ class LimitLedger:
             return None
         limits = self._limits
         if self._total >= limits.moves_at_once:  # the usual one, without looking at the others
-            message = f"{self._total} of {limits.moves_at_once} moves at once are taken"
-            return Blocked(SkipReason.LIMIT_TOTAL, message, "limits.movesAtOnce")
+            if self._full is None:
+                message = f"{self._total} of {limits.moves_at_once} moves at once are taken"
+                self._full = Blocked(SkipReason.LIMIT_TOTAL, message, "limits.movesAtOnce")
+            return self._full
         uid = workload_uid(pod, self._snapshot)
         checks = (
             (SkipReason.LIMIT_HOUR, self._this_hour, limits.moves_per_hour, "movesPerHour", "per hour"),
@@ -184,6 +187,7 @@ class LimitLedger:
 
     def _add(self, pod: Pod, amount: int) -> None:
         self._total += amount
+        self._full = None
         self._this_hour += amount
         self._nodes[pod.node] += amount
         self._namespaces[pod.namespace] += amount

@@ -43,6 +43,11 @@ class History:
         for migration in snapshot.migrations.values():
             self._read(migration)
 
+    @property
+    def failed(self) -> frozenset[str]:
+        """Uids of pods of which a move failed lately."""
+        return frozenset(self._failures)
+
     def begun_within_hour(self) -> int:
         """Moves that began in the last hour, those under way included."""
         since = self._snapshot.taken_at_s - HOUR_S

@@ -15,11 +15,10 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.timestamps import format_timestamp
-from rescheduler.planning.aggressiveness import disruption_weight
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
-from rescheduler.planning.disruption import disruption_of
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.memory import Memory
 from rescheduler.planning.plan import (
     Move,
     OwnerName,
@@ -32,11 +31,12 @@ from rescheduler.planning.plan import (
 )
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
+from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.replacement import Replacements
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Mark, Trial
-from rescheduler.policies.framework import UNWANTED, Candidate, Policy, View
+from rescheduler.policies.framework import UNWANTED, Candidate, Policy
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -51,17 +51,22 @@ def plan(
     *,
     source: str = "",
     warnings: tuple[str, ...] = (),
+    memory: Memory | None = None,
 ) -> Plan:
-    """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read."""
+    """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
+
+    ``memory``: kept by callers that decide again and again on one cluster; the plan is the same without it.
+    """
     state.sync(snapshot)
-    figures = Figures.of(state, snapshot)
-    planner = _Planner(snapshot, policies, inputs, state)
+    planner = _Planner(snapshot, policies, inputs, state, memory or Memory())
+    index = planner.trial.index
+    figures = Figures.of(state, index.fixed)
+    pending = sum(1 for pod in index.loose.values() if not pod.node and not pod.deleting)
     try:
         planner.run()
         before, after = planner.before, planner.after
     finally:
         planner.trial.end()
-    pending = sum(1 for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
     summary_before = summarise(snapshot, state, figures, before, pending)
     for step in planner.steps:
         figures.move(
@@ -102,6 +107,7 @@ class _Planner:
         policies: Sequence[Policy],
         inputs: PlanningInputs,
         state: SchedulingState,
+        memory: Memory,
     ) -> None:
         self._snapshot = snapshot
         self._policies = policies
@@ -118,8 +124,8 @@ class _Planner:
             judges=state.profile.judges,
         )
         self._imagined: set[str] = set()
-        self._least_gains: dict[tuple[int, int, int], float] = {}
-        self._view = View.of(snapshot, state, movable=self._movable)
+        self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
+        self._view = memory.view(snapshot, state, self._movable)
         self._replacements = Replacements(snapshot)
         self.trial = Trial(snapshot, self._view, self._imagined)
         self._targets = Targets(self.trial)
@@ -172,9 +178,10 @@ class _Planner:
         return policy_summary(policy.name, candidates)
 
     def _alone(self, policy: Policy, candidate: Candidate) -> None:
-        if candidate.pod.uid in self._imagined or (candidate.spare and self._limits.exhausted):
+        uid = candidate.pod.uid
+        if uid in self._imagined or (self._limits.exhausted and (candidate.spare or uid in self.skipped)):
             return
-        blocked = self._refused(candidate)
+        blocked = self._refusals.of(candidate)
         found = blocked or self._limits.refusal(candidate.pod) or self._find(policy, candidate)
         match found:
             case Target():
@@ -195,7 +202,7 @@ class _Planner:
                 self._undo(start, first)
                 return
             marks.append(self.trial.mark())
-            found = self._refused(candidate) or self._find(policy, candidate)
+            found = self._refusals.of(candidate) or self._find(policy, candidate)
             if not isinstance(found, Target):
                 self._undo(start, first)
                 if found is not None:
@@ -211,32 +218,6 @@ class _Planner:
                 return
             self._limits.take(candidate.pod)
 
-    def _refused(self, candidate: Candidate) -> Blocked | None:
-        """Everything but limits, gain and targets."""
-        pod = candidate.pod
-        if pod.uid in self._history.moving:
-            return Blocked(SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration")
-        protected = self._protector.refusal(pod)
-        if protected is not None:
-            return Blocked(*protected)
-        least = self._least_gain(pod)
-        if candidate.gain < least:
-            return Blocked(
-                SkipReason.GAIN_TOO_SMALL,
-                f"a move could gain {candidate.gain:.2f} at most, less than {least:.2f}",
-                "minimumGain",
-            )
-        now_s = self._snapshot.taken_at_s
-        rests = self._history.rests_until(pod, self._inputs.limits.workload_cooldown_s)
-        if rests is not None:
-            message = f"its workload was moved lately and rests for {rests - now_s:.0f} s more"
-            return Blocked(SkipReason.COOLDOWN, message, "limits.workloadCooldown")
-        waits = self._history.backs_off_until(pod)
-        if waits is not None:
-            message = f"its last move failed; the next try is in {waits - now_s:.0f} s"
-            return Blocked(SkipReason.BACKOFF, message, "back-off")
-        return self._budgets.refusal(pod)
-
     def _find(self, policy: Policy, candidate: Candidate) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more."""
         pod = candidate.pod
@@ -247,18 +228,9 @@ class _Planner:
             pod,
             self._replacements.of(pod),
             gains,
-            least_gain=self._least_gain(pod),
+            least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
         )
-
-    def _least_gain(self, pod: Pod) -> float:
-        key = (id(pod.spec), id(pod.annotations), id(pod.controller))
-        least = self._least_gains.get(key)
-        if least is None:
-            weight = disruption_weight(self._inputs.aggressiveness)
-            least = self._inputs.limits.minimum_gain + weight * disruption_of(pod, self._snapshot)
-            self._least_gains[key] = least
-        return least
 
     def _move(self, candidate: Candidate, target: Target) -> None:
         pod = candidate.pod
@@ -276,7 +248,7 @@ class _Planner:
             reason=candidate.reason,
             message=candidate.message,
             gain=round(target.gain, 4),
-            disruption=round(disruption_of(pod, self._snapshot), 4),
+            disruption=round(self._refusals.disruption(pod), 4),
         )
         self.steps.append(_Step(move, pod, replacement, candidate.gain))
 

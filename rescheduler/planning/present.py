@@ -12,7 +12,6 @@ import numpy as np
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.history import InFlight
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.trial import Trial
@@ -23,8 +22,8 @@ _LIVE = (ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AV
 def apply_present(trial: Trial, in_flight: tuple[InFlight, ...]) -> None:
     """Apply moves under way, then nominated and pending pods, then Reservations without a placeholder."""
     snapshot = trial.snapshot
-    placeholders = placeholders_of(snapshot)
-    pending = [p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting]
+    placeholders = _placeholders(trial)
+    pending = [p for p in trial.index.loose.values() if not p.node and not p.deleting]
     for move in in_flight:
         _continue(trial, move, placeholders)
     waiting = _hand_over(trial, pending, placeholders)
@@ -33,14 +32,16 @@ def apply_present(trial: Trial, in_flight: tuple[InFlight, ...]) -> None:
         _hold(trial, reservation, placeholders)
 
 
-def placeholders_of(snapshot: Snapshot) -> dict[str, Pod]:
-    """Placeholder pods by the name and by the uid of their Reservation."""
-    found: dict[str, Pod] = {}
-    for pod in snapshot.pods.values():
-        label = pod.labels.get(LABEL_PLACEHOLDER)
-        if label is not None and not pod.terminal:
-            found[pod.controller.name if pod.controller is not None else label] = pod
-    return found
+def _placeholders(trial: Trial) -> dict[str, Pod]:
+    """Placeholder pods by the name of their Reservation."""
+    bound = (pod for known in trial.index.classes if LABEL_PLACEHOLDER in known.labels for pod in known.pods)
+    loose = (pod for pod in trial.index.loose.values() if LABEL_PLACEHOLDER in pod.labels)
+    return {_reservation_of(pod): pod for pod in sorted((*bound, *loose), key=lambda p: p.key)}
+
+
+def _reservation_of(placeholder: Pod) -> str:
+    owner = placeholder.controller
+    return owner.name if owner is not None else placeholder.labels[LABEL_PLACEHOLDER]
 
 
 def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod]) -> None:

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from rescheduler.model.names import ZONE
-from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
 from rescheduler.policies.framework import Candidate
-from rescheduler.policies.kinds import never_moves
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
-
-_LIVING: Final = frozenset({PodPhase.PENDING, PodPhase.RUNNING, PodPhase.UNKNOWN})
 
 
 @dataclass(slots=True)
@@ -33,20 +29,10 @@ class Figures:
     counted: IntArray
 
     @classmethod
-    def of(cls, state: SchedulingState, snapshot: Snapshot) -> Figures:
-        """The cluster as it stands, before any trial."""
-        counted = [0] * len(state.node_names)
-        index = state.node_index
-        for pod in snapshot.pods.values():
-            node = index.get(pod.node)
-            if node is not None and pod.phase in _LIVING and not never_moves(pod):
-                counted[node] += 1
-        return cls(
-            state.requested("cpu").copy(),
-            state.requested("memory").copy(),
-            state.requested("pods").copy(),
-            np.array(counted, dtype=np.int64),
-        )
+    def of(cls, state: SchedulingState, fixed: IntArray) -> Figures:
+        """The cluster as it stands, before any trial. ``fixed``: pods by node that never move."""
+        pods = state.requested("pods")
+        return cls(state.requested("cpu").copy(), state.requested("memory").copy(), pods.copy(), pods - fixed)
 
     def move(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
         """The figures once the move is over."""

@@ -1,37 +1,27 @@
 """Pods by class and by selector: where those stand that a constraint counts.
 
 Pods with the same namespace, spec and labels are one class, so a selector is judged once per class. The
-index follows planned moves (``shift``) and takes them back (``unshift``). It holds every pod that is bound
-to a known node and not finished; terminating ones are kept apart, since topology spread ignores them and
-pod (anti-)affinity does not.
+index follows planned moves (``shift``) and takes them back (``unshift``), and it follows snapshots of the
+same nodes and namespaces (``follow``). It holds every pod that is bound to a known node and not finished;
+terminating ones are kept apart, since topology spread ignores them and pod (anti-)affinity does not.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import Pod, PodAffinityTerm, PodPhase, PodSpec
-from rescheduler.model.selectors import LabelSelector, LabelSet, Operator
+from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, PodPhase
+from rescheduler.model.selectors import LabelSelector, Operator
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.amounts import amount
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.filing import Filed
+from rescheduler.policies.kinds import never_moves
 from rescheduler.scheduling.framework import IntArray
-
-
-@dataclass(slots=True, eq=False)
-class PodClass:
-    """Pods that constraints cannot tell apart. ``nodes[i]`` is the node index of ``pods[i]``."""
-
-    namespace: str
-    spec: PodSpec
-    labels: LabelSet
-    deleting: bool
-    pods: list[Pod] = field(default_factory=list)
-    nodes: list[int] = field(default_factory=list)
 
 
 class Shift(NamedTuple):
@@ -56,10 +46,23 @@ def matches(anti: AntiTerm, pod: Pod) -> bool:
     return inside and anti.term.selector is not None and anti.term.selector.matches(pod.labels)
 
 
+class _Step(NamedTuple):
+    """A pod came to a node, or went."""
+
+    came: bool
+    pod: Pod
+    node: int
+
+
+_MANY_CLASSES: Final = 2000
 _ClassKey = tuple[str, int, int, bool]
 _ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _SelectorKey = tuple[tuple[str, ...] | None, LabelSelector]
 _CountKey = tuple[_SelectorKey, bool]
+
+
+def _class_key(pod: Pod) -> _ClassKey:
+    return pod.namespace, id(pod.spec), id(pod.labels), pod.deleting
 
 
 class PodIndex:
@@ -68,24 +71,73 @@ class PodIndex:
     def __init__(self, snapshot: Snapshot, node_index: Mapping[str, int]) -> None:
         self.shifts: list[Shift] = []
         """Planned moves so far, oldest first."""
+        self.loose: dict[ObjectKey, Pod] = {}
+        """Pods that are not finished and on no known node."""
+        self.fixed: IntArray = np.zeros(len(node_index), dtype=np.int64)
+        """Pods on each node that no policy ever proposes; planned moves never touch them."""
         self._snapshot = snapshot
+        self._node_index = node_index
         self._size = len(node_index)
         self._classes: dict[_ClassKey, PodClass] = {}
         self._matching: dict[_SelectorKey, list[PodClass]] = {}
+        self._selectors: Filed[_SelectorKey] = Filed()
         self._counts: dict[_CountKey, IntArray] = {}
         self._counted_in: defaultdict[str | None, list[_CountKey]] = defaultdict(list)
         self._owner_counts: dict[AntiTerm, IntArray] = {}
         self._arrived: dict[str, IntArray] = {}
         self._departed: dict[str, IntArray] = {}
         self._namespaces: dict[PodAffinityTerm, tuple[str, ...] | None] = {}
-        self._fill(snapshot.pods.values(), node_index)
         self._by_namespace: defaultdict[str, list[PodClass]] = defaultdict(list)
         self._by_label: defaultdict[tuple[str, str, str], list[PodClass]] = defaultdict(list)
         self._owners: dict[AntiTerm, list[PodClass]] = {}
-        self._terms_by_label: defaultdict[tuple[str, str], list[AntiTerm]] = defaultdict(list)
-        self._terms_elsewhere: list[AntiTerm] = []
+        self._terms: Filed[AntiTerm] = Filed()
+        self._journal: list[_Step] = []
+        self._guests: list[_ClassKey] = []
+        self._fill(snapshot.pods.values())
         for known in self._classes.values():
             self._register(known)
+
+    def follow(self, snapshot: Snapshot, gone: Iterable[Pod], come: Iterable[Pod]) -> None:
+        """Take over a newer snapshot of the same nodes and namespaces; planned moves are taken back first.
+
+        ``gone``, ``come``: records that no longer hold, and those that hold now.
+        """
+        self.restart()
+        self._snapshot = snapshot
+        known = len(self._classes)
+        for pod in gone:
+            self._forget(pod)
+        for pod in come:
+            self._learn(pod)
+        if len(self._classes) > known:
+            self._matching.clear()
+            self._selectors = Filed()
+
+    def restart(self) -> None:
+        """Take everything back that was planned or expected."""
+        self.shifts.clear()
+        while self._journal:
+            came, pod, node = self._journal.pop()
+            known = self._classes[_class_key(pod)]
+            if came:
+                known.remove(pod)
+            else:
+                known.add(pod, node)
+        while self._guests:
+            self._unregister(self._classes.pop(self._guests.pop()))
+        # Arrays over all nodes for every selector that was asked about: made again when they are asked for.
+        for remembered in (
+            self._matching, self._counts, self._counted_in, self._owner_counts, self._arrived, self._departed,
+        ):  # fmt: skip
+            remembered.clear()
+        self._selectors = Filed()
+
+    @property
+    def overgrown(self) -> bool:
+        """True if most classes have no pods any more and only cost memory."""
+        if len(self._classes) < _MANY_CLASSES:
+            return False
+        return sum(bool(known.pods) for known in self._classes.values()) * 2 < len(self._classes)
 
     @property
     def classes(self) -> Iterable[PodClass]:
@@ -106,6 +158,7 @@ class PodIndex:
         if found is None:
             found = [c for c in self._near(namespaces, selector) if selector.matches(c.labels)]
             self._matching[key] = found
+            self._selectors.file(selector, key)
         return found
 
     def counts(
@@ -139,11 +192,9 @@ class PodIndex:
 
     def terms_against(self, pod: Pod) -> tuple[AntiTerm, ...]:
         """Anti-affinity terms, of whatever pod, that match this pod."""
-        near = [self._terms_by_label.get(item, ()) for item in pod.labels.items()]
         return tuple(
             anti
-            for group in (*near, self._terms_elsewhere)
-            for anti in group
+            for anti in self._terms.near(pod.labels)
             if (anti.namespaces is None or pod.namespace in anti.namespaces)
             and anti.term.selector is not None
             and anti.term.selector.matches(pod.labels)
@@ -170,6 +221,7 @@ class PodIndex:
         self._carry(last, -1)
         self._take(last.replacement, last.target)
         self._put(last.pod, last.source)
+        del self._journal[-4:]  # what the move wrote and what undoing it wrote
 
     def arrived(self, resource: str) -> IntArray:
         """What the planned moves brought to each node. Do not change the array."""
@@ -198,18 +250,60 @@ class PodIndex:
         for resource, total in self._departed.items():
             total[shift.source] += step * amount(shift.pod.held, resource)
 
-    def _fill(self, pods: Iterable[Pod], node_index: Mapping[str, int]) -> None:
-        classes = self._classes
+    def _fill(self, pods: Iterable[Pod]) -> None:
+        classes, node_index = self._classes, self._node_index
         for pod in pods:
+            if pod.phase in _ENDED:
+                continue
             node = node_index.get(pod.node) if pod.node else None
-            if node is None or pod.phase in _ENDED:
+            if node is None:
+                self.loose[pod.key] = pod
                 continue
             key = (pod.namespace, id(pod.spec), id(pod.labels), pod.deleting)
             known = classes.get(key)
             if known is None:
-                known = classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, pod.deleting)
+                known = classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, deleting=pod.deleting)
             known.pods.append(pod)
             known.nodes.append(node)
+        fixed = [
+            node
+            for known in classes.values()
+            for pod, node in zip(known.pods, known.nodes, strict=True)
+            if never_moves(pod)
+        ]
+        np.add.at(self.fixed, fixed, 1)
+
+    def _learn(self, pod: Pod) -> None:
+        if pod.phase in _ENDED:
+            return
+        node = self._node_index.get(pod.node)
+        if node is None:
+            self.loose[pod.key] = pod
+            return
+        known = self._class_of(pod)
+        known.add(pod, node)
+        if never_moves(pod):
+            self.fixed[node] += 1
+
+    def _forget(self, pod: Pod) -> None:
+        if pod.phase in _ENDED:
+            return
+        node = self._node_index.get(pod.node)
+        if node is None:
+            if self.loose.get(pod.key) is pod:
+                del self.loose[pod.key]
+            return
+        self._classes[_class_key(pod)].remove(pod)
+        if never_moves(pod):
+            self.fixed[node] -= 1
+
+    def _class_of(self, pod: Pod) -> PodClass:
+        key = _class_key(pod)
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, deleting=pod.deleting)
+            self._register(known)
+        return known
 
     def _register(self, new: PodClass) -> None:
         self._by_namespace[new.namespace].append(new)
@@ -219,19 +313,16 @@ class PodIndex:
             anti = self.resolve(term, new.namespace)
             if anti not in self._owners:
                 self._owners[anti] = []
-                self._file(anti)
+                self._terms.file(anti.term.selector, anti)
             self._owners[anti].append(new)
 
-    def _file(self, anti: AntiTerm) -> None:
-        selector = anti.term.selector
-        if selector is None:
-            return
-        by_label = next((r for r in selector.requirements if r.operator is Operator.IN), None)
-        if by_label is None:
-            self._terms_elsewhere.append(anti)
-        else:
-            for value in by_label.values:
-                self._terms_by_label[by_label.key, value].append(anti)
+    def _unregister(self, last: PodClass) -> None:
+        """Undo the last ``_register``."""
+        self._by_namespace[last.namespace].pop()
+        for key, value in last.labels.items():
+            self._by_label[last.namespace, key, value].pop()
+        for term in last.spec.pod_anti_affinity:
+            self._owners[self.resolve(term, last.namespace)].pop()
 
     def _near(self, namespaces: tuple[str, ...] | None, selector: LabelSelector) -> Iterable[PodClass]:
         """Classes that may match: by the label that an In requirement names, where there is one."""
@@ -257,28 +348,28 @@ class PodIndex:
         total = np.zeros(self._size, dtype=np.int64)
         for known in classes:
             if known.nodes:
-                np.add.at(total, known.nodes, 1)
+                np.add.at(total, known.where, 1)
         return total
 
     def _take(self, pod: Pod, node: int) -> None:
-        known = self._classes[pod.namespace, id(pod.spec), id(pod.labels), pod.deleting]
-        at = next(i for i, other in enumerate(known.pods) if other is pod)
-        del known.pods[at]
-        del known.nodes[at]
+        known = self._classes[_class_key(pod)]
+        known.remove(pod)
+        self._journal.append(_Step(came=False, pod=pod, node=node))
         self._recount(known, node, -1)
 
     def _put(self, pod: Pod, node: int) -> None:
-        key = (pod.namespace, id(pod.spec), id(pod.labels), pod.deleting)
+        key = _class_key(pod)
         known = self._classes.get(key)
         if known is None:
-            known = self._classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, pod.deleting)
-            self._register(known)
-            for (namespaces, selector), classes in self._matching.items():
+            known = self._class_of(pod)
+            self._guests.append(key)
+            for asked in self._selectors.near(pod.labels):
+                namespaces, selector = asked
                 inside = namespaces is None or pod.namespace in namespaces
                 if inside and selector.matches(pod.labels):
-                    classes.append(known)
-        known.pods.append(pod)
-        known.nodes.append(node)
+                    self._matching[asked].append(known)
+        known.add(pod, node)
+        self._journal.append(_Step(came=True, pod=pod, node=node))
         self._recount(known, node, 1)
 
     def _recount(self, known: PodClass, node: int, step: int) -> None:

@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.index import AntiTerm, PodClass, matches
+from rescheduler.policies.index import AntiTerm, matches
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs, Scope
@@ -50,7 +51,8 @@ class InterPodAntiAffinity:
     def candidates(self, view: View) -> Sequence[Candidate]:
         """The pods whose leaving repairs all conflicts with the fewest moves; most conflicts first."""
         chosen: dict[str, Pod] = {}
-        for anti, owners in sorted(view.index.anti_terms.items(), key=_term_order):
+        crowded = [item for item in view.index.anti_terms.items() if _may_conflict(*item, view)]
+        for anti, owners in sorted(crowded, key=_term_order):
             for members in _crowded(anti, owners, view):
                 for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
                     chosen[pod.uid] = pod
@@ -93,6 +95,20 @@ class _Members:
         """True if some owner stands with another pod that its term matches."""
         both = self.owners.keys() & self.matched.keys()
         return len(self.owners) * len(self.matched) > len(both)
+
+
+def _may_conflict(anti: AntiTerm, owners: Iterable[PodClass], view: View) -> bool:
+    """False if no two pods that a term is about stand in one domain: nearly always, and cheaply said."""
+    codes = view.nodes.code_list(anti.term.topology_key)
+    about = {id(known): known for known in owners if known.pods}
+    for known in view.index.matching(anti.namespaces, anti.term.selector):
+        about[id(known)] = known
+    taken: set[int] = set()
+    number = 0
+    for known in about.values():
+        number += len(known.nodes)
+        taken.update(map(codes.__getitem__, known.nodes))
+    return len(taken) < number
 
 
 def _crowded(anti: AntiTerm, owners: Iterable[PodClass], view: View) -> Iterable[_Members]:

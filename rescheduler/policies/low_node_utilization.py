@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import ClassVar, Final
 
 import msgspec
@@ -159,26 +160,29 @@ class LowNodeUtilization:
     ) -> Iterator[Candidate]:
         name = view.nodes.names[node]
         over = [r for r in self._resources if excess[r][node] > _EPSILON]
+        shares = _Parts(over, load)
         pods = [
             pod
             for pod in view.state.pods_on(name)
-            if not pod.deleting
-            and not never_moves(pod)
-            and self._scope.admits(pod)
-            and any(load.taken(pod, r) > 0 for r in over)
+            if not pod.deleting and not never_moves(pod) and self._scope.admits(pod) and any(shares.of(pod))
         ]
-        movable = [pod for pod in pods if view.movable(pod)]
+        able = [view.movable(pod) for pod in pods]
+        movable = list(compress(pods, able))
         need = {r: float(excess[r][node] * load.capacity[r][node]) for r in over}
-        chosen = _cover(movable, need, load)
+        chosen = _cover(movable, need, shares)
         full = ", ".join(f"{r} {load.share(r)[node]:.0%} of {bounds.high[r]:.0%}" for r in over)
         pressure = float(load.pressure()[node])
         picked = {pod.uid for pod in chosen}
         rest = [pod for pod in movable if pod.uid not in picked]
+        reliefs: dict[tuple[float, ...], float] = {}
         # Where what may move does not cover the excess, what is protected is wanted too, and reported.
         covered = all(sum(load.taken(p, r) for p in chosen) >= need[r] - _EPSILON for r in over)
-        held_back = [] if covered else [pod for pod in pods if not view.movable(pod)]
+        held_back = [] if covered else [pod for pod, free in zip(pods, able, strict=True) if not free]
         for pod in [*chosen, *held_back, *rest]:
-            relief = self._relief(pod, node, load, bounds)
+            taken = shares.of(pod)
+            relief = reliefs.get(taken)
+            if relief is None:
+                relief = reliefs[taken] = self._relief(pod, node, load, bounds)
             yield Candidate(
                 pod=pod,
                 policy=self.name,
@@ -189,18 +193,36 @@ class LowNodeUtilization:
             )
 
 
-def _cover(pods: list[Pod], need: dict[str, float], load: Load) -> list[Pod]:
+class _Parts:
+    """What pods of one node take of some resources; pods that hold the same are worked out once."""
+
+    def __init__(self, resources: Sequence[str], load: Load) -> None:
+        self._resources = resources
+        self._load = load
+        self._known: dict[int, tuple[float, ...]] = {}
+
+    def of(self, pod: Pod) -> tuple[float, ...]:
+        """Amounts in the order of the resources."""
+        known = self._known.get(id(pod.held))
+        if known is None:
+            known = tuple(self._load.taken(pod, r) for r in self._resources)
+            self._known[id(pod.held)] = known
+        return known
+
+
+def _cover(pods: list[Pod], need: dict[str, float], parts: _Parts) -> list[Pod]:
     """Few pods that together cover the need: the smallest that covers all of the rest, else the largest."""
-    taken = np.array([[load.taken(pod, r) for r in need] for pod in pods]).reshape(len(pods), len(need))
+    taken = np.array([parts.of(pod) for pod in pods], dtype=np.float64).reshape(len(pods), len(need))
     left = np.array(list(need.values()))
     sizes = (taken / np.maximum(left, 1.0)).sum(axis=1)
     # The first of equals is taken: less reluctant, then smaller, then by name.
+    dislikes = [reluctance(pod) for pod in pods]
+    small = sizes.tolist()
     order = sorted(
-        range(len(pods)),
-        key=lambda i: (*reluctance(pods[i])[1:], sizes[i], pods[i].namespace, pods[i].name),
+        range(len(pods)), key=lambda i: (*dislikes[i][1:], small[i], pods[i].namespace, pods[i].name)
     )
     taken = taken[order]
-    unwilling = np.array([reluctance(pods[i])[0] for i in order], dtype=np.bool_)
+    unwilling = np.array([dislikes[i][0] for i in order], dtype=np.bool_)
     free = np.ones(len(pods), dtype=np.bool_)
     chosen: list[Pod] = []
     while (left > _EPSILON).any():

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import Pod, PodSpec
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.index import PodClass
 from rescheduler.policies.kinds import never_moves
-from rescheduler.policies.order import by_gain
+from rescheduler.policies.order import Ranked, in_order, in_order_of_class
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.framework import FloatArray
 
@@ -59,11 +59,11 @@ class NodeAffinity:
 
     def candidates(self, view: View) -> Sequence[Candidate]:
         """Violations first, then pods by how much better a node could be."""
-        found: list[Candidate] = []
+        found: list[Ranked] = []
         for known in view.index.classes:
-            if not known.deleting:
-                found.extend(self._of_class(known, view))
-        return by_gain(found)
+            if not known.deleting and known.pods and self._looks_at(known.spec):
+                found.extend(self._remembered(known, view))
+        return in_order(found)
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
@@ -79,31 +79,46 @@ class NodeAffinity:
         clearly = eligible & (better >= self._args.minimum_difference)
         return np.where(clearly, PREFERRED_FACTOR * better, 0.0)
 
-    def _of_class(self, known: PodClass, view: View) -> Iterator[Candidate]:
-        spec = known.spec
-        required = REQUIRED in self._args.types and bool(spec.node_selector or spec.node_affinity)
-        preferred = PREFERRED in self._args.types and bool(spec.node_affinity_preferred)
-        if not known.pods or not (required or preferred):
-            return
+    def _looks_at(self, spec: PodSpec) -> bool:
+        return (REQUIRED in self._args.types and bool(spec.node_selector or spec.node_affinity)) or (
+            PREFERRED in self._args.types and bool(spec.node_affinity_preferred)
+        )
+
+    def _remembered(self, known: PodClass, view: View) -> list[Ranked]:
+        """The candidates of a class depend on where its pods stand and on the nodes, on nothing else."""
+        memo = known.memo.get(self)
+        if memo is None or memo[0] != known.version or memo[1] is not view.nodes:
+            memo = known.memo[self] = known.version, view.nodes, self._of_class(known, view)
+        found: list[Ranked] = memo[2]
+        return found
+
+    def _of_class(self, known: PodClass, view: View) -> list[Ranked]:
+        spec, where = known.spec, known.where
         eligible = view.nodes.eligible(spec)
-        share = self._shares(spec, view) if preferred else None
-        reachable = eligible & view.nodes.targetable
-        best = float(share[reachable].max()) if share is not None and reachable.any() else 0.0
-        for pod, node in zip(known.pods, known.nodes, strict=True):
-            if required and not eligible[node]:
-                reason, message, gain = (
-                    "RequiredNotMet",
-                    f"node {pod.node} does not meet its required node affinity",
-                    REQUIRED_GAIN,
-                )
-            elif share is not None and best - share[node] >= self._args.minimum_difference:
-                reason = "PreferredMetElsewhere"
-                message = f"node {pod.node} meets {share[node]:.0%} of its preferences, others {best:.0%}"
-                gain = PREFERRED_FACTOR * (best - float(share[node]))
-            else:
-                continue
-            if not never_moves(pod) and self._scope.admits(pod):
-                yield Candidate(pod=pod, policy=self.name, reason=reason, message=message, gain=gain)
+        broken = ~eligible[where] & (REQUIRED in self._args.types)
+        found = [
+            self._candidate(
+                known.pods[i],
+                "RequiredNotMet",
+                f"node {known.pods[i].node} does not meet its required node affinity",
+                REQUIRED_GAIN,
+            )
+            for i in np.flatnonzero(broken).tolist()
+        ]
+        if PREFERRED in self._args.types and spec.node_affinity_preferred:
+            share = self._shares(spec, view)
+            reachable = eligible & view.nodes.targetable
+            best = float(share[reachable].max()) if reachable.any() else 0.0
+            worse = ~broken & (best - share[where] >= self._args.minimum_difference)
+            for i in np.flatnonzero(worse).tolist():
+                here = float(share[known.nodes[i]])
+                message = f"node {known.pods[i].node} meets {here:.0%} of its preferences, others {best:.0%}"
+                gain = PREFERRED_FACTOR * (best - here)
+                found.append(self._candidate(known.pods[i], "PreferredMetElsewhere", message, gain))
+        return in_order_of_class(c for c in found if not never_moves(c.pod) and self._scope.admits(c.pod))
+
+    def _candidate(self, pod: Pod, reason: str, message: str, gain: float) -> Candidate:
+        return Candidate(pod=pod, policy=self.name, reason=reason, message=message, gain=gain)
 
     def _shares(self, spec: PodSpec, view: View) -> FloatArray:
         total = sum(preferred.weight for preferred in spec.node_affinity_preferred)

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from rescheduler.model.records import Node, Pod, Taint
+from rescheduler.model.records import Node, Pod, Taint, Toleration
 from rescheduler.policies.framework import Candidate, View, nowhere
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import by_gain
@@ -67,14 +67,14 @@ class NodeTaints:
         return better
 
     def _on(self, node: Node, taints: tuple[Taint, ...], view: View) -> Iterator[Candidate]:
+        worst_for: dict[tuple[Toleration, ...], Taint | None] = {}
         for pod in view.state.pods_on(node.name):
             if pod.deleting or never_moves(pod) or not self._scope.admits(pod):
                 continue
-            worst = max(
-                (t for t in taints if not tolerates(pod.spec.tolerations, t)),
-                key=lambda t: WEIGHTS.get(t.effect, 0.0),
-                default=None,
-            )
+            tolerations = pod.spec.tolerations
+            if tolerations not in worst_for:
+                worst_for[tolerations] = _worst(taints, tolerations)
+            worst = worst_for[tolerations]
             if worst is not None:
                 name = f"{worst.key}={worst.value}" if worst.value else worst.key
                 yield Candidate(
@@ -103,3 +103,9 @@ class NodeTaints:
         if taint.key == UNSCHEDULABLE_TAINT:
             return False
         return not any(name in self._args.excluded_taints for name in names)
+
+
+def _worst(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The taint of the highest weight that is not tolerated."""
+    untolerated = (t for t in taints if not tolerates(tolerations, t))
+    return max(untolerated, key=lambda t: WEIGHTS.get(t.effect, 0.0), default=None)

@@ -27,6 +27,7 @@ class NodeTable:
         self.names = tuple(node.name for node in nodes)
         self._all = np.ones(len(nodes), dtype=np.bool_)
         self._columns: dict[str, tuple[IntArray, tuple[str, ...]]] = {}
+        self._code_lists: dict[str, list[int]] = {}
         self._requirements: dict[tuple[bool, Requirement], BoolArray] = {}
         self._eligible: dict[tuple[tuple[tuple[str, str], ...], NodeSelector | None], BoolArray] = {}
         self._preferred: dict[tuple[PreferredNodeTerm, ...], IntArray] = {}
@@ -42,6 +43,10 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def renew(self, nodes: Sequence[Node]) -> None:
+        """Newer records of the same nodes, which differ in nothing that is judged here."""
+        self.nodes = tuple(nodes)
+
     def domains(self, key: str) -> tuple[IntArray, tuple[str, ...]]:
         """Code of each node's value of a label, -1 where it has none; and the values by code."""
         found = self._columns.get(key)
@@ -53,6 +58,13 @@ class NodeTable:
                 if value is not None:
                     column[i] = codes.setdefault(value, len(codes))
             found = self._columns[key] = column, tuple(codes)
+        return found
+
+    def code_list(self, key: str) -> list[int]:
+        """The codes of ``domains`` as a list, which is faster to look single nodes up in."""
+        found = self._code_lists.get(key)
+        if found is None:
+            found = self._code_lists[key] = self.domains(key)[0].tolist()
         return found
 
     def eligible(self, spec: PodSpec) -> BoolArray:

@@ -104,7 +104,7 @@ def domain_counts(
     if selector is not None and not selector.empty:
         for matched in view.index.matching((namespace,), selector):
             if matched.pods and not matched.deleting:
-                where = codes[matched.nodes]
+                where = codes[matched.where]
                 counts += np.bincount(where[where >= 0], minlength=size)
     return DomainCounts(constraint, codes, counts, valid, int(valid.sum()) < constraint.min_domains)
 

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from rescheduler.model.records import Pod, SpreadConstraint
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.index import PodClass
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import by_gain, reluctance
 from rescheduler.policies.spread_counts import (
@@ -70,7 +70,7 @@ class TopologySpread:
                     seen.add(key)
                     for candidate in self._crowded(known, constraint, view):
                         old = found.get(candidate.pod.uid)
-                        if old is None or (old.spare, -old.gain) > (candidate.spare, -candidate.gain):
+                        if old is None or _rank(old) > _rank(candidate):
                             found[candidate.pod.uid] = candidate
         return by_gain(found.values())
 
@@ -105,22 +105,31 @@ class TopologySpread:
     def _crowded(self, known: PodClass, constraint: SpreadConstraint, view: View) -> Iterator[Candidate]:
         if not self_matches(known.labels, constraint):
             return
+        selector = effective_selector(constraint, known.labels)
+        matched = view.index.matching((known.namespace,), selector)
+        looked_at = view.nodes, tuple(matched), tuple(c.version for c in matched)
+        if known.memo.get((self, constraint)) == looked_at:
+            return
         counts = domain_counts(known.namespace, known.spec, known.labels, constraint, view)
         excess = counts.excess()
         if not excess.any():
+            known.memo[self, constraint] = looked_at
             return
-        selector = effective_selector(constraint, known.labels)
         _, values = view.nodes.domains(constraint.topology_key)
         for code in np.flatnonzero(excess).tolist():
             pods = [
                 pod
-                for matched in view.index.matching((known.namespace,), selector)
-                if not matched.deleting and constraint in matched.spec.spread
-                for pod, node in zip(matched.pods, matched.nodes, strict=True)
+                for other in matched
+                if not other.deleting and constraint in other.spec.spread
+                for pod, node in zip(other.pods, other.nodes, strict=True)
                 if counts.codes[node] == code and not never_moves(pod) and self._scope.admits(pod)
             ]
             pods.sort(key=lambda p: (not view.movable(p), *reluctance(p), p.namespace, p.name))
             yield from _choose(pods, counts, code, f"{constraint.topology_key}={values[code]}")
+
+
+def _rank(candidate: Candidate) -> tuple[bool, float, str]:
+    return candidate.spare, -candidate.gain, candidate.message
 
 
 def _choose(pods: list[Pod], counts: DomainCounts, code: int, domain: str) -> Iterator[Candidate]:
