@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
@@ -34,6 +34,10 @@ class Decision:
     plan: Plan
     issued: tuple[ObjectKey, ...]
     seconds: float
+
+    def without_skipped(self) -> Decision:
+        """The same with only what is moved: for keeping."""
+        return replace(self, plan=msgspec.structs.replace(self.plan, skipped=()))
 
 
 class Cycle:
