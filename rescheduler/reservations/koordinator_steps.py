@@ -77,7 +77,7 @@ def _pending(
             message=words,
             actions=let_go(observed),
         )
-    if not held.node:
+    if not held.node or held.phase in (KoordinatorPhase.PENDING, KoordinatorPhase.WAITING):
         return _unscheduled(observed, held, status, now_s, settings)
     if observed.node is None:
         return _node_deleted(status, held.node)

@@ -1,0 +1,403 @@
+"""What Koordinator says mapped to what a Reservation is, and what is asked of Koordinator: no cluster needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+
+import msgspec
+import pytest
+
+from rescheduler.config import ConfigurationError, Engine, default_configuration, parse_configuration
+from rescheduler.controller.engines import in_force
+from rescheduler.controller.index import RoundIndex
+from rescheduler.controller.koordinator import led_astray, with_koordinator
+from rescheduler.kube.discovery import Capabilities, Version
+from rescheduler.model import names
+from rescheduler.model.cluster import ClusterState
+from rescheduler.model.conditions import condition
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.koordinator import KoordinatorPhase, KoordinatorReservation
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import Node, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.handover import wants_taint
+from rescheduler.reservations.koordinator import KoordinatorEngine, backs
+from rescheduler.reservations.machine import step
+from rescheduler.reservations.observed import (
+    Choice,
+    LinkedMigration,
+    ObservedReservation,
+    ReservationSettings,
+)
+from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing.builders import node, pod
+
+replace = msgspec.structs.replace
+NOW = 1_000_000.0
+SETTINGS = ReservationSettings(koordinator_scheduler="koord-scheduler")
+ROOM = Resources(cpu_milli=1000)
+RS = ControllerRef(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs")
+NODE = Node(name="n2", uid="n2")
+MOVE = LabelSet({names.ANNOTATION_MIGRATION: "default/m"})
+TEMPLATE = {
+    "metadata": {"namespace": "shop", "labels": {"app": "web"}},
+    "spec": {"schedulerName": "koord-scheduler", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def ours(phase=ReservationPhase.PENDING, *, current=(), **fields):
+    status = ReservationStatus(
+        phase=phase,
+        node_name="" if phase is ReservationPhase.PENDING else "n2",
+        allocatable=ROOM,
+        current_owners=current,
+    )
+    base = {
+        "template": PodSpec(requests=ROOM, scheduler_name="koord-scheduler"),
+        "template_raw": json.dumps(TEMPLATE).encode(),
+        "template_namespace": "shop",
+        "owners": (ReservationOwner(controller=RS),),
+        "created_at_s": NOW - 10,
+    }
+    return Reservation(name="r", uid="r", resource_version="7", status=status, **{**base, **fields})
+
+
+def theirs(phase=KoordinatorPhase.AVAILABLE, **fields):
+    held = phase is not KoordinatorPhase.PENDING
+    base = {"node": "n2" if held else "", "pinned_node": "n2", "allocatable": ROOM, "created_at_s": NOW - 9}
+    return KoordinatorReservation(name="k", uid="k", phase=phase, **{**base, **fields})
+
+
+def replacement(*, gated=True, on="", **fields):
+    spec = PodSpec(requests=ROOM, gates=(names.GATE,) if gated else (), scheduler_name="koord-scheduler")
+    base = {"created_at_s": NOW - 1}
+    return Pod(namespace="shop", name="p", uid="p", node=on, spec=spec, **{**base, **fields})
+
+
+def look(reservation, held=None, **fields):
+    base = {"node": NODE, "choice": Choice(node="n2"), "by_koordinator": True}
+    if reservation.annotations.get(names.ANNOTATION_MIGRATION):
+        base["migration"] = LinkedMigration(
+            key="default/m",
+            phase=MigrationPhase.HANDING_OVER,
+            created=True,
+            eviction_requested_at_s=NOW - 3,
+            evicted_at_s=NOW - 2,
+        )
+    observed = ObservedReservation(reservation=reservation, koordinator=held, **{**base, **fields})
+    return step(observed, NOW, SETTINGS)
+
+
+def kinds(found):
+    """What is done, besides status and events."""
+    return [
+        type(a).__name__
+        for a in found.actions
+        if not isinstance(a, act.WriteReservationStatus | act.RecordEvent)
+    ]
+
+
+def why(found):
+    ready = condition(found.status.conditions, "Ready")
+    return ready.reason if ready else ""
+
+
+OWNER = (ObjectRef(namespace="shop", name="p", uid="p"),)
+
+
+def test_pending_asks_koordinator_and_no_placeholder():
+    found = look(ours())
+    assert kinds(found) == ["CreateKoordinatorReservation"]
+    assert found.status.phase is ReservationPhase.PENDING
+
+
+def test_pending_says_the_schedulers_own_words():
+    found = look(
+        ours(), theirs(KoordinatorPhase.PENDING, refusal="0/3 nodes are available: 3 Insufficient cpu")
+    )
+    said = condition(found.status.conditions, "Scheduled")
+    assert (said.status, said.reason) == ("False", "Unschedulable")
+    assert said.message == "0/3 nodes are available: 3 Insufficient cpu"
+
+
+def test_available_becomes_available_with_what_is_held():
+    found = look(ours(), theirs())
+    assert (found.status.phase, found.status.node_name) == (ReservationPhase.AVAILABLE, "n2")
+    assert found.status.allocatable == ROOM
+    assert kinds(found) == []
+
+
+def test_waiting_which_koordinator_never_says():
+    bad = replace(NODE, unschedulable=True)
+    found = look(ours(), theirs(), node=bad)
+    assert (found.status.phase, why(found)) == (ReservationPhase.WAITING, "NodeNotReady")
+    assert look(ours(ReservationPhase.AVAILABLE), theirs(), node=bad).status.phase is ReservationPhase.WAITING
+    again = look(ours(ReservationPhase.WAITING), theirs())
+    assert again.status.phase is ReservationPhase.AVAILABLE
+
+
+@pytest.mark.parametrize(
+    "held", [None, theirs(KoordinatorPhase.FAILED, failure="expired"), theirs(deleting=True)]
+)
+def test_a_room_that_koordinator_gave_up_is_lost(held):
+    found = look(ours(ReservationPhase.AVAILABLE), held)
+    assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "PlaceholderLost")
+
+
+def test_a_missing_node_is_not_called_expired():
+    """Koordinator sets Failed with reason Expired for both."""
+    found = look(
+        ours(ReservationPhase.AVAILABLE), theirs(KoordinatorPhase.FAILED, failure="expired"), node=None
+    )
+    assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "NodeDeleted")
+
+
+def test_expiry_gives_koordinators_reservation_back():
+    late = ours(ReservationPhase.AVAILABLE, ttl_s=5.0)
+    found = look(late, theirs())
+    assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "Expired")
+    assert kinds(found) == ["DeleteKoordinatorReservation"]
+
+
+def test_a_room_that_was_given_away_does_not_expire():
+    late = ours(ReservationPhase.AVAILABLE, ttl_s=5.0)
+    found = look(late, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER, allocated=ROOM))
+    assert found.status.phase is ReservationPhase.SUCCEEDED
+    assert (found.status.current_owners, found.status.allocated) == (OWNER, ROOM)
+
+
+def test_a_move_gives_the_room_only_to_its_own_replacement():
+    move = ours(ReservationPhase.AVAILABLE, annotations=MOVE)
+    found = look(move, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER))
+    assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "PlaceholderLost")
+    claimed = look(move, theirs(), offered=(replacement(),))
+    assert (why(claimed), claimed.status.current_owners) == ("Claimed", OWNER)
+
+
+def test_the_hand_over_is_one_patch():
+    move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
+    found = look(move, theirs(), claimant=replacement())
+    (steer,) = [a for a in found.actions if isinstance(a, act.Steer)]
+    assert (steer.uid, steer.reservation, steer.holder) == ("p", "r", "k")
+    assert kinds(found) == ["Steer"]
+    assert kinds(look(move, theirs(), claimant=replacement(gated=False))) == []
+    landed = look(move, theirs(), claimant=replacement(gated=False, on="n2"))
+    assert landed.status.phase is ReservationPhase.SUCCEEDED
+    observed = ObservedReservation(
+        reservation=move,
+        node=NODE,
+        claimant=replacement(),
+        koordinator=theirs(),
+        by_koordinator=True,
+        contended=True,
+    )
+    assert not wants_taint(observed)
+
+
+def test_a_claimant_is_not_steered_to_a_room_that_is_lost():
+    move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
+    found = look(move, theirs(KoordinatorPhase.FAILED), claimant=replacement(), owners=(replacement(),))
+    assert found.status.phase is ReservationPhase.FAILED
+    assert kinds(found) == ["ReleasePod", "DeleteKoordinatorReservation"]
+
+
+def test_claimants_that_go_away():
+    move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
+    dropped = look(move, theirs())
+    assert (dropped.status.phase, dropped.status.current_owners) == (ReservationPhase.AVAILABLE, ())
+    lost = look(move, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER))
+    assert (lost.status.phase, why(lost)) == (ReservationPhase.FAILED, "ClaimantLost")
+
+
+def test_no_look_at_any_combination_breaks():
+    """Whatever Koordinator, the node and the claimant are, the step is one that the table knows."""
+    pods = (None, replacement(), replacement(gated=False), replacement(on="n2"), replacement(on="n9"))
+    helds = (
+        None,
+        *(theirs(p) for p in KoordinatorPhase),
+        theirs(deleting=True),
+        theirs(current_owners=OWNER),
+    )
+    nodes = (None, NODE, replace(NODE, ready=False))
+    notes = (LabelSet({}), MOVE)
+    for phase, held, on, claimant, note in itertools.product(ReservationPhase, helds, nodes, pods, notes):
+        current = OWNER if claimant is not None and phase is not ReservationPhase.PENDING else ()
+        found = look(ours(phase, current=current, annotations=note), held, node=on, claimant=claimant)
+        if found.status.phase is ReservationPhase.AVAILABLE and not found.status.current_owners:
+            assert held is not None, "nothing holds it"
+            assert held.holds or held.phase is KoordinatorPhase.SUCCEEDED
+            assert on is NODE
+        assert "CreatePlaceholder" not in kinds(found)
+
+
+def test_pods_that_wait_for_a_lost_room_are_let_go():
+    waiting = replacement(
+        gated=False,
+        annotations=LabelSet({names.ANNOTATION_RESERVATION: "r", names.KOORDINATOR_AFFINITY: "{}"}),
+    )
+    state = ClusterState()
+    state.apply(Kind.POD, waiting)
+    assert [p.uid for p, _ in led_astray(RoundIndex.of(state.snapshot(NOW)))] == ["p"]
+    state.apply(Kind.RESERVATION, ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER))
+    assert not list(led_astray(RoundIndex.of(state.snapshot(NOW))))
+
+
+# What is asked of Koordinator ----------------------------------------------------------------------
+
+
+def manifest(reservation):
+    return json.loads(KoordinatorEngine(SETTINGS).holder(reservation, "n2"))
+
+
+def test_the_manifest_of_a_room_made_by_hand():
+    made = manifest(ours(ttl_s=90.0))
+    assert (made["apiVersion"], made["kind"]) == ("scheduling.koordinator.sh/v1alpha1", "Reservation")
+    assert made["metadata"]["name"] == placeholder_name(ours())
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "r"
+    spec = made["spec"]
+    assert spec["template"]["spec"]["nodeName"] == "n2"
+    assert spec["template"]["metadata"] == TEMPLATE["metadata"]
+    assert spec["owners"][0]["controller"]["uid"] == "rs"
+    assert (spec["ttl"], spec["allocateOnce"], "unschedulable" in spec) == ("90s", True, False)
+    assert manifest(ours(ttl_s=0.0))["spec"]["ttl"] == "0s"
+    assert manifest(ours(expires_at_s=NOW + 50))["spec"]["ttl"] == "60s"
+
+
+def test_the_room_of_a_move_is_closed_and_does_not_end_by_itself():
+    spec = manifest(ours(annotations=MOVE, ttl_s=90.0))["spec"]
+    assert (spec["unschedulable"], spec["ttl"]) == (True, "0s")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"template": PodSpec(requests=ROOM)}, False),
+        ({"allocate_once": False}, False),
+        ({"pre_allocation": True}, False),
+        ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, False),
+        ({"owners": (ReservationOwner(controller=replace(RS, kind="Deployment")),)}, False),
+        ({"owners": (ReservationOwner(controller=ControllerRef(uid="rs")),)}, False),
+        ({"owners": (ReservationOwner(object=OWNER[0]),)}, True),
+    ],
+)
+def test_which_reservations_koordinator_holds(change, expected):
+    assert backs(ours(**change), "koord-scheduler") is expected
+    assert not backs(ours(**change), "")
+
+
+def test_what_exists_decides_before_the_configuration():
+    reservation = ours()
+    name = placeholder_name(reservation)
+    state = ClusterState()
+    body = {
+        "metadata": {
+            "name": name,
+            "uid": "k",
+            "ownerReferences": [
+                {
+                    "apiVersion": names.API_VERSION,
+                    "kind": "Reservation",
+                    "name": "r",
+                    "uid": "r",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {},
+    }
+    seen = ObservedReservation(reservation=reservation)
+    assert with_koordinator(seen, state.snapshot(NOW), "koord-scheduler").by_koordinator
+    assert not with_koordinator(seen, state.snapshot(NOW), "").by_koordinator
+    placed = ObservedReservation(reservation=reservation, placeholder=replacement(on="n2"))
+    assert not with_koordinator(placed, state.snapshot(NOW), "koord-scheduler").by_koordinator
+    state.apply(Kind.KOORDINATOR_RESERVATION, read(body))
+    assert with_koordinator(seen, state.snapshot(NOW), "").by_koordinator
+
+
+# Reading -------------------------------------------------------------------------------------------
+
+
+def read(body):
+    return Decoder().record(Kind.KOORDINATOR_RESERVATION, json.dumps(body).encode())
+
+
+def held_on(where, cpu, **status):
+    return {
+        "metadata": {"name": f"room-on-{where}", "uid": f"room-on-{where}", "resourceVersion": "5"},
+        "spec": {"template": {"spec": {"nodeName": where}}},
+        "status": {"phase": "Available", "nodeName": where, "allocatable": {"cpu": cpu}, **status},
+    }
+
+
+def test_decoding():
+    found = read(held_on("n1", "3", allocated={"cpu": "1"}))
+    assert (found.phase, found.node, found.pinned_node) == (KoordinatorPhase.AVAILABLE, "n1", "n1")
+    assert found.room.held.cpu_milli == 2000
+    assert found.reservation is None
+    assert read({"metadata": {"name": "k"}, "status": {"phase": "New"}}).phase is KoordinatorPhase.FAILED
+    refused = {
+        "conditions": [{"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": "no"}]
+    }
+    assert read({"metadata": {"name": "k"}, "status": refused}).refusal == "no"
+    assert read(held_on("n1", "3", phase="Succeeded")).room is None
+
+
+def test_room_that_koordinator_holds_is_taken_for_planning():
+    """With the stock profile as well: nobody else may plan with it, whoever made it."""
+    state = ClusterState()
+    for name in ("n1", "n2"):
+        state.apply(Kind.NODE, node(name).allocatable(cpu="4").build())
+    asks = pod("asks").requests(cpu="2").build()
+    before = SchedulingState(state.snapshot(NOW))
+    assert before.filter(asks).feasible.tolist() == [True, True]
+    state.apply(Kind.KOORDINATOR_RESERVATION, read(held_on("n1", "3")))
+    held = state.snapshot(NOW)
+    before.sync(held)
+    assert before.filter(asks).feasible.tolist() == [False, True]
+    assert SchedulingState(held).filter(asks).feasible.tolist() == [False, True]
+    state.delete(Kind.KOORDINATOR_RESERVATION, "room-on-n1")
+    before.sync(state.snapshot(NOW))
+    assert before.filter(asks).feasible.tolist() == [True, True]
+
+
+# The choice of the engine --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("engine", "there", "expected"),
+    [
+        ("Auto", True, Engine.KOORDINATOR),
+        ("Auto", False, Engine.PLACEHOLDER),
+        ("Placeholder", True, Engine.PLACEHOLDER),
+        ("Koordinator", True, Engine.KOORDINATOR),
+    ],
+)
+def test_discovery_and_configuration_choose(engine, there, expected):
+    text = f"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\nreservations: {{engine: {engine}}}\n"
+    capabilities = Capabilities(version=Version(), koordinator_reservations=there)
+    found = in_force(parse_configuration(text, "f"), capabilities)
+    assert found.reservations.engine is expected
+    assert found.profile.judges("koord-scheduler") is (expected is Engine.KOORDINATOR)
+    assert found.profile.judges("default-scheduler")
+
+
+def test_demanding_what_is_not_there_is_refused():
+    configuration = default_configuration()
+    wanted = replace(configuration.reservations, engine=Engine.KOORDINATOR)
+    with pytest.raises(ConfigurationError, match="does not serve"):
+        in_force(dataclasses.replace(configuration, reservations=wanted), Capabilities(version=Version()))
