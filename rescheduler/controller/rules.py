@@ -82,12 +82,13 @@ class RulesPlacement:
         return choice
 
     def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
-        """By the scheduler's own filters, its nomination and those behind it taken off."""
+        """By the scheduler's own filters, its gate, its nomination and those behind it taken off."""
         state, mark = self._open()
         at = state.node_index.get(node)
         for pod in (promise, *behind):
             self._take_off(state, pod)
-        free = at is not None and bool(state.filter(promise).feasible[at])
+        admitted = msgspec.structs.replace(promise, spec=msgspec.structs.replace(promise.spec, gates=()))
+        free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
         return free
 

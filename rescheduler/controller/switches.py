@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from rescheduler.controller.index import RoundIndex
 from rescheduler.model.records import OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, ReservationOwner, ReservationPhase
+from rescheduler.reservations.gate_keys import keys_of_owner
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import made_for
 from rescheduler.reservations.observed import ObservedReservation
@@ -47,13 +48,13 @@ def _about_to_be_available(observed: ObservedReservation) -> bool:
 
 
 def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:
-    """Controller uid -> Reservation name that ``live`` should contain; by name, the first one wins."""
+    """Controller uid, pod name or label -> Reservation name that ``live`` should contain; by name, the first one wins."""
     keys: dict[str, str] = {}
     for observed in sorted(rooms, key=lambda o: o.reservation.name):
         if wants_gate(observed):
             for owner in observed.reservation.owners:
-                for uid in controllers_of(owner, index):
-                    keys.setdefault(uid, observed.reservation.name)
+                for key in (*controllers_of(owner, index), *keys_of_owner(owner)):
+                    keys.setdefault(key, observed.reservation.name)
     return keys
 
 

@@ -1,0 +1,279 @@
+"""Reservations that people make, on the real control plane: how many pods get the room that was held for them.
+
+    python bench/reservations.py single   [--count 50] [--disturb none|scheduler|apiserver|kill]
+    python bench/reservations.py shared   [--count 20] [--disturb ...]
+    python bench/reservations.py promised [--count 20] [--disturb ...]
+
+``single``: one Reservation per pod, then a scale-up. ``shared``: one Reservation (allocateOnce: false), scaled up in
+steps; one part is left and must stay held. ``promised``: preAllocation on full nodes; the pods there leave one by one.
+Every node is full, and pods that want every free room wait all the time. ``--disturb``: the scheduler is restarted,
+the API server is away for 5 s, or the controller is killed while it happens. Counted from the objects, not from what
+the controller says. Needs the binaries of ``make controlplane``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
+
+from rescheduler.sim.kubelet import KubeletThread
+from rescheduler.testing import manifests
+from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.world import World, gates_of, node_of
+
+DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill"])
+LIVE = "/api/v1/namespaces/rescheduler/configmaps/live"
+
+
+@dataclass
+class Stage:
+    """A control plane with the controller at work."""
+
+    plane: ControlPlane
+    world: World
+    controllers: Controllers
+    disturb: str
+    faults: list[str] = field(default_factory=list)
+
+    def expect(self, what: str, seen: object, wanted: object) -> None:
+        """Notes and prints one figure."""
+        print(f"{what:<48} {seen}" + ("" if seen == wanted else f"   (wanted {wanted})"), flush=True)
+        if seen != wanted:
+            self.faults.append(what)
+
+    def trouble(self) -> threading.Thread:
+        """Begins the disturbance a moment from now; join it."""
+
+        def work() -> None:
+            time.sleep(0.5)
+            if self.disturb == "scheduler":
+                self.plane.kill_scheduler()
+                time.sleep(1)
+                self.plane.start_scheduler()
+            elif self.disturb == "apiserver":
+                self.plane.stop_apiserver()
+                time.sleep(5)
+                self.plane.start_apiserver()
+            elif self.disturb == "kill":
+                for _ in range(4):
+                    self.controllers.kill()
+                    self.controllers.start()
+                    time.sleep(1.5)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+
+def reserve(world: World, name: str, node: str, cpu: str, **spec: Any) -> None:
+    """Creates a Reservation for the pods of Deployment ``web``."""
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace}
+    body = {
+        "apiVersion": GROUP,
+        "kind": "Reservation",
+        "metadata": {"name": f"{world.namespace}-{name}"},
+        "spec": {
+            "template": {"spec": world.spec(cpu, nodeName=node)},
+            "owners": [{"controller": owner}],
+            "ttl": "30m",
+            **spec,
+        },
+    }
+    world.api.create(f"/apis/{GROUP}/reservations", body).expect()
+
+
+def scale(world: World, replicas: int) -> None:
+    """Changes spec.replicas of Deployment ``web``."""
+    world.api.patch(
+        world.path("deployments", "web", group="apps/v1"), {"spec": {"replicas": replicas}}
+    ).expect()
+
+
+def patiently(look: Callable[[], object], seconds: float) -> bool:
+    """Polls until it is true; an API server that is away is not yet true. False after the limit."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            if look():
+                return True
+        except (AssertionError, OSError):
+            pass
+        time.sleep(0.2)
+    return False
+
+
+def must(look: Callable[[], object], seconds: float) -> None:
+    """The same, where nothing can be measured without it."""
+    if not patiently(look, seconds):
+        raise TimeoutError(f"the scene was not ready within {seconds:g} s")
+
+
+def bound(world: World) -> list[str]:
+    """Nodes of the pods of ``web``."""
+    return [node_of(pod) for pod in world.pods("web") if node_of(pod)]
+
+
+def gate_is_on(world: World) -> bool:
+    """Is any controller named in ConfigMap ``live``?"""
+    return bool(world.api.get(LIVE).expect().body.get("data"))
+
+
+def single(stage: Stage, count: int) -> None:
+    """One Reservation per pod."""
+    world = stage.world
+    world.workload("Deployment", "web", 0)
+    nodes = []
+    for number in range(count):
+        nodes.append(world.node(f"to{number}", cpu="2"))
+        world.pod(f"filler{number}", nodeName=nodes[-1])
+        reserve(world, f"r{number}", nodes[-1], "1")
+    must(lambda: len(held(world, "Available")) == count and gate_is_on(world), 120)
+    crowd(world, 3 * count, "")
+    begun = time.monotonic()
+    trouble = stage.trouble()
+    scale(world, count)
+    patiently(lambda: len(bound(world)) == count, 180)
+    trouble.join()
+    print(f"seconds {time.monotonic() - begun:.1f}")
+    stage.expect("pods on reserved nodes, one on each", len(set(bound(world)) & set(nodes)), count)
+    patiently(lambda: len(held(world, "Succeeded")) == count, 60)
+    stage.expect("Reservations Succeeded", len(held(world, "Succeeded")), count)
+    leftovers(stage, 0)
+
+
+def shared(stage: Stage, count: int) -> None:
+    """One Reservation for all, with one part too many."""
+    world = stage.world
+    world.workload("Deployment", "web", 0)
+    node = world.node("pool", cpu=str(count + 1))
+    reserve(world, "pool", node, str(count + 1), allocateOnce=False)
+    must(lambda: held(world, "Available") and gate_is_on(world), 60)
+    crowd(world, 3 * count, "")
+    begun = time.monotonic()
+    trouble = stage.trouble()
+    for step in (1, count // 4, count // 2, count):
+        patiently(lambda size=step: scale(world, size) is None, 30)
+        patiently(lambda size=step: len(bound(world)) >= size, 120)
+    trouble.join()
+    print(f"seconds {time.monotonic() - begun:.1f}, handed out in 4 steps")
+    stage.expect("pods on the reserved node", bound(world).count(node), count)
+    patiently(lambda: amounts(world) == (str(count), str(count + 1), count), 30)
+    stage.expect("allocated, allocatable, owners", amounts(world), (str(count), str(count + 1), count))
+    rest = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+    sizes = [p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in rest]
+    stage.expect("the rest, held by placeholders of CPU", sizes, ["1"])
+    stage.expect("pods of the crowd on the node", intruders(world, {node}), 0)
+    scale(world, count + 1)
+    patiently(lambda: held(world, "Succeeded"), 60)
+    stage.expect("Succeeded when all is handed out", len(held(world, "Succeeded")), 1)
+    stage.expect("pods on the reserved node in the end", bound(world).count(node), count + 1)
+    leftovers(stage, 0)
+
+
+def amounts(world: World) -> tuple[str, str, int]:
+    """What the status of the one Reservation says."""
+    status = world.api.get(f"/apis/{GROUP}/reservations").expect().items[0]["status"]
+    return status["allocated"]["cpu"], status["allocatable"]["cpu"], len(status.get("currentOwners", ()))
+
+
+def promised(stage: Stage, count: int) -> None:
+    """Rooms on full nodes, freed in two pieces each."""
+    world = stage.world
+    world.workload("Deployment", "web", 0)
+    nodes = [world.node(f"to{number}", cpu="2") for number in range(count)]
+    running = {
+        f"old{number}-{half}": world.pod(f"old{number}-{half}", nodeName=node)
+        for number, node in enumerate(nodes)
+        for half in "ab"
+    }
+    crowd(world, 3 * count, "")
+    must(lambda: all(world.get_pod(n)["status"].get("phase") == "Running" for n in running), 60)
+    for number, node in enumerate(nodes):
+        reserve(world, f"r{number}", node, "2", preAllocation=True)
+    must(lambda: len(held(world, "Waiting")) == count, 120)
+    time.sleep(2)
+    now = {pod["metadata"]["name"]: pod for pod in world.pods()}
+    unharmed = sum(
+        now[name]["metadata"]["uid"] == pod["metadata"]["uid"] and now[name]["status"]["phase"] == "Running"
+        for name, pod in running.items()
+    )
+    stage.expect("running pods left alone while it is Waiting", unharmed, 2 * count)
+    begun = time.monotonic()
+    trouble = stage.trouble()
+    for half in "ab":
+        for number in range(count):
+            pod = running[f"old{number}-{half}"]
+            patiently(lambda pod=pod: world.delete_pod(pod).status in (200, 404), 30)
+        time.sleep(2)
+    patiently(lambda: len(held(world, "Available")) == count, 120)
+    trouble.join()
+    print(f"seconds {time.monotonic() - begun:.1f}")
+    stage.expect("Reservations Available", len(held(world, "Available")), count)
+    stage.expect("pods of the crowd on the nodes", intruders(world, set(nodes)), 0)
+    scale(world, count)
+    patiently(lambda: len(bound(world)) == count, 120)
+    stage.expect("pods on reserved nodes, one on each", len(set(bound(world)) & set(nodes)), count)
+    patiently(lambda: len(held(world, "Succeeded")) == count, 60)
+    leftovers(stage, 0)
+
+
+def intruders(world: World, nodes: set[str]) -> int:
+    """Pods of the crowd that got onto the nodes."""
+    return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("rival"))
+
+
+def leftovers(stage: Stage, placeholders: int) -> None:
+    """What must not be left behind."""
+    world = stage.world
+    patiently(lambda: not gate_is_on(world) and not world.api.get(PLACEHOLDERS).expect().items, 30)
+    stage.expect("placeholders", len(world.api.get(PLACEHOLDERS).expect().items), placeholders)
+    stage.expect("gated pods", sum(1 for p in world.pods() if gates_of(p)), 0)
+    stage.expect("gate keys", len(world.api.get(LIVE).expect().body.get("data") or {}), 0)
+    taints = [
+        t
+        for n in world.api.get("/api/v1/nodes").expect().items
+        for t in n["spec"].get("taints", [])
+        if t["key"].startswith("rescheduler.dev/")
+    ]
+    stage.expect("hand-over taints", len(taints), 0)
+
+
+def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
+    """One run; True if every promise was kept."""
+    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+        api = plane.api()
+        with KubeletThread(api.transport):
+            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+            controllers = Controllers(plane, Path(folder))
+            controllers.start()
+            with World(api, "rooms") as world:
+                stage = Stage(plane=plane, world=world, controllers=controllers, disturb=disturb)
+                try:
+                    scene(stage, count)
+                finally:
+                    controllers.terminate()
+                    if stage.faults:
+                        print(controllers.log_path.read_text()[-4000:])
+                return not stage.faults
+
+
+@click.command()
+@click.argument("scene", type=click.Choice(["single", "shared", "promised"]))
+@click.option("--count", default=20, show_default=True)
+@click.option("--disturb", type=DISTURBANCES, default="none", show_default=True)
+def main(scene: str, count: int, disturb: str) -> None:
+    """Reservations on the real control plane, measured."""
+    scenes = {"single": single, "shared": shared, "promised": promised}
+    raise SystemExit(not play(scenes[scene], count, disturb))
+
+
+if __name__ == "__main__":
+    main()

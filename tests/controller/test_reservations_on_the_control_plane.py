@@ -1,0 +1,228 @@
+"""Reservations that people make, on the real control plane: shared and promised rooms, every kind of owner."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.model.names import ANNOTATION_RESERVATION
+from rescheduler.testing.world import World, condition, gates_of, node_of
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane, tmp_path_factory):
+    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
+    path.write_text(CONFIGURATION)
+    transport = control_plane.api().transport
+    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
+    thread = threading.Thread(target=controller.run, daemon=True)
+    thread.start()
+    yield controller
+    controller.stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def world(control_plane, controller):
+    with World(control_plane.api(), "rsv") as world:
+        yield world
+        for item in world.api.get(f"/apis/{GROUP}/reservations").expect().items:
+            world.api.delete(f"/apis/{GROUP}/reservations/{item['metadata']['name']}")
+
+
+def reserve(world, name, owner, *, node="", cpu="1", template=None, **spec):
+    pinned = {"nodeName": node} if node else {}
+    body = {
+        "apiVersion": GROUP,
+        "kind": "Reservation",
+        "metadata": {"name": f"{world.namespace}-{name}"},
+        "spec": {
+            "template": {"spec": world.spec(cpu, **pinned, **(template or {}))},
+            "owners": [owner],
+            **spec,
+        },
+    }
+    return world.api.create(f"/apis/{GROUP}/reservations", body)
+
+
+def look(world, name):
+    path = f"/apis/{GROUP}/reservations/{world.namespace}-{name}"
+    return world.api.get(path).expect().body.get("status") or {}
+
+
+def phase(world, name, wanted, seconds=30):
+    try:
+        world.wait(lambda: look(world, name).get("phase") == wanted, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{look(world, name)}") from error
+    return look(world, name)
+
+
+def of_web(world):
+    return {"controller": {"kind": "Deployment", "name": "web", "namespace": world.namespace}}
+
+
+def scale(world, count):
+    path = world.path("deployments", "web", group="apps/v1")
+    world.api.patch(path, {"spec": {"replicas": count}}).expect()
+
+
+def on(world, node, app="web"):
+    return [p["metadata"]["name"] for p in world.pods(app) if node_of(p) == node]
+
+
+def crowd(world, count):
+    for index in range(count):
+        world.pod(f"crowd-{index}", "1" if index % 2 else "500m", labels={"app": "crowd"})
+
+
+def test_several_pods_share_a_room_and_the_rest_stays_held(world):
+    node = world.node("pool", cpu="6")
+    world.workload("Deployment", "web", 0)
+    reserve(world, "pool", of_web(world), node=node, cpu="6", allocateOnce=False).expect()
+    phase(world, "pool", "Available")
+    crowd(world, 12)
+    scale(world, 2)
+    world.wait(lambda: len(on(world, node)) == 2, 30)
+    scale(world, 5)
+    world.wait(lambda: len(on(world, node)) == 5, 30)
+    world.wait(lambda: look(world, "pool").get("allocated", {}).get("cpu") == "5")
+    status = world.wait(lambda: look(world, "pool"))
+    assert (status["phase"], status["allocatable"]["cpu"], len(status["currentOwners"])) == (
+        "Available",
+        "6",
+        5,
+    )
+    holders = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+    assert [p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in holders] == ["1"]
+    assert on(world, node, "crowd") == []
+    scale(world, 6)
+    phase(world, "pool", "Succeeded")
+    assert len(on(world, node)) == 6
+
+
+def test_promised_rooms_come_in_pieces_and_disturb_nobody(world):
+    nodes = [world.node(f"full{i}", cpu="2") for i in range(3)]
+    old = [world.pod(f"old-{i}-{half}", nodeName=node) for i, node in enumerate(nodes) for half in "ab"]
+    crowd(world, 9)
+    world.workload("Deployment", "web", 0)
+    for index, node in enumerate(nodes):
+        reserve(world, f"p{index}", of_web(world), node=node, cpu="2", preAllocation=True).expect()
+    for index in range(3):
+        status = phase(world, f"p{index}", "Waiting")
+        assert condition({"status": status}, "Ready")["reason"] == "WaitingForRoom"
+        assert condition({"status": status}, "Scheduled")["status"] == "True"
+    assert {world.get_pod(p["metadata"]["name"])["metadata"]["uid"] for p in old} == {
+        p["metadata"]["uid"] for p in old
+    }
+    for half in (0, 1):
+        for pod in old[half::2]:
+            world.delete_pod(pod)
+            world.wait_gone(pod)
+    for index in range(3):
+        phase(world, f"p{index}", "Available")
+    assert [n for node in nodes for n in on(world, node, "crowd")] == []
+
+
+def test_a_promise_that_no_node_can_keep_says_so(world):
+    node = world.node("small", cpu="2")
+    reserve(world, "big", of_web(world), node=node, cpu="5", preAllocation=True).expect()
+    status = world.wait(lambda: look(world, "big") if look(world, "big").get("conditions") else None)
+    assert status["phase"] == "Pending"
+    assert "large enough" in condition({"status": status}, "Scheduled")["message"]
+
+
+@pytest.mark.parametrize("kind", ["label", "object"])
+def test_pods_without_a_controller_get_their_room(world, kind):
+    node = world.node("one", cpu="1")
+    labels = {"rescheduler.test/who": world.namespace}
+    owner = (
+        {"labelSelector": {"matchLabels": labels}}
+        if kind == "label"
+        else {"object": {"namespace": world.namespace, "name": "mine"}}
+    )
+    reserve(world, "room", owner, node=node).expect()
+    phase(world, "room", "Available")
+    crowd(world, 3)
+    world.pod("mine", labels=labels)
+    assert world.wait_bound("mine") == node
+    assert world.get_pod("mine")["metadata"]["annotations"][ANNOTATION_RESERVATION].endswith("-room")
+    phase(world, "room", "Succeeded")
+    world.pod("late", labels=labels)
+    world.wait_unschedulable("late")
+    assert gates_of(world.get_pod("late")) == []
+
+
+def test_a_larger_pod_and_surplus_siblings_are_let_go_at_once(world):
+    node = world.node("one", cpu="1")
+    world.workload("Deployment", "web", 0)
+    reserve(world, "room", of_web(world), node=node, cpu="500m").expect()
+    phase(world, "room", "Available")
+    scale(world, 2)
+    world.wait(lambda: len(world.pods("web")) == 2 and not any(gates_of(p) for p in world.pods("web")))
+    assert look(world, "room")["phase"] == "Available"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"allocateOnce": False}, "immutable"),
+        ({"preAllocation": True}, "immutable"),
+        ({"expires": "2030-01-01T00:00:00Z"}, "exclude each other"),
+        ({"owners": []}, "owners"),
+        ({"owners": [{}]}, "an owner names"),
+    ],
+)
+def test_what_must_not_change_is_refused_with_words(world, change, words):
+    reserve(world, "room", of_web(world), node="nowhere", ttl="5m").expect()
+    answer = world.api.patch(f"/apis/{GROUP}/reservations/{world.namespace}-room", {"spec": change})
+    assert answer.status == 422
+    assert words in str(answer.body)
+
+
+def test_owners_and_ttl_can_be_edited_while_it_is_available(world):
+    node = world.node("one", cpu="1")
+    reserve(world, "room", of_web(world), node=node, ttl="1h").expect()
+    before = phase(world, "room", "Available")
+    path = f"/apis/{GROUP}/reservations/{world.namespace}-room"
+    mine = {"object": {"namespace": world.namespace, "name": "mine"}}
+    world.api.patch(path, {"spec": {"owners": [mine], "ttl": "2h"}}).expect()
+    world.wait(lambda: look(world, "room")["expires"] != before["expires"])
+    live = "/api/v1/namespaces/rescheduler/configmaps/live"
+    key = f"object.{world.namespace}.mine"
+    world.wait(lambda: key in (world.api.get(live).expect().body.get("data") or {}))
+    world.pod("mine")
+    assert world.wait_bound("mine") == node
+
+
+def test_host_ports_that_the_namespace_forbids_are_said(world):
+    node = world.node("one", cpu="1")
+    container = {
+        "name": "main",
+        "image": "pause",
+        "ports": [{"containerPort": 80, "hostPort": 8080}],
+        "resources": {"requests": {"cpu": "100m"}},
+    }
+    reserve(world, "ports", of_web(world), node=node, template={"containers": [container]}).expect()
+    found = world.wait(lambda: condition({"status": look(world, "ports")}, "Scheduled"))
+    if "forbidden" in found["message"].lower():
+        assert "hostPort" in found["message"]
+        assert look(world, "ports")["phase"] == "Pending"
+    else:
+        phase(world, "ports", "Available")

@@ -1,0 +1,145 @@
+"""Reserve before scaling on the real control plane: every new pod lands in its room while a crowd waits; all or nothing."""
+
+import secrets
+import threading
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.main import main
+from rescheduler.cli.reserve_view import line
+from rescheduler.cli.rooms import Rooms
+from rescheduler.cli.scaling import ScaleUp, Tools
+from rescheduler.cli.workload import parse_workload, read_workload
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode import Decoder
+from rescheduler.testing.world import World, node_of
+
+pytestmark = pytest.mark.realcluster
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "scale") as world:
+        yield world
+
+
+@pytest.fixture
+def controller(control_plane, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIGURATION)
+    options = Options(config_file=str(path), serve=False, pace=Pace(turn=0.2))
+    controller = Controller(control_plane.api().transport, options)
+    thread = threading.Thread(target=controller.run, daemon=True)
+    thread.start()
+    yield controller
+    controller.stop.set()
+    thread.join(10)
+
+
+def scale_up(world, text, replicas, seconds=60.0):
+    api = KubeApi(world.api.transport)
+    found = read_workload(api, parse_workload(text, world.namespace))
+    tools = Tools(
+        api=api,
+        rooms=Rooms(api, Decoder()),
+        clock=time.monotonic,
+        pause=lambda: time.sleep(0.1),
+        show=lambda *_: None,
+    )
+    return ScaleUp(
+        workload=found, replicas=replicas, group=secrets.token_hex(4), timeout_s=seconds, tools=tools
+    )
+
+
+def rooms_of(job):
+    return job.tools.rooms.group(job.group)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(controller, world, kind):
+    for index in range(7):
+        world.node(f"n{index}", cpu="3")
+    world.workload(kind, "web", 1)
+    world.wait_ready("web", 1)
+    job = scale_up(world, f"{kind.lower()}/web", 21)
+    held = {room.name: room.status.node_name for room in job.reserve()}
+    assert len(held) == 20
+    for index in range(60):
+        world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
+    job.scale()
+    landing = job.land()
+    assert not landing.missed, [line(room) for room in landing.missed] + world.summary()[:40]
+    assert {room.name: room.status.node_name for room in landing.landed} == held
+    pods = world.wait_ready("web", 21)
+    where = {pod["metadata"]["name"]: node_of(pod) for pod in pods}
+    assert {
+        r.status.current_owners[0].name: r.status.node_name for r in landing.landed
+    }.items() <= where.items()
+    assert not [p for p in world.pods("web") if not node_of(p)]
+    assert not any(node_of(world.get_pod(f"crowd-{index}")) for index in range(60))
+
+
+def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(controller, world):
+    for index in range(4):
+        world.node(f"n{index}", cpu="5")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    job = scale_up(world, "deployment/web", 21, seconds=8.0)
+    with pytest.raises(CommandError) as refused:
+        job.reserve()
+    assert "room for 19 of 20 new pods of deployment/web" in str(refused.value)
+    assert "1 x Pending: 0/" in str(refused.value)
+    assert rooms_of(job) == ()
+    assert len(world.pods("web")) == 1
+    world.wait(lambda: not placeholders(world, job))
+
+
+def placeholders(world, job):
+    pods = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
+    return [p for p in pods if job.group in p["metadata"]["name"]]
+
+
+def invoke(control_plane, world, *arguments):
+    command = ["scale", *arguments, "-n", world.namespace, "--kubeconfig", str(control_plane.kubeconfig)]
+    return CliRunner().invoke(main, command)
+
+
+def test_command_shows_rooms_scales_and_reports(controller, control_plane, world):
+    node = world.node("n", cpu="4")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    rehearsed = invoke(control_plane, world, "deployment/web", "--replicas", "4", "--dry-run")
+    assert rehearsed.exit_code == 0, rehearsed.output
+    assert "room for 3 of 3 new pods now" in rehearsed.stdout
+    assert len(world.pods("web")) == 1
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "4")
+    assert done.exit_code == 0, done.output
+    assert "scaled from 1 to 4; landed 3 of 3" in done.stdout
+    assert done.stdout.count(node) == 6
+    too_many = invoke(control_plane, world, "deploy/web", "--replicas", "6", "--dry-run")
+    assert too_many.exit_code == 1
+    assert "room for 0 of 2" in too_many.stdout
+
+
+def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
+    monkeypatch.setattr("rescheduler.cli.scaling.NOBODY_ACTS_S", 1.0)
+    world.node("n", cpu="4")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "2")
+    assert done.exit_code == 1
+    assert "is the controller running (rescheduler run)?" in done.stderr
+    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
+    assert not [r for r in items if r["metadata"]["name"].startswith("web-")]
