@@ -123,6 +123,7 @@ class Configuration:
             limits=self.limits,
             protections=self.protections,
             aggressiveness=self.aggressiveness,
+            mode=self.mode,
             unlimited=unlimited,
         )
 

@@ -14,11 +14,11 @@ from rescheduler.controller.recent import Recent
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import YES, ObservedSwap, Verdict
 from rescheduler.migrations.start_first_orphan import is_orphan, orphan_name, replaced_by
-from rescheduler.migrations.start_first_rules import declared, eligible
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.side_by_side import declared, refusal_in
 
 
 class KeptOrphans:
@@ -91,15 +91,8 @@ class Swaps:
         return keys
 
     def _eligible(self, pod: Pod, replica_set: Workload | None, deployment: Workload | None) -> Verdict:
-        snapshot = self.index.snapshot
-        neighbours = (w for w in snapshot.workloads.values() if w.namespace == pod.namespace)
-        return eligible(
-            pod,
-            replica_set,
-            deployment,
-            lambda name: snapshot.claims.get(ObjectKey(pod.namespace, name)),
-            neighbours,
-        )
+        words = refusal_in(self.index.snapshot, pod, replica_set, deployment)
+        return Verdict(ok=not words, message=words)
 
     def _orphan(self, migration: PodMigration) -> Pod | None:
         """By the name in the status, else by its label: after a crash the status may not tell yet."""

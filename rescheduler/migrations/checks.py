@@ -189,7 +189,9 @@ def _reference_fits(draft: Draft) -> bool:
         draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is not for pods of this controller")
         return False
     if not reservation.allocate_once:
-        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is for several pods; a move needs one of its own")
+        draft.fail(
+            Why.RESERVATION_UNFIT, f"Reservation {name} is for several pods; a move needs one of its own"
+        )
         return False
     wanted, held = observed.migration.target_node, reservation.status.node_name
     if wanted and held and wanted != held:

@@ -18,7 +18,6 @@ from rescheduler.migrations.observed import ObservedSwap
 from rescheduler.migrations.start_first_orphan import (
     labelled_fully,
     missing_labels,
-    orphan_labels,
     replaces,
 )
 from rescheduler.migrations.start_first_rules import min_ready_s, owner_lost, owner_moves
@@ -26,6 +25,7 @@ from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
+from rescheduler.planning.side_by_side import orphan_labels
 
 
 def begin(draft: Draft) -> None:

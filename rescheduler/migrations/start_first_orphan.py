@@ -17,7 +17,6 @@ from rescheduler.model.selectors import LabelSet
 
 Json = dict[str, Any]
 
-TEMPLATE_HASH: Final = "pod-template-hash"
 _NAME: Final = 57
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -26,12 +25,6 @@ def orphan_name(owner: str, migration_uid: str) -> str:
     """A name like those of the ReplicaSet's own pods; the same after a crash, another for a later move."""
     digest = hashlib.blake2b(migration_uid.encode(), digest_size=3).hexdigest()
     return f"{owner[:_NAME].rstrip('-.')}-{digest}"
-
-
-def orphan_labels(template: Mapping[str, str], migration_uid: str, *, alone: bool) -> dict[str, str]:
-    """The labels at birth. ``alone``: the ReplicaSet has no Deployment."""
-    kept = {} if alone else {k: v for k, v in template.items() if k != TEMPLATE_HASH}
-    return {**kept, names.LABEL_START_FIRST: migration_uid}
 
 
 def replaces(controller_uid: str, pod_uid: str) -> str:

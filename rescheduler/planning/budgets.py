@@ -7,7 +7,7 @@ is not Ready is free under AlwaysAllow, and under IfHealthyBudget while its budg
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
@@ -32,8 +32,12 @@ class BudgetLedger:
     Moves under way whose eviction the API server has not yet accepted are spent from the start.
     """
 
-    def __init__(self, snapshot: Snapshot, buffer: int = 0) -> None:
+    def __init__(
+        self, snapshot: Snapshot, buffer: int = 0, spares: Callable[[Pod], bool] = lambda _: False
+    ) -> None:
+        """``buffer``: disruptions left unused. ``spares``: the move of this pod takes nothing from a budget."""
         self._buffer = buffer
+        self._spares = spares
         self._by_namespace: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
@@ -74,7 +78,7 @@ class BudgetLedger:
                 f"PodDisruptionBudget {budget.name} was changed and not yet evaluated",
                 budget.name,
             )
-        if _free(pod, budget) or self._left(budget) > 0:
+        if _free(pod, budget) or self._left(budget) > 0 or self._spares(pod):
             return None
         return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
 
@@ -88,7 +92,7 @@ class BudgetLedger:
 
     def _add(self, pod: Pod, amount: int) -> None:
         for budget in self.of(pod):
-            if not _free(pod, budget):
+            if not _free(pod, budget) and not self._spares(pod):
                 self._spent[budget.key] += amount
 
     def _left(self, budget: DisruptionBudget) -> int:

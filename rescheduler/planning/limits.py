@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.selectors import LabelSelector
 
 
@@ -48,5 +49,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     protections: Protections = Protections()
     aggressiveness: float = 0.5
+    mode: MoveMode = MoveMode.AUTO
+    """The configured one: StartFirst declares the mode for every workload, Auto leaves it to annotations."""
     unlimited: bool = False
     """True for ``plan``: show everything wanted, as if time passed; limits at once and per hour are ignored."""

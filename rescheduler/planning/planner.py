@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.timestamps import format_timestamp
@@ -33,6 +34,7 @@ from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.replacement import Replacements
+from rescheduler.planning.side_by_side import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Mark, Trial
@@ -113,7 +115,8 @@ class _Planner:
         self._policies = policies
         self._inputs = inputs
         self._history = History(snapshot)
-        self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer)
+        self._start_first = StartFirst(snapshot, inputs.mode)
+        self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.spares_budgets)
         self._limits = LimitLedger(
             snapshot, inputs.limits, unlimited=inputs.unlimited, this_hour=self._history.begun_within_hour()
         )
@@ -249,6 +252,7 @@ class _Planner:
             message=candidate.message,
             gain=round(target.gain, 4),
             disruption=round(self._refusals.disruption(pod), 4),
+            mode=MoveMode.START_FIRST if self._start_first.takes(pod) else MoveMode.RESERVE_FIRST,
         )
         self.steps.append(_Step(move, pod, replacement, candidate.gain))
 

@@ -13,13 +13,11 @@ from rescheduler.migrations.machine import step
 from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, ObservedSwap, Verdict
 from rescheduler.migrations.start_first_orphan import (
     is_orphan,
-    orphan_labels,
     orphan_manifest,
     orphan_name,
     replaced_by,
     replaces,
 )
-from rescheduler.migrations.start_first_rules import declared, eligible
 from rescheduler.migrations.start_first_strays import stray_actions
 from rescheduler.model import names
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -39,6 +37,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.planning.side_by_side import declared, orphan_labels, refusal
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 
 NOW = 1_000.0
@@ -242,9 +241,9 @@ def test_who_may_stand_side_by_side(change, words):
     old = msgspec.structs.replace(pod(), spec=PodSpec(volumes=volumes), controller=change.get("who", RS))
     set_, above = change.get("set_", replica_set()), change.get("above", deployment())
     near = change.get("near", (replica_set(), deployment()))
-    verdict = eligible(old, set_, above, lambda _: found, near)
-    assert verdict.ok is not bool(words)
-    assert words in verdict.message
+    said = refusal(old, set_, above, lambda _: found, near)
+    assert bool(said) is bool(words)
+    assert words in said
 
 
 # The replacement
