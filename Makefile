@@ -62,6 +62,15 @@ koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with 
 	  echo 'Go is missing: the tests with Koordinator are skipped.'; \
 	fi
 
+HISTORIES ?= 1000
+SEED      ?= $(shell date +%s)
+
+nightly: $(STAMP)  ## random histories with faults and crashes, HISTORIES of each kind from SEED on (it is printed)
+	@echo 'SEED=$(SEED) HISTORIES=$(HISTORIES)'
+	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -n $(JOBS) \
+	  tests/controller/test_moving_crash_safety.py tests/controller/test_shared_rooms.py
+	RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) tests/sim/test_sim_whole_program.py
+
 bench: $(STAMP)  ## speed and memory, printed
 	$(BIN)/python bench/run.py
 
