@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -47,6 +48,8 @@ def _reservation_of(placeholder: Pod) -> str:
 def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod]) -> None:
     pod, status = move.pod, move.migration.status
     target = status.node_name or move.migration.target_node
+    if status.mode is MoveMode.START_FIRST and status.replacement is not None:
+        return  # a pod of its own stands or waits there, and the old pod still holds its room
     standing = pod.node in trial.state.node_index and not pod.terminal
     if not standing or target not in trial.state.node_index or target == pod.node:
         return
