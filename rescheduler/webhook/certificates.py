@@ -71,12 +71,17 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
 
 
 def _authority(material: Material, now_s: float) -> Material:
+    """A new authority in front of the older ones if that is due; authorities that have ended are left out."""
     newest = _load(material.authorities[0]) if material.authorities else None
     if newest is None or _due(newest, now_s):
-        return replace(
-            _new_authority(material.authorities, now_s), certificate=material.certificate, key=material.key
-        )
-    return material
+        added = _new_authority(material.authorities, now_s)
+        return replace(added, certificate=material.certificate, key=material.key)
+    kept = _in_time(material.authorities, now_s)
+    return material if kept == material.authorities else replace(material, authorities=kept)
+
+
+def _in_time(authorities: tuple[bytes, ...], now_s: float) -> tuple[bytes, ...]:
+    return tuple(pem for pem in authorities if _load(pem).not_valid_after_utc.timestamp() > now_s)
 
 
 def _new_authority(older: tuple[bytes, ...], now_s: float) -> Material:
@@ -89,9 +94,8 @@ def _new_authority(older: tuple[bytes, ...], now_s: float) -> Material:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    kept = tuple(pem for pem in older if _load(pem).not_valid_after_utc.timestamp() > now_s)
     pem = certificate.public_bytes(serialization.Encoding.PEM)
-    return Material((pem, *kept[:2]), _pem_of(key), b"", b"")
+    return Material((pem, *_in_time(older, now_s)[:2]), _pem_of(key), b"", b"")
 
 
 def _serving(material: Material, hosts: tuple[str, ...], now_s: float) -> Material:

@@ -138,11 +138,13 @@ class Keeper:
             return
         wanted = webhooks(kept.address, material.bundle, live, avoid, conditions=kept.conditions)
         if wanted != self._written or now_s >= self._configuration_due_s:
-            self._written = None  # unknown until this has gone well
-            if not kept.configuration.holds(wanted):
+            known, self._written = self._written is not None, None  # unknown until this has gone well
+            changed = known and now_s < self._configuration_due_s  # no need to look: it is what we wrote
+            if changed or not kept.configuration.holds(wanted):
                 kept.configuration.write(wanted)
             self._written = wanted
-            self._configuration_due_s = now_s + CONFIGURATION_EVERY_S
+            if not changed:
+                self._configuration_due_s = now_s + CONFIGURATION_EVERY_S
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self._problem:

@@ -7,14 +7,16 @@ Promises: exactly the effect of the policies ``gate.rescheduler.dev`` and ``hint
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME
+from rescheduler.reservations.gate_keys import keys_of_pod
 
-Lookup = Callable[[str], str]
-"""Controller uid -> what is stored for it, "" if nothing."""
+FIXED_KINDS: Final = ("DaemonSet", "Node", "Reservation")
+"""Controllers whose pods go nowhere else: pods of a DaemonSet, mirror pods, placeholders."""
 
 _HINT_WEIGHT: Final = 100
 
@@ -23,12 +25,15 @@ class OwnerReference(msgspec.Struct, frozen=True):
     """The parts of an ownerReference that count."""
 
     uid: str = ""
+    kind: str = ""
     controller: bool | None = None
 
 
 class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of the metadata that count."""
 
+    name: str = ""
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
@@ -67,9 +72,15 @@ class ReviewedPod(msgspec.Struct, frozen=True):
     metadata: PodMeta
     spec: PodSpec
 
+    @property
+    def controllers(self) -> tuple[OwnerReference, ...]:
+        """The API server takes one at most."""
+        return tuple(owner for owner in self.metadata.owner_references or () if owner.controller)
+
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
+    namespace: str = ""
     object: ReviewedPod | None = None
 
 
@@ -98,8 +109,18 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = "AdmissionReview"
 
 
-Change = Callable[[ReviewedPod, str], tuple[Operation, ...]]
-"""What is done to a pod for the value that is stored for its controller."""
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a webhook is for. ``keys``: under which a pod (of a namespace) is looked for, the best first.
+
+    ``look``: what is stored under the first of these that is known, "" if none is. ``change``: what is done
+    to the pod then.
+    """
+
+    keys: Callable[[ReviewedPod, str], tuple[str, ...]]
+    look: Callable[[tuple[str, ...]], str]
+    change: Callable[[ReviewedPod, str], tuple[Operation, ...]]
+
 
 _DECODER: Final = msgspec.json.Decoder(_Review)
 
@@ -108,8 +129,8 @@ class UnreadableReviewError(ValueError):
     """The body is no AdmissionReview of a pod; the caller answers 400, and the pod is created unchanged."""
 
 
-def answer(body: bytes, look: Lookup, change: Change) -> bytes:
-    """The AdmissionReview that answers ``body``: allowed, with a patch if the pod's controller is looked for.
+def answer(body: bytes, purpose: Purpose) -> bytes:
+    """The AdmissionReview that answers ``body``: allowed, with a patch if something is stored for the pod.
 
     Raises:
         UnreadableReviewError: see there.
@@ -118,12 +139,25 @@ def answer(body: bytes, look: Lookup, change: Change) -> bytes:
         request = _DECODER.decode(body).request
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(str(error)) from error
-    operations = _operations(request.object, look, change) if request.object else ()
+    operations = _operations(request, purpose)
     response = _Response(uid=request.uid, allowed=True)
     if operations:
         patch = msgspec.json.encode(operations)
         response = _Response(uid=request.uid, allowed=True, patch_type="JSONPatch", patch=patch)
     return msgspec.json.encode(_Answer(response))
+
+
+def controller_keys(pod: ReviewedPod, _namespace: str) -> tuple[str, ...]:
+    """Hints are looked for by the controller's uid."""
+    return tuple(owner.uid for owner in pod.controllers)
+
+
+def gate_keys(pod: ReviewedPod, namespace: str) -> tuple[str, ...]:
+    """Holds are looked for by the controller's uid, by the pod's own name, and by its labels."""
+    if any(owner.kind in FIXED_KINDS for owner in pod.controllers):
+        return ()
+    labels = (pod.metadata.labels or {}).items()
+    return (*controller_keys(pod, namespace), *keys_of_pod(namespace, pod.metadata.name, labels))
 
 
 def hold(pod: ReviewedPod, reservation: str) -> tuple[Operation, ...]:
@@ -153,13 +187,13 @@ def steer(pod: ReviewedPod, hosts: str) -> tuple[Operation, ...]:
     return (Operation(f"{path}/-", term),)
 
 
-def _operations(pod: ReviewedPod, look: Lookup, change: Change) -> tuple[Operation, ...]:
-    if pod.spec.node_name:
+def _operations(request: _Request, purpose: Purpose) -> tuple[Operation, ...]:
+    pod = request.object
+    if pod is None or pod.spec.node_name:
         return ()  # a gate on a bound pod would be refused, a hint would come too late
-    for owner in pod.metadata.owner_references or ():
-        if owner.controller and (value := look(owner.uid)):
-            return change(pod, value)
-    return ()
+    keys = purpose.keys(pod, request.namespace)
+    value = purpose.look(keys) if keys else ""
+    return purpose.change(pod, value) if value else ()
 
 
 def _annotated(annotations: dict[str, str] | None, reservation: str) -> tuple[Operation, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -113,7 +114,7 @@ class _HttpsServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class gives both
         """A connection that failed; the API server goes on without us."""
-        structlog.get_logger("rescheduler.webhook").debug("A connection failed", exc_info=True)
+        structlog.get_logger("rescheduler.webhook").debug("A connection failed", error=str(sys.exception()))
 
 
 class _DualStackServer(_HttpsServer):

@@ -84,14 +84,14 @@ class WatchedConfigMap:
         """It was read at least once."""
         return self._known
 
-    def look(self, key: str) -> str:
-        """What is stored under ``key`` right now, asked of the API server; "" if it cannot tell in time."""
+    def fresh(self) -> Mapping[str, str]:
+        """The content right now, asked of the API server; nothing if it cannot tell in time."""
         try:
             body = self._looker.get(f"{self._path}/{self._name}")
         except (ApiError, TransportError) as error:
             self._log.info("A look at a ConfigMap failed", name=self._name, error=str(error))
-            return ""
-        return (msgspec.json.decode(body, type=_ConfigMap).data or {}).get(key, "")
+            return {}
+        return msgspec.json.decode(body, type=_ConfigMap).data or {}
 
     def start(self) -> None:
         """Begin to follow."""

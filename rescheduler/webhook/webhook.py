@@ -7,7 +7,7 @@ is that of ``manifests/base/gate.yaml`` and ``hint.yaml``; what it costs and whe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Transport
 from rescheduler.model.names import AVOID_CONFIG_MAP, GATE_CONFIG_MAP
-from rescheduler.webhook.conditions import MOST_UIDS
+from rescheduler.webhook.conditions import MOST_KEYS
 from rescheduler.webhook.configuration import (
     GATE_PATH,
     HINT_PATH,
@@ -25,7 +25,7 @@ from rescheduler.webhook.configuration import (
     WebhookConfiguration,
 )
 from rescheduler.webhook.keeper import Keeper, Kept
-from rescheduler.webhook.review import answer, hold, steer
+from rescheduler.webhook.review import Purpose, answer, controller_keys, gate_keys, hold, steer
 from rescheduler.webhook.secret import CertificateStore
 from rescheduler.webhook.server import WebhookServer
 from rescheduler.webhook.watched import WatchedConfigMap
@@ -72,8 +72,8 @@ class Webhook:
         self._server = WebhookServer(
             port=settings.port,
             routes={
-                GATE_PATH: partial(answer, look=self._reservation_of, change=hold),
-                HINT_PATH: partial(answer, look=self._hosts_of, change=steer),
+                GATE_PATH: partial(answer, purpose=Purpose(gate_keys, self._reservation_of, hold)),
+                HINT_PATH: partial(answer, purpose=Purpose(controller_keys, self._hosts_of, steer)),
             },
         )
         self._keeper = Keeper(
@@ -118,13 +118,16 @@ class Webhook:
     def _changed(self) -> None:
         self._keeper.wake()
 
-    def _reservation_of(self, uid: str) -> str:
-        """A uid that we do not know yet was switched on just now: the leader's conditions let it through."""
+    def _reservation_of(self, keys: tuple[str, ...]) -> str:
+        """A pod that we do not know was switched on just now: the leader's conditions let it through."""
         live = self._live.data
-        if uid in live:
-            return live[uid]
-        selective = self._settings.conditions and len(live) <= MOST_UIDS
-        return self._live.look(uid) if selective else ""
+        found = _first(live, keys)
+        selective = self._settings.conditions and len(live) <= MOST_KEYS
+        return found or (_first(self._live.fresh(), keys) if selective else "")
 
-    def _hosts_of(self, uid: str) -> str:
-        return self._avoid.data.get(uid, "")
+    def _hosts_of(self, keys: tuple[str, ...]) -> str:
+        return _first(self._avoid.data, keys)
+
+
+def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((data[key] for key in keys if key in data), "")

@@ -1,0 +1,179 @@
+"""The review handler: bytes in, bytes out."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.webhook.conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions
+from rescheduler.webhook.review import (
+    Purpose,
+    UnreadableReviewError,
+    answer,
+    controller_keys,
+    gate_keys,
+    hold,
+    steer,
+)
+
+ANNOTATION = "rescheduler.dev/reservation"
+HELD = [{"name": "rescheduler.dev/hold"}]
+
+
+def stored(**data):
+    return lambda keys: next((data[key] for key in keys if key in data), "")
+
+
+GATE = Purpose(gate_keys, stored(**{"u1": "room", "object.ns.by-name": "named", "label.a__b.c": "lab"}), hold)
+HINT = Purpose(controller_keys, stored(u1="node-a,node-b"), steer)
+
+
+def owner(uid="u1", kind="ReplicaSet", *, controller=True):
+    return {"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": uid, "controller": controller}
+
+
+def pod(*owners, spec=None, **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "x-", "ownerReferences": list(owners), **metadata},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **(spec or {})},
+    }
+
+
+def review(obj):
+    request = {"uid": "r1", "operation": "CREATE", "namespace": "ns", "object": obj, "dryRun": True}
+    return json.dumps(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    ).encode()
+
+
+def patch_of(obj, purpose=GATE):
+    found = json.loads(answer(review(obj), purpose))
+    assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response = found["response"]
+    assert (response["uid"], response["allowed"]) == ("r1", True)
+    if "patch" not in response:
+        assert response == {"uid": "r1", "allowed": True}
+        return []
+    assert response["patchType"] == "JSONPatch"
+    return json.loads(base64.b64decode(response["patch"]))
+
+
+def patched(obj, purpose=GATE):
+    """The operations carried out, as RFC 6902 says for "add"."""
+    result = json.loads(json.dumps(obj))
+    for operation in patch_of(obj, purpose):
+        assert operation["op"] == "add"
+        *parents, last = [p.replace("~1", "/").replace("~0", "~") for p in operation["path"].split("/")[1:]]
+        place = result
+        for name in parents:
+            place = place[name]
+        if isinstance(place, list):
+            assert last == "-"
+            place.append(operation["value"])
+        else:
+            place[last] = operation["value"]
+    return result
+
+
+def test_a_new_pod_of_a_live_controller_is_held_for_its_room():
+    found = patched(pod(owner()))
+    assert found["spec"]["schedulingGates"] == HELD
+    assert found["metadata"]["annotations"] == {ANNOTATION: "room"}
+
+
+def test_other_gates_and_annotations_stay():
+    found = patched(pod(owner(), spec={"schedulingGates": [{"name": "a/b"}]}, annotations={"c": "d"}))
+    assert found["spec"]["schedulingGates"] == [{"name": "a/b"}, *HELD]
+    assert found["metadata"]["annotations"] == {"c": "d", ANNOTATION: "room"}
+
+
+def test_a_second_review_adds_no_second_gate():
+    once = patched(pod(owner()))
+    assert patched(once) == once
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod(),
+        pod(owner("u2")),
+        pod(owner(controller=False)),
+        pod(owner(), spec={"nodeName": "n"}),
+        pod(owner(kind="DaemonSet")),
+        pod(owner(kind="Reservation")),
+        pod(name="another"),
+        pod(labels={"a/b": "d"}),
+    ],
+)
+def test_other_pods_are_left_alone(other):
+    assert patch_of(other) == []
+
+
+def test_pods_are_found_by_name_and_by_label_and_first_by_their_controller():
+    assert patched(pod(name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "named"}
+    assert patched(pod(labels={"a/b": "c"}))["metadata"]["annotations"] == {ANNOTATION: "lab"}
+    assert patched(pod(owner(), name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "room"}
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        None,
+        {},
+        {"nodeAffinity": {}},
+        {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    ],
+)
+def test_a_hint_is_one_more_preferred_term(affinity):
+    found = patched(pod(owner(), spec={} if affinity is None else {"affinity": affinity}), HINT)
+    (term,) = found["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    (requirement,) = term["preference"]["matchExpressions"]
+    assert term["weight"] == 100
+    assert requirement == {
+        "key": "kubernetes.io/hostname",
+        "operator": "NotIn",
+        "values": ["node-a", "node-b"],
+    }
+
+
+def test_a_hint_keeps_the_terms_that_are_there():
+    own = {"weight": 1, "preference": {"matchExpressions": []}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}, "podAffinity": {}}
+    found = patched(pod(owner(), spec={"affinity": affinity}), HINT)["spec"]["affinity"]
+    assert "podAffinity" in found
+    assert found["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0] == own
+
+
+def test_a_deletion_review_without_an_object_is_allowed():
+    assert patch_of(None) == []
+
+
+@given(
+    st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps)
+)
+def test_whatever_arrives_is_answered_or_unreadable(body):
+    raw = body if isinstance(body, bytes) else body.encode()
+    with pytest.raises(UnreadableReviewError):
+        answer(raw, GATE)
+
+
+def test_conditions_say_nothing_for_nobody_and_stop_at_the_limit():
+    assert match_conditions([]) == (NOTHING,)
+    assert match_conditions(["'] || true || x in ['"]) == (NOTHING,)
+    uids = [f"{number:036d}" for number in range(MOST_KEYS)]
+    full = match_conditions(uids)
+    assert full[0] == UNBOUND
+    assert all(uid in full[-1].expression for uid in uids)
+    assert len(match_conditions([*uids, "one-more"])) == len(full) - 1
+    assert len(match_conditions(["x" * 200 + str(number) for number in range(MOST_KEYS)])) == len(full) - 1
+
+
+def test_conditions_are_the_same_whatever_the_order():
+    keys = ["u2", "label.a.b", "object.n.p", "u1"]
+    assert match_conditions(keys) == match_conditions(reversed(keys))
