@@ -24,6 +24,8 @@ from typing import Any
 import click
 from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
 from rescheduler.testing.controlplane import ControlPlane
@@ -104,7 +106,7 @@ def patiently(look: Callable[[], object], seconds: float) -> bool:
         try:
             if look():
                 return True
-        except (AssertionError, OSError):
+        except (AssertionError, ApiError, TransportError):
             pass
         time.sleep(0.2)
     return False

@@ -123,11 +123,14 @@ def _gated(
         message = f"claimed by {claimant.key}; waiting for node {target} to be Ready and schedulable"
         return Handover(event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
     if claimant.nominated_node != target:
+        if observed.after_landing:
+            return Handover(wake_at_s=limit_s)
         nominate = act.Nominate(claimant.key, claimant.uid, target)
         return Handover(actions=(nominate,), wake_at_s=limit_s)
     placeholder = observed.placeholder
     if placeholder is None:
-        return Handover(actions=(ungate(observed, claimant),), wake_at_s=limit_s)
+        actions = () if observed.before_landing else (ungate(observed, claimant),)
+        return Handover(actions=actions, wake_at_s=limit_s)
     if placeholder.deleting:
         return Handover(wake_at_s=limit_s)
     settled_s = taint_is_settled(observed, now_s, settings)

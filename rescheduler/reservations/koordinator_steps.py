@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.koordinator import KoordinatorPhase, KoordinatorReservation
 from rescheduler.model.records import Pod
@@ -51,11 +52,14 @@ def given_away(observed: ObservedReservation) -> bool:
 
 
 def let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
-    """Give Koordinator's Reservation back."""
-    held = observed.koordinator
-    if held is None or held.deleting:
-        return ()
-    return (act.DeleteKoordinatorReservation(held.name, held.uid),)
+    """Give Koordinator's Reservation back; before it the pod that must use it, for its deletion wakes that pod."""
+    held, claimant = observed.koordinator, observed.claimant
+    result: list[act.ReservationAction] = []
+    if claimant is not None and not claimant.node and names.KOORDINATOR_AFFINITY in claimant.annotations:
+        result.append(act.Unsteer(claimant.key, claimant.uid))
+    if held is not None and not held.deleting:
+        result.append(act.DeleteKoordinatorReservation(held.name, held.uid))
+    return tuple(result)
 
 
 # Before the room is held ---------------------------------------------------------------------------

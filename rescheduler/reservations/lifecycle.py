@@ -66,6 +66,7 @@ class ReservationReason(enum.StrEnum):
 
 CONDITION_SCHEDULED: Final = "Scheduled"
 CONDITION_READY: Final = "Ready"
+CONDITION_HELD: Final = "HeldCompletely"
 
 FINISHED: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 
@@ -141,6 +142,12 @@ def transition(
     for new in _conditions(target, event, message):
         conditions = _told(conditions, new, now_s)
     return msgspec.structs.replace(status, phase=target.phase, conditions=conditions)
+
+
+def partly_held(status: ReservationStatus, message: str, now_s: float) -> ReservationStatus:
+    """The status with what a placeholder cannot hold for this template."""
+    new = Condition(CONDITION_HELD, "False", "PartlyHeld", message)
+    return msgspec.structs.replace(status, conditions=_told(status.conditions, new, now_s))
 
 
 def _conditions(target: Transition, event: ReservationEvent, message: str) -> tuple[Condition, ...]:

@@ -28,6 +28,7 @@ from rescheduler.reservations.lifecycle import (
     FINISHED,
     ReservationEvent,
     ReservationReason,
+    partly_held,
     transition,
 )
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
@@ -35,7 +36,7 @@ from rescheduler.reservations.parts import Part
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.promised import wait_for_room, words
 from rescheduler.reservations.sharing import claim, flying, rest_of, share
-from rescheduler.reservations.validation import refusal
+from rescheduler.reservations.validation import not_held, refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,15 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
         part = Part(waits=reservation.pre_allocation)
         draft.actions.append(act.CreatePlaceholder(reservation, node, part))
     else:
-        _say_unschedulable(draft, observed.choice.message or "no node has been chosen yet", now_s)
+        _say_unschedulable(draft, _why_not_placed(observed), now_s)
+
+
+def _why_not_placed(observed: ObservedReservation) -> str:
+    message = observed.choice.message or "no node has been chosen yet"
+    template = observed.reservation.template
+    if template is not None and template.host_ports and "PodSecurity" in message:
+        return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
+    return message
 
 
 def _promise(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
@@ -188,6 +197,9 @@ def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s
     template = observed.reservation.template
     held = NO_RESOURCES if template is None else template.requests
     draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held)
+    lacking = "" if template is None else not_held(template)
+    if lacking:
+        draft.status = partly_held(draft.status, lacking, now_s)
     if observed.node_usable:
         message = f"room is held on node {node}"
         _enter(draft, observed, ReservationEvent.BECAME_AVAILABLE, message, now_s)

@@ -84,8 +84,10 @@ class ObservedReservation:
     ``offered``: the gated owners that ``allocation`` gives to this Reservation (one, unless it is for several).
     ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
     them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
-    this node stands back for the moment. ``crowded``: another promise on the node has not stood back yet. ``arrival``: soft mode only, the first owner that was bound after the
-    eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
+    this node stands back for the moment. ``crowded``: another promise on the node has not stood back yet.
+    ``after_landing``: a neighbour lands first, ours is not nominated before. ``before_landing``: a nominated neighbour's
+    room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
+    the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
     ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
     ``koordinator``: Koordinator's Reservation that holds the room; ``by_koordinator``: it does, or is to do so.
     """
@@ -107,6 +109,8 @@ class ObservedReservation:
     room_free: bool = False
     yields: bool = False
     crowded: bool = False
+    after_landing: bool = False
+    before_landing: bool = False
 
     @property
     def soft(self) -> bool:
