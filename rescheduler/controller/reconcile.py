@@ -23,6 +23,7 @@ from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.kept_index import KeptIndex
 from rescheduler.controller.koordinator import led_astray, with_koordinator
 from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.neighbours import with_neighbours
 from rescheduler.controller.observe import Observer
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises
@@ -102,7 +103,9 @@ class Reconciler:
             namespace=self.settings.reservations.namespace,
             now_s=now_s,
         )
-        rooms = self._observe_rooms(observer)
+        rooms = with_neighbours(
+            self._observe_rooms(observer), lambda name: self._blind(ObjectKey("", name), index, now_s)
+        )
         swapping = swaps.gate_keys()
         dealt = self._deal(observer, rooms, swapping)
         self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **swapping}, now_s)
