@@ -15,6 +15,8 @@ COMMANDS: Final = {
     "plan": "rescheduler.cli.plan:plan_command",
     "explain": "rescheduler.cli.explain:explain_group",
     "run": "rescheduler.cli.run:run_command",
+    "reserve": "rescheduler.cli.reserve:reserve_group",
+    "scale": "rescheduler.cli.scale:scale_command",
     "demo": "rescheduler.cli.demo:demo_command",
     "sandbox": "rescheduler.cli.sandbox:sandbox_command",
     "validate": "rescheduler.cli.validate:validate_command",

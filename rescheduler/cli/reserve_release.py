@@ -1,0 +1,61 @@
+"""``rescheduler reserve release``: give rooms back."""
+
+from __future__ import annotations
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit
+from rescheduler.cli.rooms import Rooms
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.model.decode import Decoder
+from rescheduler.model.names import ANNOTATION_MIGRATION
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.lifecycle import FINISHED
+
+
+@click.command("release", short_help="Give reserved room back.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="All that this label query finds.")
+@click.option("--force", is_flag=True, help="Also those that a move or a pod on its way depends on.")
+@cluster_options
+@reports_errors
+def release_command(
+    *, names: tuple[str, ...], selector: str, force: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    """Delete Reservations, by name or by label.
+
+    One that belongs to a move, or whose pod is on its way to it, is kept unless --force is given.
+    """
+    if bool(names) == bool(selector):
+        raise click.UsageError("name Reservations, or give a label query with -l")
+    rooms = Rooms(KubeApi(connect(kubeconfig, context)), Decoder())
+    found = rooms.select({"labelSelector": selector} if selector else {})
+    missing = sorted(set(names) - {r.name for r in found})
+    if missing:
+        raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
+    chosen = [r for r in found if not names or r.name in names]
+    kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
+    given = [r.name for r in chosen if force or not _needed(r)]
+    problems = rooms.release(given)
+    failed = {text.partition(":")[0] for text in problems}
+    emit("".join(f"{name} released\n" for name in given if name not in failed))
+    problems += [f"{room.name}: {why} (--force releases it nevertheless)" for room, why in kept]
+    if problems:
+        raise CommandError("; ".join(problems))
+    if not chosen:
+        click.echo("no Reservations", err=True)
+
+
+def _needed(room: Reservation) -> str:
+    if room.status.phase in FINISHED:
+        return ""
+    migration = room.annotations.get(ANNOTATION_MIGRATION)
+    if migration:
+        return f"it belongs to PodMigration {migration}"
+    if room.status.current_owners and room.allocate_once:
+        owner = room.status.current_owners[0]
+        return f"pod {owner.namespace}/{owner.name} is on its way to it"
+    return ""

@@ -1,0 +1,85 @@
+"""Reservations for people: the columns of ``reserve list`` and ``reserve watch``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rescheduler.cli.rooms import words
+from rescheduler.model.reservation import Reservation, ReservationOwner
+from rescheduler.model.resources import Resources
+from rescheduler.reports.table import cpu, memory, table
+
+NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
+WIDE: Final = (*NARROW, "ROOM", "ALLOCATED", "SAYS")
+
+
+def rooms_text(rooms: Sequence[Reservation], now_s: float, *, wide: bool) -> str:
+    """A table; ``now_s``: epoch seconds."""
+    rows = [row(room, now_s, wide=wide) for room in rooms]
+    return "\n".join(line.removeprefix("  ") for line in table(WIDE if wide else NARROW, rows)) + "\n"
+
+
+def row(room: Reservation, now_s: float, *, wide: bool) -> tuple[str, ...]:
+    """One Reservation."""
+    status = room.status
+    narrow = (
+        room.name,
+        str(status.phase),
+        status.node_name or room.template_node or "-",
+        ", ".join(owner_text(owner) for owner in room.owners) or "-",
+        ", ".join(f"{o.namespace}/{o.name}" for o in status.current_owners) or "-",
+        "never" if status.expires_at_s is None else _span(status.expires_at_s - now_s),
+        _span(now_s - room.created_at_s),
+    )
+    if not wide:
+        return narrow
+    asked = room.template.requests if room.template is not None else status.allocatable
+    return (*narrow, _amounts(asked), _amounts(status.allocated), words(room))
+
+
+def line(room: Reservation) -> str:
+    """One line for watching."""
+    used = ", ".join(f"{o.namespace}/{o.name}" for o in room.status.current_owners)
+    node = f" on {room.status.node_name}" if room.status.node_name else ""
+    taken = f", used by {used}" if used else ""
+    return f"{room.name}: {room.status.phase}{node}{taken}: {words(room)}"
+
+
+def owner_text(owner: ReservationOwner) -> str:
+    """Who may use the room."""
+    parts = []
+    if owner.object is not None:
+        parts.append(f"pod {_named(owner.object.namespace, owner.object.name or owner.object.uid)}")
+    if owner.controller is not None:
+        reference = owner.controller
+        kind = (reference.kind or "controller").lower()
+        parts.append(_named(reference.namespace, f"{kind}/{reference.name or reference.uid}"))
+    if owner.label_selector is not None:
+        requirements = owner.label_selector.requirements
+        parts.append(
+            " and ".join(f"{r.key} {r.operator} {'|'.join(r.values)}".rstrip() for r in requirements)
+        )
+    return " and ".join(parts)
+
+
+def _named(namespace: str, name: str) -> str:
+    return f"{namespace} {name}" if namespace else name
+
+
+def _amounts(amounts: Resources) -> str:
+    parts = [f"cpu {cpu(amounts.cpu_milli)}"] if amounts.cpu_milli else []
+    parts += [f"memory {memory(amounts.memory_bytes)}"] if amounts.memory_bytes else []
+    parts += [f"storage {memory(amounts.ephemeral_bytes)}"] if amounts.ephemeral_bytes else []
+    parts += [f"{name} {amount}" for name, amount in amounts.scalars if amount]
+    return ", ".join(parts) or "-"
+
+
+def _span(seconds: float) -> str:
+    """A span as kubectl shows ages: 45s, 12m, 5h, 3d; "now" if it is over."""
+    if seconds <= 0:
+        return "now"
+    for unit_s, unit, upto in ((1, "s", 120), (60, "m", 7_200), (3_600, "h", 172_800)):
+        if seconds < upto:
+            return f"{int(seconds // unit_s)}{unit}"
+    return f"{int(seconds // 86_400)}d"

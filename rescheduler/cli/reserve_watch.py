@@ -1,0 +1,90 @@
+"""``rescheduler reserve watch``: one line for every change, until they are held or have ended."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit
+from rescheduler.cli.reserve_options import parse_seconds
+from rescheduler.cli.reserve_view import line
+from rescheduler.cli.rooms import FINISHED, Rooms
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.model.decode import Decoder
+from rescheduler.model.reservation import Reservation, ReservationPhase
+
+_PAUSE_S = 0.5
+
+
+@click.command("watch", short_help="Show every change of Reservations.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@click.option(
+    "--until",
+    type=click.Choice(["available", "finished", "forever"]),
+    default="finished",
+    show_default=True,
+    help="When to end: all are Available (or finished), all are finished, or never.",
+)
+@click.option("--timeout", default="0s", metavar="DURATION", help="Give up after it; 0s: never.")
+@cluster_options
+@reports_errors
+def watch_command(
+    *,
+    names: tuple[str, ...],
+    selector: str,
+    until: str,
+    timeout: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Show every change of the named Reservations (default: all), one line each.
+
+    Ends with 1 if one has Failed, or when the time is over.
+    """
+    limit_s = parse_seconds("--timeout", timeout)
+    rooms = Rooms(KubeApi(connect(kubeconfig, context)), Decoder())
+    query = {"labelSelector": selector} if selector else {}
+    ends_s = time.monotonic() + limit_s if limit_s else float("inf")
+    shown: dict[str, str] = {}
+    known: dict[str, Reservation] = {}
+    first = True
+    while True:
+        found = {r.name: r for r in rooms.select(query) if not names or r.name in names}
+        missing = sorted(set(names) - set(found) - set(known))
+        if first and missing:
+            raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
+        first = False
+        _tell(found, known, shown)
+        known.update(found)
+        if _ended(list(found.values()), until):
+            break
+        if time.monotonic() >= ends_s:
+            raise CommandError(f"not {until} within {timeout}")
+        time.sleep(_PAUSE_S)
+    if any(r.status.phase is ReservationPhase.FAILED for r in found.values()):
+        raise SystemExit(EXIT_FAILED)
+
+
+def _tell(found: dict[str, Reservation], known: dict[str, Reservation], shown: dict[str, str]) -> None:
+    """Print the lines that differ from what was shown; a released one is named once."""
+    for name in sorted(found):
+        text = line(found[name])
+        if shown.get(name) != text:
+            shown[name] = text
+            emit(f"{text}\n")
+    for name in sorted(set(known) - set(found)):
+        del known[name]
+        shown.pop(name, None)
+        emit(f"{name}: released\n")
+
+
+def _ended(rooms: list[Reservation], until: str) -> bool:
+    if until == "forever":
+        return False
+    good = FINISHED if until == "finished" else FINISHED | {ReservationPhase.AVAILABLE}
+    return all(r.status.phase in good for r in rooms)

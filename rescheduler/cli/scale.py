@@ -1,0 +1,141 @@
+"""``rescheduler scale``: reserve room for every new pod first, then scale (rows K5, K13)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+import click
+
+from rescheduler.cli.errors import EXIT_FAILED, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit
+from rescheduler.cli.reserve_options import namespace_option, parse_seconds, timeout_option
+from rescheduler.cli.rooms import Rooms, words
+from rescheduler.cli.scaling import Found, Landing, ScaleUp, Stage, Tools
+from rescheduler.cli.status_line import StatusLine
+from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.model.decode import Decoder
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reports.table import plural, table
+
+PAUSE_S = 0.2
+
+
+@click.command("scale", short_help="Scale up into rooms that are reserved first.")
+@click.argument("workload", metavar="deployment/NAME|statefulset/NAME")
+@click.option("--replicas", type=click.IntRange(min=0), required=True, help="Pods wanted in all.")
+@namespace_option
+@timeout_option("2m", "Limit for reserving, and again for landing.")
+@click.option("--dry-run", is_flag=True, help="Only say where each new pod would go; nothing is changed.")
+@cluster_options
+@reports_errors
+def scale_command(
+    *,
+    workload: str,
+    replicas: int,
+    namespace: str,
+    timeout: str,
+    dry_run: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Reserve room for every new pod, all or nothing; then scale, and see every pod land in its room.
+
+    The controller (rescheduler run) must be at work. If not all rooms are held within the time, all are
+    released and nothing is scaled. Scaling down needs no room and is done at once.
+    """
+    limit_s = parse_seconds("--timeout", timeout)
+    name = parse_workload(workload, namespace)
+    api = KubeApi(connect(kubeconfig, context))
+    found = read_workload(api, name)
+    if replicas == found.replicas:
+        emit(f"{name} has {plural(replicas, 'replica')} already\n")
+        return
+    if found.unsettled and replicas > found.replicas:
+        raise CommandError(f"{found.unsettled}; scale when it is through")
+    if dry_run:
+        _rehearse(found, replicas, kubeconfig, context)
+    elif replicas < found.replicas:
+        api.merge_patch(f"{name.path}/scale", {"spec": {"replicas": replicas}})
+        emit(f"{name} scaled down from {found.replicas} to {replicas}; that needs no room\n")
+    else:
+        _scale_up(api, found, replicas, limit_s)
+
+
+def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float) -> None:
+    with StatusLine() as line:
+        job = ScaleUp(
+            workload=found,
+            replicas=replicas,
+            group=secrets.token_hex(4),
+            timeout_s=limit_s,
+            tools=Tools(
+                api=api,
+                rooms=Rooms(api, Decoder()),
+                clock=time.monotonic,
+                pause=lambda: time.sleep(PAUSE_S),
+                show=lambda stage, rooms: line.show(_progress(stage, rooms)),
+            ),
+        )
+        held = job.reserve()
+        line.clear()
+        emit(f"room is held for {plural(job.count, 'new pod')} of {found.name}:\n{_rooms_table(held)}")
+        job.scale()
+        landing = job.land()
+    emit(_landed_text(found, replicas, landing))
+    if landing.missed:
+        raise SystemExit(EXIT_FAILED)
+
+
+def _progress(stage: Stage, rooms: Found) -> str:
+    phases = [r.status.phase for r in rooms]
+    if stage is Stage.LANDING:
+        return f"landed {phases.count(ReservationPhase.SUCCEEDED)} of {len(rooms)}"
+    held = phases.count(ReservationPhase.AVAILABLE)
+    waiting = next((words(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), "")
+    return f"room for {held} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
+
+
+def _rooms_table(rooms: Found) -> str:
+    rows = [(r.name, r.status.node_name) for r in rooms]
+    return "\n".join(table(("RESERVATION", "NODE"), rows)) + "\n"
+
+
+def _landed_text(found: FoundWorkload, replicas: int, landing: Landing) -> str:
+    count = replicas - found.replicas
+    rows = [
+        (r.status.current_owners[0].name if r.status.current_owners else "-", r.status.node_name, r.name)
+        for r in landing.landed
+    ]
+    lines = [f"{found.name} scaled from {found.replicas} to {replicas}; landed {len(rows)} of {count}"]
+    lines += table(("POD", "NODE", "RESERVATION"), rows)
+    for room in landing.missed:
+        lines.append(f"  {room.name} on {room.status.node_name or '-'}: {room.status.phase}: {words(room)}")
+    return "\n".join(lines) + "\n"
+
+
+def _rehearse(found: FoundWorkload, replicas: int, kubeconfig: str | None, context: str | None) -> None:
+    from rescheduler.cli.inputs import read_input  # noqa: PLC0415 - as above
+    from rescheduler.cli.rehearsal import rehearse  # noqa: PLC0415 - needs the scheduling rules
+
+    count = replicas - found.replicas
+    if count < 0:
+        emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
+        return
+    source = read_input(paths=(), more_paths=(), kubeconfig=kubeconfig, context=context, now=None)
+    choices = rehearse(source.snapshot, found, count)
+    placed = [c.node for c in choices if c.node]
+    lines = [
+        f"{found.name} from {found.replicas} to {replicas}: room for {len(placed)} of {count} new pods now"
+    ]
+    lines += table(("NODE", "NEW PODS"), [(n, str(placed.count(n))) for n in sorted(set(placed))])
+    refused = next((c.message for c in choices if not c.node), "")
+    if refused:
+        lines.append(f"  the others: {refused}")
+        lines.append("  nothing would be scaled: it is all or nothing")
+    emit("\n".join(lines) + "\n")
+    if refused:
+        raise SystemExit(EXIT_FAILED)

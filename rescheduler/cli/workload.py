@@ -1,0 +1,148 @@
+"""A Deployment or StatefulSet that commands make room for: who will make its pods, and of what template.
+
+The pods of a Deployment are made by its current ReplicaSet: that one is the owner which a Reservation names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.records import OwnerRef
+
+PLURALS: Final = {"deployment": "deployments", "statefulset": "statefulsets"}
+_SHORT: Final = {
+    "deployments": "deployment",
+    "deploy": "deployment",
+    "statefulsets": "statefulset",
+    "sts": "statefulset",
+}
+_REVISION: Final = "deployment.kubernetes.io/revision"
+
+
+class _OwnerWire(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _MetaWire(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+    owner_references: list[_OwnerWire] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _SpecWire(msgspec.Struct):
+    replicas: int | None = None
+    template: Raw = Raw(b"{}")
+
+
+class _StatusWire(msgspec.Struct, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+
+
+class _WorkloadWire(msgspec.Struct):
+    metadata: _MetaWire
+    spec: _SpecWire
+    status: _StatusWire = msgspec.field(default_factory=_StatusWire)
+
+
+class _PageWire(msgspec.Struct):
+    items: list[_WorkloadWire] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadName:
+    """What the user named: ``kind`` is deployment or statefulset."""
+
+    kind: str
+    name: str
+    namespace: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def path(self) -> str:
+        """Path of the object."""
+        return f"/apis/apps/v1/namespaces/{self.namespace}/{PLURALS[self.kind]}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundWorkload:
+    """The workload now. ``owner``: the controller of its next pods. ``template``: their PodTemplateSpec as JSON.
+
+    ``unsettled``: why it cannot be said now who makes the next pods, "" if it can.
+    """
+
+    name: WorkloadName
+    replicas: int
+    owner: OwnerRef
+    template: bytes
+    unsettled: str = ""
+
+
+def parse_workload(text: str, namespace: str) -> WorkloadName:
+    """KIND/NAME as kubectl takes it. Raises CommandError with what to write instead."""
+    kind, slash, name = text.partition("/")
+    kind = _SHORT.get(kind.lower().removesuffix(".apps"), kind.lower().removesuffix(".apps"))
+    if not slash or not name or kind not in PLURALS or "/" in name:
+        message = f"{text!r}: write deployment/NAME or statefulset/NAME"
+        raise CommandError(message, EXIT_USAGE)
+    return WorkloadName(kind=kind, name=name, namespace=namespace)
+
+
+def read_workload(api: KubeApi, name: WorkloadName) -> FoundWorkload:
+    """The workload and the controller of its next pods.
+
+    Raises:
+        CommandError: it does not exist, is being deleted, or has no ReplicaSet yet.
+        ApiError, TransportError: the server refused or did not answer.
+    """
+    try:
+        wire = msgspec.json.decode(api.get(name.path), type=_WorkloadWire)
+    except NotFoundError:
+        message = f"there is no {name} in namespace {name.namespace}"
+        raise CommandError(message, EXIT_USAGE) from None
+    if wire.metadata.deletion_timestamp:
+        raise CommandError(f"{name} is being deleted")
+    maker = wire if name.kind == "statefulset" else _current_replica_set(api, name, wire)
+    kind = "StatefulSet" if name.kind == "statefulset" else "ReplicaSet"
+    return FoundWorkload(
+        name=name,
+        replicas=1 if wire.spec.replicas is None else wire.spec.replicas,
+        owner=OwnerRef("apps/v1", kind, maker.metadata.name, maker.metadata.uid),
+        template=bytes(maker.spec.template),
+        unsettled=_unsettled(name, wire),
+    )
+
+
+def _unsettled(name: WorkloadName, wire: _WorkloadWire) -> str:
+    status = wire.status
+    if status.observed_generation < wire.metadata.generation:
+        return f"the last change of {name} has not been taken up yet"
+    if name.kind == "deployment" and status.replicas > status.updated_replicas:
+        old = status.replicas - status.updated_replicas
+        return f"a rollout of {name} is under way ({old} pods of earlier revisions)"
+    return ""
+
+
+def _current_replica_set(api: KubeApi, name: WorkloadName, deployment: _WorkloadWire) -> _WorkloadWire:
+    revision = (deployment.metadata.annotations or {}).get(_REVISION)
+    for body in api.list(f"/apis/apps/v1/namespaces/{name.namespace}/replicasets"):
+        for found in msgspec.json.decode(body, type=_PageWire).items or ():
+            owners = found.metadata.owner_references or ()
+            owned = any(o.controller and o.uid == deployment.metadata.uid for o in owners)
+            if owned and revision and (found.metadata.annotations or {}).get(_REVISION) == revision:
+                return found
+    raise CommandError(f"{name} has no ReplicaSet yet: wait until its first rollout has begun")
