@@ -1,0 +1,195 @@
+"""Mode StartFirst on the real control plane: no instant with fewer Ready pods, under budgets that allow nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rescheduler.controller.executor import ApplyExecutor
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.client import KubeApi
+from rescheduler.migrations import actions as act
+from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
+from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.testing.api import Api
+from rescheduler.testing.world import World, gates_of, is_ready, node_of
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane, tmp_path_factory):
+    """The controller, in threads of this process; it decides nothing itself."""
+    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
+    path.write_text(CONFIGURATION)
+    transport = control_plane.api().transport
+    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
+    thread = threading.Thread(target=controller.run, daemon=True)
+    thread.start()
+    yield thread
+    controller.stop.set()
+    thread.join(10)
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "start") as world:
+        yield world
+
+
+class Watcher:
+    """Counts the pods of a workload at every event, in the order of the API server."""
+
+    def __init__(self, world, replicas):
+        self.world, self.least, self.most, self.stop = world, replicas, replicas, False
+        answer = world.api.get(world.path("pods")).expect()
+        self.pods = {p["metadata"]["uid"]: p for p in answer.items}
+        self.version = answer.version
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        path = self.world.path("pods")
+        while not self.stop:
+            for event in self.world.api.watch(path, seconds=2, resourceVersion=self.version):
+                pod = event["object"]
+                self.version = pod["metadata"]["resourceVersion"]
+                if event["type"] == "DELETED":
+                    self.pods.pop(pod["metadata"]["uid"], None)
+                else:
+                    self.pods[pod["metadata"]["uid"]] = pod
+                alive = [p for p in self.pods.values() if "deletionTimestamp" not in p["metadata"]]
+                self.least = min(self.least, sum(map(is_ready, alive)))
+                self.most = max(self.most, len(alive))
+
+    def end(self):
+        self.stop = True
+        self.thread.join(5)
+        return self.least, self.most
+
+
+def declared(world, kind, name, replicas, **more):
+    world.node("source", cpu="8")
+    world.workload(kind, name, replicas, **more)
+    path = world.path(kind.lower() + "s", name, group="apps/v1")
+    world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_MODE: "StartFirst"}}}).expect()
+    world.wait_ready(name, replicas)
+
+
+def closed_budget(world, name, healthy):
+    world.budget(name, name, maxUnavailable=0)
+    path = world.path("poddisruptionbudgets", name, group="policy/v1")
+    world.wait(lambda: world.api.get(path).body.get("status", {}).get("currentHealthy") == healthy)
+
+
+def move(world, pod, target, **more):
+    name = f"move-{pod['metadata']['name']}"
+    body = {
+        "apiVersion": GROUP,
+        "kind": "PodMigration",
+        "metadata": {"name": name},
+        "spec": {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": target}, **more},
+    }
+    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
+
+    def ended():
+        status = (
+            world.api.get(world.path("podmigrations", name, group=GROUP)).expect().body.get("status") or {}
+        )
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    return world.wait(ended, 60)
+
+
+def nothing_left(world):
+    pods = world.pods()
+    assert not [p for p in pods if gates_of(p)]
+    assert not [
+        p
+        for p in pods
+        if LABEL_START_FIRST in p["metadata"]["labels"] and not p["metadata"].get("ownerReferences")
+    ]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
+    declared(world, "Deployment", "web", replicas)
+    closed_budget(world, "web", replicas)
+    watcher = Watcher(world, replicas)
+    for number in range(2):
+        target = world.node(f"target{number}", cpu="1")
+        old = min(world.pods("web"), key=node_of)
+        status = move(world, old, target)
+        assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
+        world.wait_gone(old)
+        assert target in {node_of(p) for p in world.wait_ready("web", replicas)}
+    assert watcher.end() == (replicas, replicas + 1)
+    nothing_left(world)
+
+
+def test_a_replica_set_of_its_own_is_moved(controller, world):
+    declared(world, "ReplicaSet", "web", 1)
+    watcher = Watcher(world, 1)
+    target = world.node("target", cpu="1")
+    (old,) = world.pods("web")
+    status = move(world, old, target)
+    assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
+    world.wait_gone(old)
+    assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
+    assert watcher.end() == (1, 2)
+    nothing_left(world)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "words"),
+    [
+        ("StatefulSet", {}, "only a ReplicaSet adopts"),
+        ("Deployment", {"more": {"strategy": {"type": "Recreate"}}}, "allows no surge"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_nothing_happens(controller, world, kind, more, words):
+    declared(world, kind, "web", 1, **more)
+    (old,) = world.pods("web")
+    status = move(world, old, world.node("target", cpu="1"), mode="StartFirst")
+    assert status["reason"] == "ModeNotSupported"
+    assert words in status["message"]
+    assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
+
+
+def test_without_the_optional_role_the_server_refuses_and_its_words_are_kept(control_plane, world):
+    declared(world, "Deployment", "web", 1)
+    (old,) = world.pods("web")
+    owner = old["metadata"]["ownerReferences"][0]
+    transport = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler")).transport
+    executor = ApplyExecutor(
+        api=KubeApi(transport),
+        engine=None,
+        koordinator=None,
+        namespace="rescheduler",
+        gate=None,
+        still_leader=lambda: True,
+    )
+    effect = executor.execute(
+        act.StartReplacement(
+            migration=ObjectKey(world.namespace, "m"),
+            owner=OwnerRef("apps/v1", "ReplicaSet", owner["name"], owner["uid"]),
+            namespace=world.namespace,
+            name="web-x",
+            node="target",
+            labels=(("app", "web"), (LABEL_START_FIRST, "m")),
+            replaces=f"{owner['uid']}/{old['metadata']['uid']}",
+        )
+    )
+    assert "cannot create resource" in effect.refused
+    assert len(world.pods()) == 1
