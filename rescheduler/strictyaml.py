@@ -18,6 +18,8 @@ Path = tuple[str | int, ...]
 """Where a value stands: keys and indexes from the root."""
 
 _MAX_DEPTH: Final = 64
+_DEEP: Final = 500
+_INDENTED: Final = re.compile(r" {200}|(?:- {1,4}){200}")
 _NULL: Final = re.compile(r"^(~|null|Null|NULL|)$")
 _BOOL: Final = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
 _INT: Final = re.compile(r"^[-+]?[0-9]+$")
@@ -57,6 +59,7 @@ def load(text: str | bytes) -> Document:
     Raises:
         YamlError: syntax, duplicate keys, non-string keys, several documents, anchors' merge keys or tags.
     """
+    _refuse_endless_nesting(text)
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
@@ -75,6 +78,25 @@ def load(text: str | bytes) -> Document:
         raise YamlError(line, "a second document begins here", "keep one document in the file")
     lines: dict[Path, int] = {}
     return Document(_construct(nodes[0], (), lines), lines)
+
+
+def _refuse_endless_nesting(text: str | bytes) -> None:
+    """Composing recurses in C and would end the process; counting events does not."""
+    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    if readable.count("[") + readable.count("{") < _DEEP and not _INDENTED.search(readable):
+        return
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _DEEP:
+                    line = event.start_mark.line + 1
+                    raise YamlError(line, "nested too deeply", "give a plain document")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return  # composing says what is wrong
 
 
 def _construct(node: yaml.Node, path: Path, lines: dict[Path, int]) -> Any:

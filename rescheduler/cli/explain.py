@@ -26,7 +26,15 @@ def explain_group() -> None:
 
 
 @explain_group.command("pod")
-@click.argument("pods", nargs=-1, metavar="NAMESPACE/NAME...")
+@click.argument("pods", nargs=-1, metavar="[NAMESPACE/]NAME...")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    envvar="RESCHEDULER_NAMESPACE",
+    help="Namespace of pods that are given by name alone.",
+)
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
 @click.option(
     "--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump."
@@ -39,6 +47,7 @@ def explain_group() -> None:
 def explain_pod_command(
     *,
     pods: tuple[str, ...],
+    namespace: str,
     all_pending: bool,
     paths: tuple[str, ...],
     scheduler_config: str | None,
@@ -55,7 +64,7 @@ def explain_pod_command(
         raise click.UsageError("name a pod as NAMESPACE/NAME, or use --all-pending")
     profile = load_profile(scheduler_config, load_configuration(None))
     found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=context, now=now)
-    chosen = choose(found.snapshot, pods, all_pending=all_pending)
+    chosen = choose(found.snapshot, pods, namespace, all_pending=all_pending)
     state = SchedulingState(found.snapshot, profile)
     for pod in chosen:
         explanation = explain(state, pod)
@@ -64,12 +73,14 @@ def explain_pod_command(
         click.echo("no pending pods", err=True)
 
 
-def choose(snapshot: Snapshot, names: tuple[str, ...], *, all_pending: bool) -> list[Pod]:
+def choose(
+    snapshot: Snapshot, names: tuple[str, ...], default_namespace: str, *, all_pending: bool
+) -> list[Pod]:
     """The pods that were asked for, in the order asked; a missing one is an error that names it."""
     chosen: list[Pod] = []
     for name in names:
         namespace, slash, rest = name.partition("/")
-        key = ObjectKey(namespace, rest) if slash else ObjectKey("default", name)
+        key = ObjectKey(namespace, rest) if slash else ObjectKey(default_namespace, name)
         pod = snapshot.pods.get(key)
         if pod is None:
             raise CommandError(f"there is no pod {key} in what was read", EXIT_USAGE)

@@ -103,6 +103,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(str(path), error.strerror or str(error), "check its permissions") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), "is not text", "is it a kubeconfig?") from error
+    except RecursionError as error:
+        raise ConfigurationError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""

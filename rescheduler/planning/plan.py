@@ -64,7 +64,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", 
     mode: MoveMode = MoveMode.RESERVE_FIRST
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A wanted pod that stays. ``blocked_by``: name of what blocks it (a PDB, a node, a limit)."""
 
     pod: PodRef

@@ -1,0 +1,61 @@
+"""Shared pieces of the tests of the command line."""
+
+import json
+import signal
+
+import pytest
+from click.testing import CliRunner
+
+from rescheduler.cli.main import main
+from rescheduler.testing.builders import deployment, node, pdb
+
+NOW = "2026-11-21T10:00:00Z"
+
+
+@pytest.fixture
+def command():
+    """Runs one command line in this process. A fault of the program is raised, never swallowed."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def run(*words, **more):
+        result = CliRunner().invoke(main, [str(word) for word in words], **more)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def untidy():
+    """Manifests of a small cluster: two pods on a tainted node, one of them behind a budget that is used up."""
+    web = deployment("web", "shop").cpu("500m").replicas(2)
+    api = deployment("api", "shop").cpu("250m").replicas(2)
+    objects = [
+        node("n1").zone("a").taint("maintenance"),
+        node("n2").zone("a"),
+        node("n3").zone("b"),
+        web,
+        web.pod("web-1").on("n1"),
+        web.pod("web-2").on("n2"),
+        api,
+        api.pod("api-1").on("n1"),
+        api.pod("api-2").on("n2"),
+        pdb("api", "shop").allows(0),
+    ]
+    return [each if isinstance(each, dict) else each.manifest() for each in objects]
+
+
+@pytest.fixture
+def dump(tmp_path):
+    """Writes a List as kubectl does."""
+
+    def write(items, name="dump.json"):
+        path = tmp_path / name
+        document = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+        path.write_text(json.dumps(document))
+        return path
+
+    return write

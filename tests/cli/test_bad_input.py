@@ -1,0 +1,247 @@
+"""Bad input: the right answer or one clear message that names what is wrong and where, and never a traceback."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rescheduler.testing.builders import deployment, node, pod
+
+ITEM = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+DEEP = "[" * 100_000
+CORPUS = {
+    "nothing": b"",
+    "blanks": b" \n\n ",
+    "words": b"hello world",
+    "null": b"null",
+    "text": b'"x"',
+    "number": b"12",
+    "cut": b'{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod"',
+    "cut-early": b'{"a":',
+    "array-of-numbers": b"[1, 2]",
+    "items-object": b'{"kind":"List","apiVersion":"v1","items":{"a":1}}',
+    "items-null": b'{"kind":"List","apiVersion":"v1","items":null}',
+    "items-missing": b'{"kind":"List","apiVersion":"v1"}',
+    "items-scalars": b'{"kind":"List","apiVersion":"v1","items":[1,"x",null,[]]}',
+    "deep": DEEP.encode(),
+    "deep-object": b'{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","metadata":'
+    + b'{"a":' * 3000
+    + b"1"
+    + b"}" * 3000
+    + b"}]}",
+    "binary": bytes(range(256)),
+    "latin": "kind: Pod\nname: \xe9".encode("latin-1"),
+    "utf16": '{"kind":"List","items":[]}'.encode("utf-16"),
+    "nul": b'{"kind":"Pod\x00"}',
+    "surrogate": b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"\\ud800","namespace":"d"}}',
+    "control": b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"\\u001b[31m","namespace":"d"}}',
+    "huge-number": b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","generation":1e999}}',
+    "duplicate-keys": b'{"kind":"Pod","kind":"Node","apiVersion":"v1","metadata":{"name":"a","name":"b"}}',
+    "duplicate-yaml": b"kind: Pod\nkind: Node\n",
+    "tab-yaml": b"kind:\n\t- a",
+    "alias-yaml": b"a: &a [*a]",
+    "tag-yaml": b"!!python/object:os.system {}",
+    "bomb-yaml": b"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+    b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n",
+    "gzip": b"\x1f\x8bnot really",
+    "cut-gzip": gzip.compress(json.dumps({"kind": "List", "items": [ITEM] * 500}).encode())[:60],
+    "zstd": b"\x28\xb5\x2f\xfdnot really",
+    "error-status": b'{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}',
+    "html": b"<html><body>502 Bad Gateway</body></html>",
+}
+USES = {
+    "plan": ("plan", "--from", "{}"),
+    "plan -o json": ("plan", "-o", "json", "--from", "{}"),
+    "plan -o html": ("plan", "-o", "html", "--from", "{}"),
+    "plan --config": ("plan", "--from", "{dump}", "--config", "{}"),
+    "plan --scheduler-config": ("plan", "--from", "{dump}", "--scheduler-config", "{}"),
+    "plan --kubeconfig": ("plan", "--kubeconfig", "{}"),
+    "explain": ("explain", "pod", "--all-pending", "--from", "{}"),
+    "validate": ("validate", "{}"),
+    "run --config": ("run", "--once", "--dry-run", "--kubeconfig", "{kubeconfig}", "--config", "{}"),
+    "run --kubeconfig": ("run", "--once", "--kubeconfig", "{}"),
+}
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+"""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    return path
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_damaged_file_never_ends_in_a_traceback(command, tmp_path, dump, kubeconfig, use):
+    good = dump([node("n1").manifest()], "good.json")
+    for name, content in CORPUS.items():
+        bad = tmp_path / f"{name}.txt"
+        bad.write_bytes(content)
+        words = [w.format(bad, dump=good, kubeconfig=kubeconfig) for w in USES[use]]
+        result = command(*words)
+        assert result.exit_code in (0, 1, 2), f"{name}: {result.output}"
+        assert "Traceback" not in result.output, name
+        if result.exit_code == 0:
+            continue
+        assert result.stdout == "", name
+        assert result.stderr.strip(), name
+
+
+@pytest.mark.parametrize("name", ["cut", "words", "array-of-numbers", "gzip", "nothing"])
+def test_what_is_no_dump_is_named_with_its_place(command, tmp_path, name):
+    path = tmp_path / "dump.json"
+    path.write_bytes(CORPUS[name])
+    result = command("plan", "--from", path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {path}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+ODD_PODS = {
+    "without containers": {"spec": {"nodeName": "n1"}},
+    "containers null": {"spec": {"containers": None, "nodeName": "n1"}},
+    "negative request": {
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "-1"}}}], "nodeName": "n1"}
+    },
+    "odd quantity": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1 apple"}}}]}},
+    "wrong types": {"spec": {"containers": "many", "nodeName": 7}},
+    "labels list": {"metadata": {"name": "p", "namespace": "d", "labels": ["a"]}},
+    "no metadata": {"metadata": None},
+    "clock": {"metadata": {"name": "p", "namespace": "d", "creationTimestamp": "tomorrow"}},
+}
+
+
+@pytest.mark.parametrize("name", ODD_PODS)
+def test_an_odd_pod_costs_nothing_but_itself(command, dump, name):
+    odd = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"}} | ODD_PODS[name]
+    good = pod("good", "shop").on("n1").cpu("500m").manifest()
+    path = dump([node("n1").manifest(), odd, good])
+    result = command("plan", "-o", "json", "--from", path)
+    assert result.exit_code == 0
+    plan = json.loads(result.stdout)
+    assert plan["before"]["nodes"][0]["cpuRequestedMilli"] == 500
+    if plan["before"]["pods"] == 1:
+        assert f"{path}:1" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("quantity", "milli"),
+    [("1e3", 1_000_000), ("0.1", 100), ("100m", 100), ("1", 1000), ("1Ki", 1_024_000), ("1.5k", 1_500_000)],
+)
+def test_quantities_of_every_form_count(command, dump, quantity, milli):
+    items = [node("n1").cpu("2M").manifest(), pod("p", "shop").on("n1").cpu(quantity).manifest()]
+    plan = json.loads(command("plan", "-o", "json", "--from", dump(items)).stdout)
+    assert plan["before"]["nodes"][0]["cpuRequestedMilli"] == milli
+
+
+def test_a_node_without_allocatable_has_no_room(command, dump):
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}}
+    waiting = pod("waiting", "shop").cpu("100m").manifest()
+    path = dump([bare, waiting])
+    assert command("plan", "--from", path).exit_code == 0
+    result = command("explain", "pod", "shop/waiting", "-o", "json", "--from", path)
+    answer = json.loads(result.stdout)
+    assert answer["nodes"][0]["feasible"] is False
+    assert {"plugin": "NodeResourcesFit", "reason": "Insufficient cpu"} in answer["nodes"][0]["reasons"]
+
+
+def test_one_node_is_a_cluster_with_nowhere_to_go(command, dump):
+    items = [node("only").taint("x").manifest(), deployment("web", "shop").pod("p").on("only").manifest()]
+    plan = json.loads(command("plan", "-o", "json", "--from", dump(items)).stdout)
+    assert plan["moves"] == []
+    assert [s["pod"]["name"] for s in plan["skipped"]] == ["p"]
+
+
+@pytest.mark.parametrize(
+    "now", ["2026-11-21T12:00:00+02:00", "2026-11-21T10:00:00.000Z", "2026-11-21T05:00:00-05:00"]
+)
+def test_clocks_of_other_zones_are_the_same_moment(command, dump, untidy, now):
+    path = dump(untidy)
+    plan = json.loads(command("plan", "-o", "json", "--from", path, "--now", now).stdout)
+    assert plan["metadata"]["generatedAt"] == "2026-11-21T10:00:00Z"
+
+
+WRONG_USE = {
+    "time": (("plan", "--from", "{dump}", "--now", "yesterday"), "yesterday"),
+    "time without zone": (("plan", "--from", "{dump}", "--now", "2026-11-21T10:00:00"), "--now"),
+    "format": (("plan", "--from", "{dump}", "-o", "xml"), "xml"),
+    "missing file": (("plan", "--from", "/no/such/file"), "/no/such/file"),
+    "path without --from": (("plan", "{dump}"), "--from"),
+    "missing configuration": (("plan", "--from", "{dump}", "--config", "/no/such"), "/no/such"),
+    "missing kubeconfig": (("plan", "--kubeconfig", "/no/such"), "/no/such"),
+    "no pod": (("explain", "pod", "--from", "{dump}"), "NAMESPACE/NAME"),
+    "unknown pod": (("explain", "pod", "shop/none", "--from", "{dump}"), "shop/none"),
+    "no file": (("validate",), "FILE"),
+    "command": (("plna",), "plna"),
+    "config map": (("run", "--config-map", "here"), "here"),
+    "cpu": (("sandbox", "--cpu", "many"), "many"),
+    "port": (("sandbox", "--port", "99999"), "99999"),
+    "nodes": (("sandbox", "--nodes", "-1"), "-1"),
+    "limit": (("demo", "--time-limit", "0"), "0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_USE)
+def test_wrong_use_is_2_and_named(command, dump, untidy, name):
+    words, named = WRONG_USE[name]
+    path = dump(untidy)
+    result = command(*(word.format(dump=path) for word in words))
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert result.stdout == ""
+
+
+def test_output_that_cannot_be_written(command, dump, untidy):
+    result = command(
+        "plan", "--from", dump(untidy), "--output-file", "/no/such/folder/plan.html", "-o", "html"
+    )
+    assert result.exit_code == 1
+    assert "/no/such/folder/plan.html: cannot write" in result.stderr
+
+
+def test_a_server_that_is_not_there(command, kubeconfig):
+    for words in (("plan",),):
+        result = command(*words, "--kubeconfig", kubeconfig)
+        assert result.exit_code == 1
+        assert "no answer from the API server" in result.stderr
+        assert "127.0.0.1" in result.stderr
+
+
+def test_scheduler_configuration_problems_are_named(command, dump, untidy, tmp_path):
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {score: {enabled: [{name: Nope}]}}}]\n"
+    )
+    result = command("plan", "--from", dump(untidy), "--scheduler-config", path)
+    assert result.exit_code == 2
+    assert f"{path}: plugins.score: unknown plugin 'Nope'" in result.stderr
+
+
+def test_the_installed_command_writes_messages_to_stderr_only(tmp_path):
+    path = tmp_path / "cut.json"
+    path.write_bytes(CORPUS["cut"])
+    words = [
+        sys.executable,
+        "-c",
+        "from rescheduler.cli.main import main; main()",
+        "plan",
+        "--from",
+        str(path),
+    ]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {path}")

@@ -1,0 +1,138 @@
+"""What others script against: the JSON of ``plan``, its bytes, its exit codes, and its files."""
+
+import json
+import random
+
+import pytest
+import yaml
+
+from rescheduler.testing.builders import deployment, node
+
+from .conftest import NOW
+
+KEYS = ["apiVersion", "kind", "metadata", "moves", "skipped", "before", "after"]
+MOVE_KEYS = ["pod", "controller", "from", "to", "policy", "reason", "message", "gain", "disruption", "mode"]
+
+
+@pytest.fixture
+def crowded():
+    """Three apps on one tainted node, room for them on several others that look alike."""
+    items = [node("n0").taint("maintenance").manifest()]
+    items += [node(f"n{index}").zone("ab"[index % 2]).manifest() for index in range(1, 6)]
+    for name in ("web", "api", "db"):
+        owner = deployment(name, "shop").cpu("300m").replicas(4)
+        items += [owner.manifest(), *(owner.pod(f"{name}-{i}").on("n0").manifest() for i in range(4))]
+    return items
+
+
+def planned(command, path, *more):
+    result = command("plan", "--from", path, "--now", NOW, "-o", "json", *more)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_document_is_the_one_that_is_promised(command, dump, untidy):
+    plan = json.loads(planned(command, dump(untidy)))
+    assert list(plan) == KEYS
+    assert (plan["apiVersion"], plan["kind"]) == ("rescheduler.dev/v1alpha1", "Plan")
+    assert len(plan["moves"]) == 1
+    move = plan["moves"][0]
+    assert list(move) == MOVE_KEYS
+    assert list(move["pod"]) == ["namespace", "name", "uid"]
+    assert (move["pod"]["name"], move["from"], move["mode"]) == ("web-1", "n1", "ReserveFirst")
+    assert move["controller"] == {"kind": "Deployment", "name": "web"}
+    assert move["gain"] > move["disruption"] > 0
+    skipped = plan["skipped"][0]
+    assert (skipped["pod"]["name"], skipped["reason"], skipped["blockedBy"]) == (
+        "api-1",
+        "DisruptionBudget",
+        "api",
+    )
+    assert skipped["message"]
+
+
+def test_the_same_input_gives_the_same_bytes(command, dump, crowded):
+    path = dump(crowded)
+    assert planned(command, path) == planned(command, path)
+    assert (
+        command("plan", "--from", path, "-o", "html").stdout
+        == command("plan", "--from", path, "-o", "html").stdout
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_the_objects_does_not_matter(command, dump, crowded, seed):
+    shuffled = random.Random(seed).sample(crowded, len(crowded))  # noqa: S311 - a seeded order
+    assert planned(command, dump(shuffled)) == planned(command, dump(crowded))
+
+
+def test_yaml_says_the_same_as_json(command, dump, untidy):
+    path = dump(untidy)
+    found = yaml.safe_load(command("plan", "--from", path, "--now", NOW, "-o", "yaml").stdout)
+    assert found == json.loads(planned(command, path))
+
+
+def test_the_form_of_the_dump_does_not_matter(command, dump, untidy, tmp_path):
+    (tmp_path / "dump.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": untidy}))
+    one = json.loads(planned(command, dump(untidy)))
+    other = json.loads(planned(command, tmp_path / "dump.yaml"))
+    del one["metadata"]["source"], other["metadata"]["source"]
+    assert one == other
+
+
+def test_exit_code_3_says_that_something_stays(command, dump, untidy):
+    path = dump(untidy)
+    assert command("plan", "--from", path, "--exit-code").exit_code == 3
+    assert command("plan", "--from", path).exit_code == 0
+    without_budget = dump([each for each in untidy if each["kind"] != "PodDisruptionBudget"], "free.json")
+    assert command("plan", "--from", without_budget, "--exit-code").exit_code == 0
+
+
+def test_next_cycle_keeps_to_the_limits(command, dump, crowded):
+    path = dump(crowded)
+    everything = json.loads(planned(command, path))
+    now = json.loads(planned(command, path, "--next-cycle"))
+    assert len(everything["moves"]) == 12
+    assert 0 < len(now["moves"]) < 12
+    assert now["moves"][0] == everything["moves"][0]
+    assert {s["reason"] for s in now["skipped"]} <= {
+        "LimitPerWorkload",
+        "LimitPerNode",
+        "LimitMovesAtOnce",
+        "LimitPerNamespace",
+    }
+
+
+def test_files_and_standard_output_hold_the_same(command, dump, untidy, tmp_path):
+    path = dump(untidy)
+    target = tmp_path / "plan.html"
+    result = command("plan", "--from", path, "-o", "html", "--output-file", target)
+    assert result.stdout == ""
+    assert target.read_text() == command("plan", "--from", path, "-o", "html").stdout
+
+
+def test_no_colour_where_there_is_no_terminal(command, dump, untidy):
+    path = dump(untidy)
+    assert "\x1b[" not in command("plan", "--from", path).output
+    coloured = command("plan", "--from", path, env={"FORCE_COLOR": "1"}).stdout
+    assert "\x1b[1mMOVES" in coloured
+
+
+def test_standard_input_is_a_dump(command, dump, untidy):
+    text = dump(untidy).read_text()
+    result = command("plan", "--from", "-", "-o", "json", input=text)
+    assert len(json.loads(result.stdout)["moves"]) == 1
+
+
+def test_explain_says_why_for_every_node(command, dump, untidy):
+    path = dump(untidy)
+    result = command("explain", "pod", "shop/web-1", "--from", path, "-o", "json")
+    document = json.loads(result.stdout)
+    assert result.stdout.count("\n") == 1
+    verdicts = {each["name"]: each for each in document["nodes"]}
+    assert verdicts["n1"]["feasible"] is False
+    assert verdicts["n1"]["reasons"][0]["plugin"] == "TaintToleration"
+    assert verdicts["n2"]["feasible"] is True
+    assert verdicts["n2"]["score"] > verdicts["n2"]["scores"]["NodeResourcesFit"] > 0
+    text = command("explain", "pod", "-n", "shop", "web-1", "--from", path).stdout
+    assert "2 of 3 nodes would take it" in text
