@@ -150,7 +150,11 @@ def _rank(pod: Pod, room: Room) -> tuple[object, ...]:
 
 
 def _order(reservation: Reservation) -> int:
-    text = reservation.annotations.get(names.ANNOTATION_ORDER) or ""
+    text = (
+        reservation.annotations.get(names.ANNOTATION_ORDER)
+        or reservation.labels.get(names.ANNOTATION_ORDER)
+        or ""
+    )
     return int(text) if text.lstrip("-").isdecimal() else 0
 
 
