@@ -19,10 +19,12 @@ import structlog
 from rescheduler.config import ConfigurationError
 from rescheduler.controller.configuration import LiveConfiguration
 from rescheduler.controller.cycle import Cycle, Decision
+from rescheduler.controller.memory import give_back
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Heartbeat, Verdict
-from rescheduler.controller.wakeups import matters
+from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import TransportError
@@ -51,7 +53,8 @@ class Pace:
 
     ``settle``: after an event that matters, so that its companions arrive. ``rest``: between two decisions, at
     least; a decision that takes long is followed by a rest five times as long. ``turn``: longest wait for events.
-    ``stale``: older caches decide nothing. ``round_gap``: between two rounds, at least.
+    ``stale``: older caches decide nothing. ``round_gap``: between two rounds, at least; after a round that takes
+    long, four times as long as that.
     """
 
     settle: float = 1.0
@@ -96,13 +99,14 @@ class Loop:
         self._log = structlog.get_logger("rescheduler.loop")
         self._dirty = True
         self._round_at_s = clock()
+        self._round_after_s = clock()
         self._cycle_at_s = clock()
         self._usage_at_s = clock()
         self._unseen: set[ObjectKey] = set()
         self._unseen_until_s = 0.0
         self._earliest_s = 0.0
         self.decision: Decision | None = None
-        """The last one."""
+        """The last one; without what was skipped, which is large, unless it is the only one."""
 
     def run(self, stop: threading.Event) -> None:
         """Turn until stopped, or (once) until what the first decision began has ended."""
@@ -141,7 +145,7 @@ class Loop:
 
     def _turn(self, now_s: float) -> bool:
         """One turn of a leader with fresh caches; True if there is nothing left to do for ``once``."""
-        if self._dirty or now_s >= self._round_at_s:
+        if (self._dirty and now_s >= self._round_after_s) or now_s >= self._round_at_s:
             self._advance(now_s)
         if self._once and self.decision is not None:
             return self._settled()
@@ -155,11 +159,19 @@ class Loop:
         wake_s = self._rounds.round(self._state.snapshot(wall_s), wall_s)
         wait_s = self._pace.turn * 10 if wake_s is None else max(self._pace.round_gap, wake_s - wall_s)
         self._round_at_s = now_s + wait_s
+        ended_s = self._clock()
+        self._round_after_s = ended_s + max(self._pace.round_gap, 4 * (ended_s - now_s))
 
     def _decide(self, now_s: float) -> None:
         configuration = self._configuration.current
         self._look_at_usage(now_s)
-        self.decision = self._cycle.run(self._state.snapshot(self._wall()), configuration)
+        with PROCESS_PAUSE.during():
+            if self.decision is None:
+                PROCESS_PAUSE.settle()  # what the first decision builds will stay
+            decision = self._cycle.run(self._state.snapshot(self._wall()), configuration)
+        self.decision = decision if self._once else decision.without_skipped()
+        del decision
+        give_back()
         self._unseen = set(self.decision.issued)
         self._unseen_until_s = self._clock() + self._pace.unseen
         rest_s = max(self._pace.rest, 5 * self.decision.seconds)
@@ -186,8 +198,10 @@ class Loop:
 
     def _drain(self) -> None:
         """Wait for an event until the next thing is due, then take all that is there."""
-        due_s = min(self._round_at_s, self._cycle_at_s) - self._clock()
-        wait_s = self._pace.round_gap if self._dirty else min(self._pace.turn, max(0.0, due_s))
+        due_s = min(self._round_at_s, self._cycle_at_s)
+        if self._dirty:
+            due_s = min(due_s, self._round_after_s)
+        wait_s = min(self._pace.turn, max(0.0, due_s - self._clock()))
         try:
             self._take(self._informers.events.get(timeout=max(wait_s, 0.001)))
             for _ in range(_AT_A_TIME):
@@ -204,7 +218,8 @@ class Loop:
             change = self._state.apply(event.kind, event.record)
         if change is None:
             return
-        self._dirty = True
+        if concerns_moves(event.kind, change):
+            self._dirty = True
         if matters(event.kind, change):
             soon_s = max(self._clock() + self._pace.settle, self._earliest_s)
             self._cycle_at_s = min(self._cycle_at_s, soon_s)

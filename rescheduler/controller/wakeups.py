@@ -1,14 +1,28 @@
-"""Which changes are worth a new decision before the timer: those that make or cure bad placement.
+"""Which changes are worth a new decision before the timer, and which a round of the moves under way.
 
-Heartbeats and status updates are not; a controller that wakes for every event never sleeps.
+Decisions: those that make or cure bad placement. Rounds: those in which anything changed that we know of at
+all. Heartbeats and status updates are neither; a controller that wakes for every event never sleeps.
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from rescheduler.model.cluster import Change
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, Pod
+
+_HEARTBEATS = (Kind.POD, Kind.NODE)
+
+
+def concerns_moves(kind: Kind, change: Change) -> bool:
+    """True if a move under way could go on because of the change: anything but a new version of the same."""
+    before, after = change.before, change.after
+    if kind not in _HEARTBEATS or before is None or after is None:
+        return True
+    version = getattr(after, "resource_version", "")
+    return msgspec.structs.replace(before, resource_version=version) != after
 
 
 def matters(kind: Kind, change: Change) -> bool:
