@@ -23,7 +23,7 @@ def owner_matches(owner: ReservationOwner, pod: Pod, controllers: tuple[OwnerRef
     """True if every given field of ``owner`` holds for the pod, and at least one is given."""
     given = False
     if owner.object is not None and owner.object != ObjectRef():
-        given = True
+        given = _names_pod(owner.object)  # a namespace alone only confines what stands beside it
         if not _object_matches(owner.object, pod):
             return False
     if owner.controller is not None and owner.controller != ControllerRef():
@@ -40,7 +40,7 @@ def owner_matches(owner: ReservationOwner, pod: Pod, controllers: tuple[OwnerRef
 def empty_owner(owner: ReservationOwner) -> bool:
     """True if it names nobody: such an owner is refused, for it would match nothing (or everything)."""
     return (
-        (owner.object is None or owner.object == ObjectRef())
+        (owner.object is None or not _names_pod(owner.object))
         and (owner.controller is None or owner.controller == ControllerRef())
         and (owner.label_selector is None or owner.label_selector.empty)
     )
@@ -55,6 +55,10 @@ def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> 
         and wanted.kind in ("", ref.kind)
         and wanted.api_version in ("", ref.api_version)
     )
+
+
+def _names_pod(wanted: ObjectRef) -> bool:
+    return bool(wanted.name or wanted.uid)
 
 
 def _object_matches(wanted: ObjectRef, pod: Pod) -> bool:
