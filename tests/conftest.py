@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
 from rescheduler.testing.binaries import BinariesMissing
 from rescheduler.testing.controlplane import ControlPlane
+
+# Examples are judged by what they find, never by how long a loaded machine takes for them.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")
