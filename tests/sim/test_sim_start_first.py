@@ -85,8 +85,10 @@ class Program:
     def __init__(self, cluster, rng, crashes=0):
         self.cluster, self.rng, self.crashes, self.died = cluster, rng, crashes, 0
         self.line = Line(cluster.transport)
-        self.inbox = deque()
-        cluster.api.subscribe(self.inbox.append)
+        self.inbox = {}
+        cluster.api.subscribe(
+            lambda change: self.inbox.setdefault(change.object["kind"], deque()).append(change)
+        )
         self.boot()
 
     def boot(self):
@@ -116,11 +118,12 @@ class Program:
         self.line.after = self.rng.random() < 0.5
 
     def step(self, now_s):
-        if not self.inbox and now_s < self.round_at_s:
+        if not any(self.inbox.values()) and now_s < self.round_at_s:
             return 0
-        # A cache that is behind: some of the news stays unread for now.
-        for _ in range(self.rng.randint(1, len(self.inbox)) if self.inbox else 0):
-            self.records.apply(self.inbox.popleft())
+        # Caches that are behind, each kind as it likes: informers keep no order between kinds.
+        for news in self.inbox.values():
+            for _ in range(self.rng.randint(0, len(news))):
+                self.records.apply(news.popleft())
         try:
             wake_s = self.reconciler.round(self.records.snapshot(now_s), now_s)
             self.round_at_s = now_s + 10.0 if wake_s is None else max(wake_s, now_s + 0.02)
@@ -131,7 +134,7 @@ class Program:
         return 1
 
     def next_due_s(self, now_s):
-        return now_s if self.inbox else self.round_at_s
+        return now_s if any(self.inbox.values()) else self.round_at_s
 
 
 class Witness:
