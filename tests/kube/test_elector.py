@@ -14,7 +14,7 @@ from rescheduler.kube.elector import Elector
 from rescheduler.kube.transport import Request, Response, TransportError
 
 TIMING = LeaseTiming(duration_s=30, renew_s=20, retry_s=4)
-FAST = LeaseTiming(duration_s=1.2, renew_s=0.8, retry_s=0.1)
+FAST = LeaseTiming(duration_s=3.5, renew_s=1.5, retry_s=0.2)
 
 
 def lease(holder="other", renewed="1", transitions=3, duration=15):
@@ -165,7 +165,7 @@ def candidate():
         elector.stop(release=False)
 
 
-def until(condition, timeout=5):
+def until(condition, timeout=15):
     ends = time.monotonic() + timeout
     while not condition() and time.monotonic() < ends:
         time.sleep(0.005)
