@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
@@ -38,7 +40,8 @@ from rescheduler.planning.side_by_side import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Mark, Trial
-from rescheduler.policies.framework import UNWANTED, Candidate, Policy
+from rescheduler.policies.framework import UNWANTED, Candidate, Policy, Shedding
+from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -233,7 +236,16 @@ class _Planner:
             gains,
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
+            last=lambda: self._wanted_elsewhere(policy, pod),
         )
+
+    def _wanted_elsewhere(self, policy: Policy, pod: Pod) -> BoolArray:
+        """Nodes from which another policy would at once want a pod moved again."""
+        over = np.zeros(len(self._view.nodes), dtype=np.bool_)
+        for other in self._policies:
+            if other is not policy and isinstance(other, Shedding):
+                over |= other.overfull_with(pod, self._view)
+        return over
 
     def _move(self, candidate: Candidate, target: Target) -> None:
         pod = candidate.pod

@@ -6,6 +6,7 @@ Interchangeable pods are tried once: that no node takes a class is remembered un
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +45,19 @@ class Targets:
         self._kept.clear()
 
     def choose(
-        self, pod: Pod, replacement: Pod, gains: FloatArray, *, least_gain: float, reason: str
+        self,
+        pod: Pod,
+        replacement: Pod,
+        gains: FloatArray,
+        *,
+        least_gain: float,
+        reason: str,
+        last: Callable[[], BoolArray] | None = None,
     ) -> Target | Blocked:
-        """The best node, or why there is none. ``gains``: by node; nodes at or below 0 are not wanted."""
+        """The best node, or why there is none.
+
+        ``gains``: by node; nodes at or below 0 are not wanted. ``last``: gives nodes to take only if no other will do.
+        """
         wanted = gains > 0
         if not wanted.any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
@@ -62,6 +73,8 @@ class Targets:
         if not fit.any():
             names = ", ".join(self._trial.state.node_names[i] for i in np.flatnonzero(same)[:_HINTS])
             return Blocked(SkipReason.AVOIDED, f"it was moved away from {names} for the same reason", names)
+        if last is not None:
+            other |= last()
         best = float(gains[fit].max())
         if best < least_gain:
             message = f"the best move gains {best:.2f}, less than {least_gain:.2f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.index import PodIndex
 from rescheduler.policies.nodes import NodeTable
-from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray
 from rescheduler.scheduling.state import SchedulingState
 
 UNWANTED: Final = -1.0
@@ -94,4 +94,13 @@ class Policy(Protocol):
         0: not there. UNWANTED on every node: it need not move any more. The planner asks again before
         every move, so a policy stops by itself once the cluster is tidy enough.
         """
+        ...
+
+
+@runtime_checkable
+class Shedding(Protocol):
+    """A policy that finds fault with a node once it holds too much."""
+
+    def overfull_with(self, pod: Pod, view: View) -> BoolArray:
+        """Nodes that would have to shed pods if this one came; other policies' pods go there last."""
         ...

@@ -124,6 +124,17 @@ class LowNodeUtilization:
         gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
+    def overfull_with(self, pod: Pod, view: View) -> BoolArray:
+        """Nodes above ``targetThresholds`` with the pod; none where there is no node to shed to."""
+        load = self._load(view)
+        bounds = self._bounds(view, load)
+        over = np.zeros(len(view.nodes), dtype=np.bool_)
+        if int(bounds.free.sum()) < self._args.number_of_nodes:
+            return over
+        for resource in self._resources:
+            over |= load.share(resource) + load.part(pod, resource) > bounds.high[resource] + _EPSILON
+        return over & load.known
+
     def _load(self, view: View) -> Load:
         usage = self._args.usage if view.snapshot.usage else REQUESTS
         return Load(view, self._resources, usage)
