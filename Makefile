@@ -55,7 +55,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with one line where Go is missing)
 	@if command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m rescheduler.testing.koordinator && \
-	  $(BIN)/python -m pytest -m koordinator; \
+	  $(BIN)/python -m pytest tests/koordinator -m koordinator; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests with Koordinator must run.' >&2; exit 1; \
 	else \

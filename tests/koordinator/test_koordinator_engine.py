@@ -176,3 +176,148 @@ def test_replacements_land_on_their_rooms_under_a_stampede(controller, world, ki
     assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
     world.wait(lambda: not listed(world, THEIRS))
     assert not placeholders(world)
+
+
+def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
+    """A scale-up while rooms are held: its pods have the same owner, and Koordinator alone would let them in."""
+    source = world.node("src", cpu="3")
+    world.workload("Deployment", "web", 3, **KOORD)
+    pods = world.wait_ready("web", 3, 60)
+    assert {node_of(p) for p in pods} == {source}
+    world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
+    budget = world.budget("web", "web", minAvailable=3)  # rooms are reserved, evictions wait
+    targets = [world.node(f"t{index}", cpu="1") for index in range(3)]
+    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    moves = [f"{world.namespace}/{name}" for name in wanted]
+
+    def held():
+        found = [
+            r
+            for r in listed(world, OURS)
+            if r["metadata"].get("annotations", {}).get("rescheduler.dev/migration") in moves
+        ]
+        return [r for r in found if phase(r) == "Available"]
+
+    world.wait(lambda: len(held()) == 3, 30)
+    scale(world, "web", 6)
+
+    def surplus():
+        names = [p["metadata"]["name"] for p in world.pods("web") if not node_of(p)]
+        return [name for name in names if name != "unready"]
+
+    world.wait(lambda: len(surplus()) == 3)
+    for name in surplus():
+        world.wait_unschedulable(name)
+    assert len(held()) == 3
+    path = world.path("poddisruptionbudgets", budget["metadata"]["name"], group="policy/v1")
+    world.api.delete(path).expect()
+    found = ended(world, wanted, 120)
+    for name, target in wanted.items():
+        assert found[name]["phase"] == "Succeeded", found[name]
+        assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
+
+
+def scale(world, name, replicas):
+    world.api.patch(
+        world.path("deployments", name, group="apps/v1"), {"spec": {"replicas": replicas}}
+    ).expect()
+
+
+def test_expiry_gives_the_room_back(controller, world):
+    node = world.node("a", cpu="1")
+    name = reserve(world, "short", owners=[{"labelSelector": {"matchLabels": {"app": "x"}}}], ttl="4s")
+    wait_phase(world, name, "Available")
+    found = wait_phase(world, name, "Failed")
+    assert ready_reason(found) == "Expired"
+    world.wait(lambda: theirs_of(world, name) is None)
+    world.pod("next", "1", **KOORD)  # one that waited already is not woken by Koordinator 1.8.0
+    assert world.wait_bound("next", 30) == node
+
+
+def test_a_pending_one_says_why_and_expires(controller, world):
+    node = world.node("a", cpu="1")
+    owners = [{"object": {"namespace": world.namespace, "name": "later"}}]
+    name = reserve(world, "large", cpu="3", owners=owners, node=node, ttl="8s")
+
+    def words():
+        found = ours(world, name).get("status", {}).get("conditions", ())
+        return next((c["message"] for c in found if c["type"] == "Scheduled" and c["status"] == "False"), "")
+
+    world.wait(lambda: "Insufficient cpu" in words())
+    assert ready_reason(wait_phase(world, name, "Failed")) == "Expired"
+    world.wait(lambda: theirs_of(world, name) is None)
+
+
+def test_a_deleted_node_fails_its_reservation(controller, world):
+    node = world.node("a", cpu="1")
+    name = reserve(world, "room", owners=[{"labelSelector": {"matchLabels": {"app": "x"}}}], node=node)
+    wait_phase(world, name, "Available")
+    world.api.delete(f"/api/v1/nodes/{node}").expect()
+    assert ready_reason(wait_phase(world, name, "Failed")) == "NodeDeleted"
+    world.wait(lambda: theirs_of(world, name) is None)
+
+
+def test_a_deleted_reservation_takes_koordinators_with_it(controller, world):
+    node = world.node("a", cpu="1")
+    name = reserve(world, "room", owners=[{"labelSelector": {"matchLabels": {"app": "x"}}}])
+    wait_phase(world, name, "Available")
+    world.api.delete(f"/apis/{OURS}/reservations/{name}").expect()
+    world.wait(lambda: theirs_of(world, name) is None)
+    world.pod("next", "1", **KOORD)
+    assert world.wait_bound("next", 30) == node
+
+
+def test_other_schedulers_pods_keep_placeholders(controller, world):
+    """In the same cluster, chosen for each Reservation."""
+    world.node("a", cpu="1")
+    owners = [{"labelSelector": {"matchLabels": {"app": "x"}}}]
+    name = reserve(world, "stock", owners=owners, scheduler="")
+    wait_phase(world, name, "Available")
+    assert theirs_of(world, name) is None
+    assert len(placeholders(world)) == 1
+    world.api.delete(f"/apis/{OURS}/reservations/{name}").expect()
+    world.wait(lambda: not placeholders(world))
+
+
+def test_a_room_taken_away_in_the_middle_lets_the_pod_go(controller, koordinator, world):
+    """Koordinator's scheduler is away while the pod is steered; then its Reservation is deleted by somebody."""
+    source = world.node("src", cpu="1")
+    world.workload("Deployment", "web", 1, **KOORD)
+    (pod,) = world.wait_ready("web", 1, 60)
+    assert node_of(pod) == source
+    target, other = world.node("t", cpu="1"), world.node("other", cpu="1")
+    name = migrate(world, pod, target)
+    world.wait(lambda: move_status(world, name).get("reservedAt"))
+    koordinator.kill()
+
+    def steered():
+        return [p for p in world.pods("web") if AFFINITY in p["metadata"].get("annotations", {})]
+
+    world.wait(steered, 30)
+    held = theirs_of(world, move_status(world, name)["reservationName"])
+    world.api.delete(f"/apis/{THEIRS}/reservations/{held['metadata']['name']}").expect()
+    world.wait(lambda: move_status(world, name).get("phase") == "Failed", 30)
+    world.wait(lambda: not steered())
+    koordinator.start()
+    (new,) = world.wait_ready("web", 1, 60)
+    assert node_of(new) in (source, target, other)
+
+
+def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinator, world):
+    moves = 4
+    world.node("src", cpu=str(moves))
+    world.workload("Deployment", "web", moves, **KOORD)
+    pods = world.wait_ready("web", moves, 60)
+    world.budget("web", "web", maxUnavailable=2)
+    targets = [world.node(f"t{index}", cpu="1") for index in range(moves)]
+    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    world.wait(lambda: any(move_status(world, name).get("evictedAt") for name in wanted), 60)
+    koordinator.kill()
+    for index in range(moves * 2):
+        world.pod(f"crowd-{index}", "1", **KOORD)
+    koordinator.start()
+    found = ended(world, wanted, 120)
+    for name, target in wanted.items():
+        assert found[name]["phase"] == "Succeeded", found[name]
+        assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
+    world.wait(lambda: not listed(world, THEIRS))

@@ -215,6 +215,17 @@ def test_a_claimant_is_not_steered_to_a_room_that_is_lost():
     assert kinds(found) == ["ReleasePod", "DeleteKoordinatorReservation"]
 
 
+def test_a_steered_pod_is_set_free_before_its_room_goes():
+    """The deletion of the room is what wakes the pod in Koordinator's scheduler."""
+    move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
+    steered = replacement(
+        gated=False, created_at_s=NOW - 900, annotations=LabelSet({names.KOORDINATOR_AFFINITY: "{}"})
+    )
+    found = look(move, theirs(), claimant=steered, owners=(steered,))
+    assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "Expired")
+    assert kinds(found) == ["Unsteer", "DeleteKoordinatorReservation"]
+
+
 def test_claimants_that_go_away():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
     dropped = look(move, theirs())
