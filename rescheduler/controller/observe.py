@@ -139,7 +139,7 @@ class Observer:
         return Room(
             reservation=reservation,
             open=claims_open and held and status.phase is ReservationPhase.AVAILABLE and not flying(observed),
-            since_s=migration.evicted_at_s if migration else 0.0,
+            since_s=migration.eviction_requested_at_s if migration else 0.0,
             replaces=migration.pod_name if migration else "",
         )
 
@@ -169,7 +169,8 @@ class Observer:
         return pods[0] if pods else None
 
     def _new_pods(self, reservation: Reservation, migration: LinkedMigration) -> list[Pod]:
-        since_s = float(int(migration.evicted_at_s))
+        # Not evicted_at_s: the answer may have been lost, and the replacement be older than the note of it.
+        since_s = float(int(migration.eviction_requested_at_s or migration.evicted_at_s))
         uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
         return [
             pod
@@ -277,6 +278,7 @@ class Observer:
             phase=migration.status.phase,
             created=True,
             pod_uid=migration.pod_uid,
+            eviction_requested_at_s=migration.status.eviction_requested_at_s,
             evicted_at_s=migration.status.evicted_at_s,
         )
         pods = self._new_pods(reservation, link)

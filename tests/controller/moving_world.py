@@ -52,11 +52,12 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import Choice
+from rescheduler.reservations.observed import Choice, soft_mode
 from rescheduler.reservations.placeholder import placeholder_name
 
 NAMESPACE = "rescheduler"
 PLACEHOLDER_PRIORITY = 1_000_000_000
+SOFT_PRIORITY = -10
 replace = msgspec.structs.replace
 
 
@@ -285,8 +286,25 @@ class World:
                 self.put(replace(pod, node=node, nominated_node="", unschedulable_message=""))
                 assert self.free(node) >= 0, f"{node} is overcommitted by {pod.key}"
                 return True
+            if self.preempt(pod):
+                return True
             if pod.nominated_node or not pod.unschedulable_message:
                 self.put(replace(pod, nominated_node="", unschedulable_message="0/3 nodes are available"))
+                return True
+        return False
+
+    def preempt(self, pod):
+        """A soft placeholder makes room for any pod of higher priority that finds none."""
+        if pod.nominated_node:
+            return False
+        for victim in sorted(self.pods.values(), key=lambda p: p.name):
+            if (
+                victim.spec.priority == SOFT_PRIORITY < pod.spec.priority
+                and victim.node
+                and not victim.deleting
+            ):
+                self.put(replace(victim, deleting=True))
+                self.put(replace(pod, nominated_node=victim.node))
                 return True
         return False
 
@@ -411,7 +429,7 @@ class World:
             name,
             cpu=size.cpu_milli,
             gates=(names.GATE_ROOM,) if action.part.waits else (),
-            priority=PLACEHOLDER_PRIORITY,
+            priority=SOFT_PRIORITY if soft_mode(reservation) else PLACEHOLDER_PRIORITY,
             namespace=NAMESPACE,
             controller=OwnerRef(names.API_VERSION, "Reservation", reservation.name, reservation.uid),
         )

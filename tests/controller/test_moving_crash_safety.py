@@ -12,7 +12,7 @@ from moving_world import NAMESPACE, Crash, World
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations import actions as rooms
@@ -27,13 +27,21 @@ SETTINGS = Settings(
 )
 
 
-def new_reconciler(world):
+SOFT = Settings(
+    reservations=SETTINGS.reservations,
+    migrations=MigrationSettings(
+        gate_settle_s=0.0, first_backoff_s=0.2, last_backoff_s=1.0, soft_allowed=True
+    ),
+)
+
+
+def new_reconciler(world, settings=SETTINGS):
     return Reconciler(
         executor=world,
         gate=Mirror(switch=world, lenient=True),
         hints=Mirror(switch=world.hints),
         placement=world,
-        settings=SETTINGS,
+        settings=settings,
     )
 
 
@@ -56,6 +64,7 @@ class Run:
 
     def __init__(self, world, seed, *, crash_every=0, stale=True):
         self.world, self.random = world, random.Random(seed)  # noqa: S311  a history, not a secret
+        self.settings = SETTINGS
         self.reconciler = new_reconciler(world)
         self.seen = world.look()
         self.stale = stale
@@ -88,7 +97,7 @@ class Run:
 
     def restart(self):
         self.crashes += 1
-        self.reconciler = new_reconciler(self.world)
+        self.reconciler = new_reconciler(self.world, self.settings)
         self.seen = self.world.look()
 
     def crowd(self):
@@ -234,6 +243,26 @@ def test_rooms_that_people_reserve_are_used_by_a_scale_up(seed):
         f"seed {seed}"
     )
     assert {p.node for p in world.pods.values()} == {"n1", "n2", "n3", ""}
+    assert world.leftovers() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + (HISTORIES or 20)))
+def test_soft_moves_end_and_leave_nothing_behind(seed):
+    """Nobody is held, nobody comes for the rooms; the old node is closed, so that the room is the only place."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 2)
+    world.node("n2", 1)
+    pods = world.workload("ReplicaSet", "web", ["n1", "n1"], desired=1)
+    world.nodes["n1"] = msgspec.structs.replace(world.nodes["n1"], unschedulable=True)
+    world.now_s += 5.0  # the API server tells creation times in whole seconds
+    key = world.migrate(pods[0], "n2", mode=MoveMode.SOFT)
+    run = Run(world, seed, crash_every=4 if seed % 2 else 0)
+    run.reconciler.settings = run.settings = SOFT
+    run.go()
+    status = world.migrations[key].status
+    assert (status.phase, status.node_name) == (MigrationPhase.SUCCEEDED, "n2"), f"seed {seed}: {status}"
+    assert not any(isinstance(action, rooms.Nominate | rooms.Ungate) for action in world.actions)
     assert world.leftovers() == [], f"seed {seed}"
 
 

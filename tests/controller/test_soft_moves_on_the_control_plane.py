@@ -1,0 +1,76 @@
+"""Soft mode on the real control plane: the scheduler itself lets the replacement take the room."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.testing.world import World, gates_of, node_of
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+mode: Soft
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture
+def world(control_plane, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIGURATION)
+    transport = control_plane.api().transport
+    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
+    thread = threading.Thread(target=controller.run, daemon=True)
+    thread.start()
+    with World(control_plane.api(), "soft") as world:
+        yield world
+    controller.stop.set()
+    thread.join(10)
+
+
+def test_the_replacement_takes_the_room_by_preemption(world):
+    source = world.node("src", cpu="1")
+    world.workload("Deployment", "web", 1)
+    (pod,) = world.wait_ready("web", 1)
+    target = world.node("to", cpu="1")
+    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"unschedulable": True}}).expect()
+    body = {
+        "apiVersion": GROUP,
+        "kind": "PodMigration",
+        "metadata": {"name": "move"},
+        "spec": {
+            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "target": {"nodeName": target},
+            "mode": "Soft",
+            "ttl": "2m",
+        },
+    }
+    path = world.path("podmigrations", "move", group=GROUP)
+    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
+
+    def ended():
+        status = world.api.get(path).expect().body.get("status") or {}
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    status = world.wait(ended, 60)
+    assert status["phase"] == "Succeeded", status
+    (now,) = world.wait_ready("web", 1)
+    assert node_of(now) == target
+    assert gates_of(now) == []
+    reservation = status["reservationName"]
+    holders = "/api/v1/namespaces/rescheduler/pods"
+    mine = f"{reservation}-"
+    world.wait(
+        lambda: (
+            not [p for p in world.api.get(holders).expect().items if p["metadata"]["name"].startswith(mine)]
+        )
+    )
