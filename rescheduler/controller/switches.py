@@ -66,7 +66,9 @@ def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...
     """
     controller = owner.controller
     if controller is not None and controller.uid and controller.uid not in index.snapshot.workloads:
-        return (controller.uid,)
+        # A uid finds pods everywhere: the author's word for the namespace must not hold pods of another one.
+        namespaces = {pod.namespace for pod in index.pods_of(controller.uid)}
+        return (controller.uid,) if not controller.namespace or namespaces <= {controller.namespace} else ()
     return index.kept.workloads.remembered(
         owner,
         lambda: tuple(

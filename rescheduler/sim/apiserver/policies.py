@@ -173,6 +173,7 @@ class PolicyEngine:
             "request": request,
             "params": bound.params,
             "namespaceObject": namespace,
+            "authorizer": {},
             "variables": {},
         }
         return _Variables(base, dig(bound.policy, "spec", "variables") or [])
