@@ -1,0 +1,231 @@
+"""Plans on public traces of real clusters: imbalance before and after, moves, seconds.
+
+``RESCHEDULER_DATA=FOLDER python -m bench.traces`` or ``python -m bench.traces FOLDER``; a trace that is not in the folder is left out.
+
+| folder | what it is | start state |
+|---|---|---|
+| bytedance-vmr | two VM clusters, placed | theirs |
+| bytedance-rasa-m3 | microservices, placed | theirs |
+| openb-gpu2023 | GPU cluster, not placed | at random where there is room, seed 42, in the order of creation |
+| huawei-topology | VMs with groups, not placed | likewise; 64 racks, servers dealt out in turn |
+
+VMs and containers become pods; NUMA nodes are added up, for the stock scheduler does not place by them.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.planning import NOW_S, policies
+from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.records import (
+    Node,
+    ObjectKey,
+    OwnerRef,
+    Pod,
+    PodAffinityTerm,
+    PodPhase,
+    PodSpec,
+    SpreadConstraint,
+    Workload,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan
+from rescheduler.scheduling.state import SchedulingState
+
+MIB = 1 << 20
+PODS_PER_NODE = 500
+GPU = "nvidia.com/gpu-milli"
+RACKS = 64
+SEED = 42
+WHOLE_CLUSTER_MILLI = 100_000_000
+"""rasa gives shares of the whole cluster: taken for this much CPU, and as many MiB."""
+
+
+class Trace:
+    """A cluster that is being put together."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[ObjectKey, Pod] = {}
+        self.workloads: dict[str, Workload] = {}
+        self._free: dict[str, list[int]] = {}
+        self._rng = random.Random(SEED)
+        self.unplaced = 0
+
+    def node(self, name: str, cpu_milli: int, memory_bytes: int, gpu_milli: int = 0, zone: str = "") -> None:
+        labels = {HOSTNAME: name, **({ZONE: zone} if zone else {})}
+        scalars = ((GPU, gpu_milli),) if gpu_milli else ()
+        room = Resources(cpu_milli=cpu_milli, memory_bytes=memory_bytes, pods=PODS_PER_NODE, scalars=scalars)
+        self.nodes[name] = Node(name=name, uid=name, labels=LabelSet(labels), allocatable=room)
+        self._free[name] = [cpu_milli, memory_bytes, gpu_milli]
+
+    def pod(self, name: str, owner: str, spec: PodSpec, node: str = "") -> None:
+        """A running pod; without ``node`` it is put at random where there is room."""
+        asked = (spec.requests.cpu_milli, spec.requests.memory_bytes, spec.requests.scalar(GPU))
+        where = node or self._somewhere(asked)
+        if not where:
+            self.unplaced += 1
+            return
+        self._free[where] = [have - need for have, need in zip(self._free[where], asked, strict=True)]
+        labels = LabelSet({"app": owner})
+        ref = OwnerRef("apps/v1", "ReplicaSet", owner, owner)
+        known = self.workloads.get(owner)
+        self.workloads[owner] = Workload(
+            kind="ReplicaSet", namespace="trace", name=owner, uid=owner, template=spec, template_labels=labels,
+            replicas=known.replicas + 1 if known else 1,
+        )  # fmt: skip
+        pod = Pod(
+            namespace="trace", name=name, uid=name, node=where, spec=spec, labels=labels, controller=ref,
+            held=spec.requests, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+        )  # fmt: skip
+        self.pods[pod.key] = pod
+
+    def _somewhere(self, asked: tuple[int, ...]) -> str:
+        fits = [n for n, free in self._free.items() if all(f >= a for f, a in zip(free, asked, strict=True))]
+        return self._rng.choice(fits) if fits else ""
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(taken_at_s=NOW_S, nodes=self.nodes, pods=self.pods, workloads=self.workloads)
+
+
+def spec_of(cpu_milli: int, memory_bytes: int, gpu_milli: int = 0, **constraints: Any) -> PodSpec:
+    scalars = ((GPU, gpu_milli),) if gpu_milli else ()
+    return PodSpec(
+        requests=Resources(cpu_milli=cpu_milli, memory_bytes=memory_bytes, scalars=scalars),
+        score_cpu_milli=cpu_milli,
+        score_memory_bytes=memory_bytes,
+        **constraints,
+    )
+
+
+def rows(path: Path) -> Iterator[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def vmr(folder: Path) -> Iterator[tuple[str, Trace]]:
+    document = json.loads(gzip.decompress((folder / "medium_279pm_2089vm.json.gz").read_bytes()))
+    for cluster in document["cluster_list"]:
+        trace = Trace()
+        for host in cluster["host_info"]:
+            memory = sum(int(numa["memory_huge_total_mb"]) for numa in host["numa"]) * MIB
+            trace.node(host["node_id"], host["node_cpu"] * 1000, memory, zone=f"rack-{host['rack_id']}")
+        for vm in cluster["vm_instance"]:
+            cpu = sum(int(part["cpu"] * 1000) for part in vm["numa"])
+            memory = sum(int(part["mem_mb"]) for part in vm["numa"]) * MIB
+            trace.pod(vm["instance_id"], f"of-{vm['instance_id']}", spec_of(cpu, memory), vm["host_id"])
+        yield f"bytedance-vmr {len(trace.nodes)} hosts", trace
+
+
+def rasa(folder: Path) -> Iterator[tuple[str, Trace]]:
+    document = json.loads(gzip.decompress((folder / "M3.json.gz").read_bytes()))
+    trace, place = Trace(), {}
+    for machine in document["MachineList"]:
+        name = f"m-{machine['MachineIP']}"
+        cpu = int(machine["TotalCPU"] * WHOLE_CLUSTER_MILLI)
+        trace.node(name, cpu, int(machine["TotalMem"] * WHOLE_CLUSTER_MILLI) * MIB)
+        place.update(dict.fromkeys(machine["InitialDeployingContainers"], name))
+    for service in document["ServiceList"]:
+        cpu = int(service["RequestCPU"] * WHOLE_CLUSTER_MILLI)
+        spec = spec_of(cpu, int(service["RequestMem"] * WHOLE_CLUSTER_MILLI) * MIB)
+        for container in service["ContainerList"]:
+            trace.pod(container, service["Service"], spec, place[container])
+    yield "bytedance-rasa-m3", trace
+
+
+def openb(folder: Path) -> Iterator[tuple[str, Trace]]:
+    trace = Trace()
+    for row in rows(folder / "openb_node_list_all_node.csv.gz"):
+        memory = int(row["memory_mib"]) * MIB
+        trace.node(row["sn"], int(row["cpu_milli"]), memory, int(row["gpu"] or 0) * 1000)
+    pods = sorted(rows(folder / "openb_pod_list_default.csv.gz"), key=lambda r: int(r["creation_time"]))
+    for row in pods:
+        gpu = int(row["num_gpu"] or 0) * int(row["gpu_milli"] or 0)
+        spec = spec_of(int(row["cpu_milli"]), int(row["memory_mib"]) * MIB, gpu)
+        trace.pod(row["name"], f"of-{row['name']}", spec)
+    yield "openb-gpu2023 default", trace
+
+
+def huawei(folder: Path) -> Iterator[tuple[str, Trace]]:
+    for sequence in ("C1", "C5"):
+        trace = Trace()
+        for number, row in enumerate(rows(folder / "PM_res.csv.gz")):
+            memory = (int(row["RAM1"]) + int(row["RAM2"])) * 1024 * MIB
+            rack = f"rack-{number % RACKS}"
+            trace.node(f"pm-{number}", (int(row["CPU1"]) + int(row["CPU2"])) * 1000, memory, zone=rack)
+        for number, row in enumerate(rows(folder / f"VM_data_{sequence}.csv.gz")):
+            strategy = row["strategy"]
+            owner = f"{strategy.replace('_', '-')}-{row['group']}" if strategy else f"plain-{number}"
+            own = LabelSelector((Requirement("app", Operator.IN, (owner,)),))
+            constraints: dict[str, Any] = {}
+            if strategy == "anti-affinity":
+                constraints["pod_anti_affinity"] = (PodAffinityTerm(own, HOSTNAME),)
+            elif strategy == "affinity":
+                constraints["pod_affinity"] = (PodAffinityTerm(own, HOSTNAME),)
+            elif strategy == "fault_domain":
+                constraints["spread"] = (SpreadConstraint(1, ZONE, hard=True, selector=own),)
+            memory = int(row["flavor_ram"]) * 1024 * MIB
+            spec = spec_of(int(row["flavor_vcpus"]) * 1000, memory, **constraints)
+            trace.pod(f"vm-{number}", owner, spec)
+        yield f"huawei-topology {sequence}", trace
+
+
+LOADERS: dict[str, Callable[[Path], Iterator[tuple[str, Trace]]]] = {
+    "bytedance-vmr": vmr,
+    "bytedance-rasa-m3": rasa,
+    "openb-gpu2023": openb,
+    "huawei-topology": huawei,
+}
+
+
+def report(label: str, trace: Trace) -> None:
+    """Plan and print two lines."""
+    snapshot = trace.snapshot()
+    start = time.process_time()
+    state = SchedulingState(snapshot)
+    result = plan(snapshot, policies(), PlanningInputs(unlimited=True), state)
+    seconds = time.process_time() - start
+    before, after = result.before, result.after
+    print(
+        f"{label:26} {len(trace.nodes):5d} nodes {len(trace.pods):5d} pods  "
+        f"imbalance cpu {before.cpu_imbalance:.4f} -> {after.cpu_imbalance:.4f}  "
+        f"memory {before.memory_imbalance:.4f} -> {after.memory_imbalance:.4f}  "
+        f"moves {len(result.moves):5d}  {seconds:6.2f} s CPU"
+    )
+    placed = {p.name: p.badly_placed for p in after.policies}
+    found = ", ".join(f"{p.name} {p.badly_placed} -> {placed[p.name]}" for p in before.policies)
+    print(f"{'':26} badly placed: {found}; empty nodes {before.empty_nodes} -> {after.empty_nodes}; "
+          f"{trace.unplaced} found no room at the start")  # fmt: skip
+
+
+def main() -> int:
+    """Every trace that is in the folder."""
+    given = sys.argv[1] if sys.argv[1:] else os.environ.get("RESCHEDULER_DATA", "")
+    if not given:
+        print("no folder of traces: set RESCHEDULER_DATA or name it", file=sys.stderr)
+        return 2
+    for name, load in LOADERS.items():
+        folder = Path(given) / name
+        if not folder.is_dir():
+            print(f"{name:26} not in {given}")
+            continue
+        for label, trace in load(folder):
+            report(label, trace)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
