@@ -241,3 +241,34 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
     reconciler.round(Snapshot(taken_at_s=NOW, reservations=rooms), NOW)
     assert stepped == ["a", "b"]
     assert [(e.name, e.reason) for e in nothing.events] == [("a", "Damaged")]
+
+
+def test_an_end_in_the_past_is_an_expiry_at_the_first_look():
+    outcome = look(shared(phase=ReservationPhase.PENDING, expires_at_s=NOW - 1))
+    assert outcome.status.phase is ReservationPhase.FAILED
+    assert condition(outcome.status.conditions, "Ready").reason == "Expired"
+    assert does(outcome) == []
+
+
+def test_deleted_while_being_claimed_lets_everybody_go():
+    a = pod("a", nominated_node="n2")
+    rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
+    outcome = look(shared((a,), allocated=1000, deleting=True), owners=(a,), **held(holder("x", 4000), rest))
+    assert does(outcome) == ["ReleasePod", "DeletePlaceholder", "DeletePlaceholder"]
+    assert not any(isinstance(action, act.WriteReservationStatus) for action in outcome.actions)
+
+
+def test_a_claimant_that_is_held_too_long_goes_and_its_part_comes_back():
+    a = replace(pod("a"), created_at_s=NOW - 61)
+    outcome = look(shared((a,), allocated=1000), owners=(a,), **held(holder("x", 4000)))
+    assert does(outcome) == ["ReleasePod"]
+    assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(0), cpu(4000))
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+
+
+def test_a_bad_node_keeps_the_claimants_gated():
+    a = pod("a")
+    bad = replace(NODE, unschedulable=True)
+    outcome = look(shared((a,), allocated=1000), owners=(a,), node=bad, **held(holder("x", 4000)))
+    assert does(outcome) == []
+    assert "schedulable" in condition(outcome.status.conditions, "Ready").message
