@@ -1,0 +1,106 @@
+"""A live cluster and its dump give the same Snapshot; a second client library sees the same pods."""
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from rescheduler.cli.inputs import read_input
+from rescheduler.model.kinds import RESOURCES
+from rescheduler.model.records import ObjectKey
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.demo.scenario import build
+from rescheduler.sim.installation import install
+from rescheduler.testing.binaries import BinariesMissing, find
+
+NOW = "2026-11-21T10:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The demonstration's untidy cluster, served over HTTP: (kubeconfig, address)."""
+    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with EmbeddedCluster(seed=7, clock=time.time) as running:
+        server = running.start(kubeconfig=kubeconfig)
+        install(running.transport)
+        build(running)
+        assert settled(kubeconfig)
+        yield kubeconfig, server.url
+
+
+def snapshot(*, paths=(), kubeconfig=None):
+    found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=None, now=NOW)
+    return found.snapshot
+
+
+def served(url):
+    """(resource, list) of every kind that the server has."""
+    for resource in RESOURCES.values():
+        try:
+            with urllib.request.urlopen(url + resource.collection_path) as answer:  # noqa: S310 - our own server
+                yield resource, answer.read()
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != 404:
+                raise
+
+
+def settled(kubeconfig, looks=60):
+    """True once every pod that has a node is Ready, so that nothing changes between two looks."""
+    for _ in range(looks):
+        if all(pod.ready for pod in snapshot(kubeconfig=str(kubeconfig)).pods.values() if pod.node):
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def compare(dumped, live):
+    for name in ("nodes", "pods", "budgets", "workloads", "namespaces"):
+        if hasattr(live, name):
+            assert getattr(dumped, name) == getattr(live, name), name
+    assert dumped == live
+    assert len(live.nodes) == 9
+    assert len(live.pods) > 20
+
+
+def test_a_dump_of_its_lists_is_the_live_cluster(cluster, tmp_path):
+    kubeconfig, url = cluster
+    for resource, body in served(url):
+        (tmp_path / f"{resource.plural}.json").write_bytes(body)
+    compare(snapshot(paths=(str(tmp_path),)), snapshot(kubeconfig=str(kubeconfig)))
+
+
+@pytest.mark.realcluster
+def test_a_dump_by_kubectl_is_the_live_cluster(cluster, tmp_path):
+    kubeconfig, url = cluster
+    try:
+        kubectl = find().path("kubectl")
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+    kinds = ",".join(f"{r.plural}.{r.group}" if r.group else r.plural for r, _ in served(url))
+    for form in ("json", "yaml"):
+        words = [kubectl, "--kubeconfig", str(kubeconfig), "get", kinds, "-A", "-o", form]
+        done = subprocess.run(words, capture_output=True, check=True, timeout=60)
+        (tmp_path / f"dump.{form}").write_bytes(done.stdout)
+        compare(snapshot(paths=(str(tmp_path / f"dump.{form}"),)), snapshot(kubeconfig=str(kubeconfig)))
+
+
+def test_pykube_reads_the_same_pods(cluster):
+    pykube = pytest.importorskip("pykube")
+    kubeconfig, _ = cluster
+    api = pykube.HTTPClient(pykube.KubeConfig.from_file(str(kubeconfig)))
+    try:
+        seen = {(p.namespace, p.name): p.obj for p in pykube.Pod.objects(api).filter(namespace=pykube.all)}
+    finally:
+        api.session.close()
+    ours = snapshot(kubeconfig=str(kubeconfig)).pods
+    assert {(key.namespace, key.name) for key in ours} == set(seen)
+    for (namespace, name), obj in seen.items():
+        pod = ours[ObjectKey(namespace, name)]
+        assert pod.node == obj["spec"].get("nodeName", "")
+        assert pod.uid == obj["metadata"]["uid"]
+        assert dict(pod.labels) == obj["metadata"].get("labels", {})
+    assert json.dumps(sorted(seen)) != "[]"
