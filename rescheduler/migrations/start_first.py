@@ -68,9 +68,7 @@ def starting(draft: Draft) -> None:
     if not _orphan_alive(draft, swap) or orphan is None:
         return
     draft.change(replacement=ObjectRef(orphan.namespace, orphan.name, orphan.uid))
-    if draft.observed.target_node is None:
-        draft.fail(Why.TARGET_NOT_FOUND, f"node {draft.status.node_name} is gone")
-    elif _ready_long_enough(draft, swap, orphan):
+    if _target_stands(draft) and _ready_long_enough(draft, swap, orphan):
         draft.change(reserved_at_s=draft.now_s)
         draft.go(MigrationPhase.EVICTING, Why.CHECKING, f"{orphan.key} is Ready on node {orphan.node}")
 
@@ -171,13 +169,28 @@ def _orphan_alive(draft: Draft, swap: ObservedSwap) -> bool:
     return False
 
 
+def _target_stands(draft: Draft) -> bool:
+    """False, and the move ends, if the node that it goes to is gone."""
+    node = draft.observed.target_node
+    if node is None or node.deleting:
+        draft.fail(Why.TARGET_NOT_FOUND, f"node {draft.status.node_name} is gone")
+        return False
+    return True
+
+
+def _up(draft: Draft, orphan: Pod) -> bool:
+    """A dead node's pods say Ready for a while yet, so the node is asked as well."""
+    node = draft.observed.target_node
+    return bool(orphan.node) and orphan.ready and node is not None and node.ready
+
+
 def _ready_long_enough(draft: Draft, swap: ObservedSwap, orphan: Pod) -> bool:
     """False with words while it is not. Ready's time has no fraction of a second, so one more is waited."""
     if not orphan.node:
         words = orphan.unschedulable_message or "waiting for the scheduler"
         draft.say(Why.STARTING, f"{orphan.key}: {words}")
-    elif not orphan.ready:
-        draft.say(Why.REPLACEMENT_NOT_READY, f"{orphan.key} on node {orphan.node} is not Ready yet")
+    elif not _up(draft, orphan):
+        draft.say(Why.REPLACEMENT_NOT_READY, f"{orphan.key} or its node {orphan.node} is not Ready yet")
     else:
         least_s = min_ready_s(swap)
         due_s = orphan.ready_since_s + least_s + 1.0 if least_s else 0.0
@@ -194,11 +207,11 @@ def _may_swap(draft: Draft) -> bool:
     if swap is None or _ended_by_owner(draft, swap) or not _orphan_alive(draft, swap):
         return False
     orphan, waits_for = swap.orphan, owner_moves(swap)
-    if orphan is None:
+    if orphan is None or not _target_stands(draft):
         return False
-    if not orphan.node or not orphan.ready:
+    if not _up(draft, orphan):
         draft.change(eviction_requested_at_s=0.0)
-        message = f"{orphan.key} on node {orphan.node} is not Ready any more"
+        message = f"{orphan.key} or its node {orphan.node} is not Ready any more"
         draft.go(MigrationPhase.RESERVING, Why.REPLACEMENT_NOT_READY, message)
         return False
     if waits_for:

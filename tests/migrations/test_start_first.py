@@ -462,6 +462,23 @@ def test_what_is_seen_right_before_the_eviction_stops_it(observed, expected, req
     assert act.Evict not in kinds(outcome)
 
 
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (None, (PHASE.FAILED, "TargetNotFound")),
+        (Node(name="n2", deleting=True), (PHASE.FAILED, "TargetNotFound")),
+        (Node(name="n2", ready=False), (PHASE.RESERVING, "ReplacementNotReady")),
+    ],
+)
+@pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
+def test_a_target_that_dies_before_the_eviction_stops_it(phase, node, expected):
+    outcome = look(
+        migration(phase, requested=NOW - 3), swap=swap(orphan=orphan()), calls=PROVEN, target_node=node
+    )
+    assert said(outcome) == expected
+    assert act.Evict not in kinds(outcome)
+
+
 def test_a_paused_deployment_is_moved():
     still = swap(orphan=orphan(), deployment=deployment(paused=True))
     assert act.Evict in kinds(look(migration(PHASE.EVICTING, requested=NOW - 3), swap=still, calls=PROVEN))
