@@ -124,7 +124,7 @@ def test_a_reservation_made_by_hand_goes_to_its_owner(controller, world):
     assert [o["name"] for o in found["status"]["currentOwners"]] == ["mine"]
     assert found["status"]["allocated"]["cpu"] == "2"
     assert ALLOCATED in world.get_pod("mine")["metadata"]["annotations"]
-    world.wait(lambda: theirs_of(world, name) is None)
+    world.wait(lambda: theirs_of(world, name) is None, 60)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
@@ -174,7 +174,7 @@ def test_replacements_land_on_their_rooms_under_a_stampede(controller, world, ki
         assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
     assert min(least) >= moves - 1, "the budget was overrun"
     assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
-    world.wait(lambda: not listed(world, THEIRS))
+    world.wait(lambda: not listed(world, THEIRS), 60)
     assert not placeholders(world)
 
 
@@ -217,6 +217,29 @@ def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
         assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
 
 
+def test_a_room_that_the_stock_scheduler_took_is_seen_before_the_eviction(controller, world):
+    """Other schedulers do not see Koordinator's rooms; the last look does, and nobody is disturbed."""
+    source = world.node("src", cpu="1")
+    world.workload("Deployment", "web", 1, **KOORD)
+    (pod,) = world.wait_ready("web", 1, 60)
+    assert node_of(pod) == source
+    world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
+    budget = world.budget("web", "web", minAvailable=1)
+    name = migrate(world, pod, world.node("t", cpu="1"))
+    world.wait(lambda: move_status(world, name).get("reservedAt"))
+    world.pod("intruder")
+    world.wait_bound("intruder")
+    world.api.delete(
+        world.path("poddisruptionbudgets", budget["metadata"]["name"], group="policy/v1")
+    ).expect()
+    found = ended(world, [name], 60)[name]
+    assert (found["phase"], found["reason"], found.get("evictedAt")) == ("Failed", "DecisionStale", None), (
+        found
+    )
+    assert is_ready(world.get_pod(pod["metadata"]["name"]))
+    world.wait(lambda: not listed(world, THEIRS), 60)
+
+
 def scale(world, name, replicas):
     world.api.patch(
         world.path("deployments", name, group="apps/v1"), {"spec": {"replicas": replicas}}
@@ -229,7 +252,7 @@ def test_expiry_gives_the_room_back(controller, world):
     wait_phase(world, name, "Available")
     found = wait_phase(world, name, "Failed")
     assert ready_reason(found) == "Expired"
-    world.wait(lambda: theirs_of(world, name) is None)
+    world.wait(lambda: theirs_of(world, name) is None, 60)
     world.pod("next", "1", **KOORD)  # one that waited already is not woken by Koordinator 1.8.0
     assert world.wait_bound("next", 30) == node
 
@@ -245,7 +268,7 @@ def test_a_pending_one_says_why_and_expires(controller, world):
 
     world.wait(lambda: "Insufficient cpu" in words())
     assert ready_reason(wait_phase(world, name, "Failed")) == "Expired"
-    world.wait(lambda: theirs_of(world, name) is None)
+    world.wait(lambda: theirs_of(world, name) is None, 60)
 
 
 def test_a_deleted_node_fails_its_reservation(controller, world):
@@ -254,7 +277,7 @@ def test_a_deleted_node_fails_its_reservation(controller, world):
     wait_phase(world, name, "Available")
     world.api.delete(f"/api/v1/nodes/{node}").expect()
     assert ready_reason(wait_phase(world, name, "Failed")) == "NodeDeleted"
-    world.wait(lambda: theirs_of(world, name) is None)
+    world.wait(lambda: theirs_of(world, name) is None, 60)
 
 
 def test_a_deleted_reservation_takes_koordinators_with_it(controller, world):
@@ -262,7 +285,7 @@ def test_a_deleted_reservation_takes_koordinators_with_it(controller, world):
     name = reserve(world, "room", owners=[{"labelSelector": {"matchLabels": {"app": "x"}}}])
     wait_phase(world, name, "Available")
     world.api.delete(f"/apis/{OURS}/reservations/{name}").expect()
-    world.wait(lambda: theirs_of(world, name) is None)
+    world.wait(lambda: theirs_of(world, name) is None, 60)
     world.pod("next", "1", **KOORD)
     assert world.wait_bound("next", 30) == node
 
@@ -320,4 +343,4 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
     for name, target in wanted.items():
         assert found[name]["phase"] == "Succeeded", found[name]
         assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
-    world.wait(lambda: not listed(world, THEIRS))
+    world.wait(lambda: not listed(world, THEIRS), 60)

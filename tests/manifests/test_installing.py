@@ -153,6 +153,8 @@ ALLOWED = [
     ("patch", "pods", {"subresource": "status", "namespace": "default"}),
     ("patch", "nodes", {}),
     ("create", "reservations", {"group": "rescheduler.dev"}),
+    ("create", "reservations", {"group": "scheduling.koordinator.sh"}),
+    ("delete", "reservations", {"group": "scheduling.koordinator.sh"}),
     ("update", "reservations", {"group": "rescheduler.dev", "subresource": "status"}),
     (
         "update",
@@ -172,6 +174,7 @@ REFUSED = [
     ("update", "pods", {"namespace": "default"}),
     ("create", "pods", {"subresource": "binding", "namespace": "default"}),
     ("update", "reservations", {"group": "rescheduler.dev"}),
+    ("update", "reservations", {"group": "scheduling.koordinator.sh", "subresource": "status"}),
     ("get", "secrets", {"namespace": "rescheduler"}),
     ("get", "configmaps", {"namespace": "default"}),
     ("patch", "configmaps", {"namespace": "rescheduler", "name": "rescheduler"}),
