@@ -38,6 +38,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.limits import Protections
 from rescheduler.reservations.template import reservation_name
+from rescheduler.scheduling.framework import Profile
 
 MOVES = 20
 EVENTS_BETWEEN = 40
@@ -153,7 +154,7 @@ def measure(nodes: int) -> dict[str, float]:
     """Milliseconds of one round, of the snapshot before it, and of the first round."""
     state = filled(nodes)
     counting = Counting()
-    placement = RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections()))
+    placement = RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile()))
     reconciler = Reconciler(
         executor=counting,
         gate=Mirror(switch=counting, lenient=True),
