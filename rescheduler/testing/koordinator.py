@@ -19,7 +19,7 @@ import yaml
 
 from rescheduler.testing.binaries import MODULES, BinariesMissing, cache_folder
 from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.processes import Process
+from rescheduler.testing.processes import Process, free_port
 
 MODULE: Final = "github.com/koordinator-sh/koordinator"
 PACKAGE: Final = f"{MODULE}/cmd/koord-scheduler"
@@ -110,6 +110,8 @@ class Koordinator:
             str(self._configuration()),
             "--authentication-skip-lookup=true",
             "--secure-port=0",
+            "--address=127.0.0.1",
+            f"--port={free_port()}",
         ]
         self._process.start()
         return self
