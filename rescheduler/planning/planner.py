@@ -8,8 +8,9 @@ reported; the same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -175,17 +176,15 @@ class _Planner:
 
     def _ask(self, policy: Policy) -> PolicySummary:
         candidates = policy.candidates(self._view)
-        for group, members in groupby(candidates, key=lambda c: c.group):
+        for group, members in groupby(candidates, key=attrgetter("group")):
             if group:
                 self._together(policy, list(members))
             else:
-                for candidate in members:
-                    self._alone(policy, candidate)
+                self._one_by_one(policy, members)
         return policy_summary(policy.name, candidates)
 
     def _alone(self, policy: Policy, candidate: Candidate) -> None:
-        uid = candidate.pod.uid
-        if uid in self._imagined or (self._limits.exhausted and (candidate.spare or uid in self.skipped)):
+        if candidate.pod.uid in self._imagined:
             return
         blocked = self._refusals.of(candidate)
         found = blocked or self._limits.refusal(candidate.pod) or self._find(policy, candidate)
@@ -197,6 +196,24 @@ class _Planner:
                 self._skip(candidate, found)
             case None:
                 pass
+
+    def _one_by_one(self, policy: Policy, candidates: Iterator[Candidate]) -> None:
+        for candidate in candidates:
+            if self._limits.exhausted:
+                self._leave(chain((candidate,), candidates))
+                return
+            self._alone(policy, candidate)
+
+    def _leave(self, candidates: Iterable[Candidate]) -> None:
+        """Nothing more may be moved: say so of all the rest, which may be most pods of a large cluster."""
+        skipped, imagined = self.skipped, self._imagined
+        for candidate in candidates:
+            pod = candidate.pod
+            if candidate.spare or pod.uid in skipped or pod.uid in imagined:
+                continue
+            blocked = self._refusals.of(candidate) or self._limits.refusal(pod)
+            if blocked is not None:
+                self._skip(candidate, blocked)
 
     def _together(self, policy: Policy, members: list[Candidate]) -> None:
         """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
