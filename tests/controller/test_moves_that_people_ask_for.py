@@ -1,0 +1,254 @@
+"""PodMigrations as people apply them: every field, and every way to ask for nonsense; on both clusters."""
+
+import threading
+import time
+
+import pytest
+
+from rescheduler.controller.loop import Pace
+from rescheduler.controller.run import Controller, Options
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.kubelet import KubeletSettings
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
+from rescheduler.testing.world import World, controller_reference, is_ready, node_of
+
+MOVES = "rescheduler.dev/v1alpha1"
+ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
+CONFIGURATION = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+leaderElection: {enabled: false}
+policies: []
+"""
+
+
+@pytest.fixture(scope="module")
+def embedded_api():
+    with EmbeddedCluster(
+        clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
+    ) as cluster:
+        api = Api(HttpTransport(cluster.start().url))
+        manifests.apply(api, manifests.load())
+        yield api
+
+
+@pytest.fixture(scope="module")
+def real_api(control_plane):
+    return control_plane.api()
+
+
+@pytest.fixture(
+    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
+)
+def api(request, tmp_path_factory):
+    """A cluster with the controller at work."""
+    api = request.getfixturevalue(request.param)
+    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
+    path.write_text(CONFIGURATION)
+    controller = Controller(api.transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.1)))
+    thread = threading.Thread(target=controller.run, daemon=True)
+    thread.start()
+    yield api
+    controller.stop.set()
+    thread.join(10)
+
+
+@pytest.fixture
+def world(api):
+    with World(api, "ask") as world:
+        world.node("a", cpu="4")
+        yield world
+
+
+@pytest.fixture
+def web(world):
+    """One pod of a Deployment on node a, and a node b to go to."""
+    world.workload("Deployment", "web", 1)
+    pod = world.wait_ready("web", 1)[0]
+    world.node("b", cpu="4")
+    return pod
+
+
+def move(world, name, **spec):
+    body = {"apiVersion": MOVES, "kind": "PodMigration", "metadata": {"name": name}, "spec": spec}
+    return world.api.create(world.path("podmigrations", group=MOVES), body).expect().body
+
+
+def status(world, name):
+    return world.api.get(world.path("podmigrations", name, group=MOVES)).expect().body.get("status") or {}
+
+
+def wait_reason(world, name, reason, seconds=30.0):
+    def look():
+        found = status(world, name)
+        return found if found.get("reason") == reason else None
+
+    try:
+        return world.wait(look, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {status(world, name)}") from error
+
+
+def node(world, name):
+    return f"{world.namespace}-{name}"
+
+
+def rooms_of(world):
+    mark = f"{world.namespace}/"
+    items = world.api.get(ROOMS).expect().items
+    return [
+        r
+        for r in items
+        if r["metadata"].get("annotations", {}).get("rescheduler.dev/migration", "").startswith(mark)
+    ]
+
+
+def undisturbed(world, pod):
+    found = world.get_pod(pod["metadata"]["name"])
+    return found["metadata"]["uid"] == pod["metadata"]["uid"] and is_ready(found) and not rooms_of(world)
+
+
+def name_of(pod):
+    return pod["metadata"]["name"]
+
+
+def test_a_move_with_every_field_lands_on_the_named_node(world, web):
+    move(
+        world,
+        "full",
+        podRef={"name": name_of(web)},
+        target={"nodeName": node(world, "b")},
+        mode="ReserveFirst",
+        ttl="1m",
+        deleteOptions={"gracePeriodSeconds": 0},
+        reason="asked for",
+        policy="Manual",
+    )
+    done = wait_reason(world, "full", "Landed")
+    assert (done["phase"], done["sourceNode"], done["nodeName"]) == (
+        "Succeeded",
+        node(world, "a"),
+        node(world, "b"),
+    )
+    assert node_of(world.get_pod(done["replacement"]["name"])) == node(world, "b")
+    assert done["conditions"][0]["reason"] == "Landed"
+    stored = world.api.get(world.path("podmigrations", "full", group=MOVES)).body
+    assert stored["spec"]["podRef"]["uid"] == web["metadata"]["uid"]
+    assert stored["status"]["mode"] == "ReserveFirst"
+
+
+def test_a_paused_move_rests_until_it_is_let_go(world, web):
+    move(world, "rest", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, paused=True)
+    assert "paused" in wait_reason(world, "rest", "Paused")["message"]
+    assert undisturbed(world, web)
+    path = world.path("podmigrations", "rest", group=MOVES)
+    world.api.patch(path, {"spec": {"paused": False}}).expect()
+    assert wait_reason(world, "rest", "Landed")["nodeName"] == node(world, "b")
+
+
+def test_a_move_into_an_existing_room(world, web):
+    owner = world.api.get(world.path("replicasets", group="apps/v1")).expect().items[0]
+    template = {"spec": {**world.spec("1"), "nodeName": node(world, "b")}}
+    owner = {k: v for k, v in controller_reference(owner).items() if k != "controller"}
+    room = {
+        "apiVersion": MOVES,
+        "kind": "Reservation",
+        "metadata": {"name": f"room-{world.namespace}"},
+        "spec": {"template": template, "owners": [{"controller": {**owner, "namespace": world.namespace}}]},
+    }
+    name = world.api.create(ROOMS, room).expect().body["metadata"]["name"]
+    move(world, "into", podRef={"name": name_of(web)}, reservationRef={"name": name})
+    done = wait_reason(world, "into", "Landed")
+    assert (done["nodeName"], done["reservationName"]) == (node(world, "b"), name)
+
+
+def test_it_waits_for_the_budget_in_words_until_its_time_is_over(world, web):
+    world.budget("web", "web", maxUnavailable=0)
+    world.wait(
+        lambda: (
+            world.api.get(world.path("poddisruptionbudgets", "web", group="policy/v1"))
+            .body["status"]
+            .get("expectedPods")
+            == 1
+        )
+    )
+    move(world, "held", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, ttl="4s")
+    assert "PDB web allows 0 of 1 disruptions" in wait_reason(world, "held", "DisruptionBudget")["message"]
+    assert "PDB web allows 0 of 1" in wait_reason(world, "held", "Timeout")["message"]
+    world.wait(lambda: undisturbed(world, web))
+
+
+def test_a_target_without_room_is_said_in_words(world, web):
+    world.node("full", cpu="500m")
+    move(world, "tight", podRef={"name": name_of(web)}, target={"nodeName": node(world, "full")}, ttl="1m")
+    assert "NodeResourcesFit" in wait_reason(world, "tight", "TargetUnschedulable")["message"]
+    assert undisturbed(world, web)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"podRef": {"name": "nobody"}}, "PodGone"),
+        ({"podRef": {"uid": "another-uid"}}, "PodReplaced"),
+        ({"target": {"nodeName": "no-such-node"}}, "TargetNotFound"),
+        ({"target": {"nodeName": "A"}}, "AlreadyOnTarget"),
+        ({"reservationRef": {"name": "no-such-room"}}, "ReservationFailed"),
+        ({"mode": "Soft"}, "ModeNotSupported"),
+        ({"mode": "StartFirst"}, "ModeNotSupported"),
+    ],
+)
+def test_nonsense_ends_with_its_reason_and_nobody_is_disturbed(world, web, spec, reason):
+    target = spec.get("target", {"nodeName": node(world, "b")})
+    if target["nodeName"] == "A":
+        target = {"nodeName": node_of(web)}
+    wanted = {**spec, "podRef": {"name": name_of(web), **spec.get("podRef", {})}, "target": target}
+    if "reservationRef" in spec:
+        del wanted["target"]
+    move(world, "bad", **wanted)
+    found = wait_reason(world, "bad", reason)
+    assert found["phase"] == "Failed"
+    assert found["message"]
+    assert undisturbed(world, web)
+
+
+def test_a_pod_without_a_controller_is_not_moved(world):
+    world.pod("alone")
+    world.wait(lambda: is_ready(world.get_pod("alone")))
+    world.node("b", cpu="4")
+    move(world, "alone", podRef={"name": "alone"}, target={"nodeName": node(world, "b")})
+    assert "no controller would replace the pod" in wait_reason(world, "alone", "NotMovable")["message"]
+
+
+def test_a_pod_that_was_recreated_under_its_name_is_left_alone(world):
+    world.workload("StatefulSet", "db", 1)
+    old = world.wait_ready("db", 1)[0]
+    world.node("b", cpu="4")
+    world.delete_pod(old)
+    world.wait_gone(old)
+    new = world.wait_ready("db", 1)[0]
+    ref = {"name": "db-0", "uid": old["metadata"]["uid"]}
+    move(world, "late", podRef=ref, target={"nodeName": node(world, "b")})
+    assert "another one now" in wait_reason(world, "late", "PodReplaced")["message"]
+    assert undisturbed(world, new)
+
+
+def test_a_pod_that_is_moved_already_is_found_on_its_target(world, web):
+    target = {"nodeName": node(world, "b")}
+    move(world, "first", podRef={"name": name_of(web)}, target=target)
+    moved = wait_reason(world, "first", "Landed")["replacement"]["name"]
+    move(world, "again", podRef={"name": moved}, target=target)
+    assert wait_reason(world, "again", "AlreadyOnTarget")["phase"] == "Failed"
+    move(world, "stale", podRef={"name": name_of(web)}, target=target)
+    assert wait_reason(world, "stale", "PodGone")["phase"] == "Failed"
+
+
+def test_columns_and_what_must_not_change(world, web):
+    move(world, "cols", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, paused=True)
+    wait_reason(world, "cols", "Paused")
+    path = world.path("podmigrations", "cols", group=MOVES)
+    answer = world.api.patch(path, {"spec": {"target": {"nodeName": node(world, "a")}}})
+    assert "target is immutable" in answer.expect(422).body["message"]
+    answer = world.api.patch(path, {"spec": {"podRef": {"name": "other"}}})
+    assert "podRef is immutable" in answer.expect(422).body["message"]
