@@ -91,7 +91,7 @@ def _refuse_endless_nesting(text: str | bytes) -> None:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > _DEEP:
-                    line = event.start_mark.line + 1
+                    line = event.start_mark.line + 1 if event.start_mark else 1
                     raise YamlError(line, "nested too deeply", "give a plain document")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1

@@ -65,9 +65,8 @@ class PlainView:
             words = f"{migration.status.phase.value:<12} {migration.status.message or migration.reason}"
             if self._seen.get(migration.key) != words:
                 self._seen[migration.key] = words
-                self._write(
-                    f"  {migration.namespace}/{migration.pod_name}: {words} [violations: {facts.violations}]"
-                )
+                pod = f"{migration.namespace}/{migration.pod_name}"
+                self._write(f"  {facts.violations:>2} violations  {pod:<32}  {words}")
 
 
 class LiveView:

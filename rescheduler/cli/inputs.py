@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
@@ -14,6 +15,9 @@ from rescheduler.cli.sources import read_sources
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.snapshot import Snapshot
+
+_PATIENCE_S: Final = 5.0
+"""A person waits: an API server that does not answer is reported soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +71,9 @@ def _live(kubeconfig: str | None, context: str | None) -> tuple[ClusterState, tu
     from rescheduler.controller.reading import read_cluster  # noqa: PLC0415 - a dump needs no API client
     from rescheduler.kube.client import KubeApi  # noqa: PLC0415
     from rescheduler.kube.connection import connect  # noqa: PLC0415
+    from rescheduler.kube.retry import Retry  # noqa: PLC0415
 
-    api = KubeApi(connect(kubeconfig, context))
+    api = KubeApi(connect(kubeconfig, context), Retry(deadline_s=_PATIENCE_S))
     with Progress("reading the cluster") as progress:
         return read_cluster(api, Decoder(), progress.advance_to)
 

@@ -210,7 +210,7 @@ def test_output_that_cannot_be_written(command, dump, untidy):
 
 
 def test_a_server_that_is_not_there(command, kubeconfig):
-    for words in (("plan",),):
+    for words in (("plan",), ("explain", "pod", "a/b")):
         result = command(*words, "--kubeconfig", kubeconfig)
         assert result.exit_code == 1
         assert "no answer from the API server" in result.stderr

@@ -1,0 +1,147 @@
+"""``run`` as its users meet it: a process of its own against the embedded cluster, over HTTP."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from rescheduler.cli.run import parse_config_map
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.names import API_VERSION
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.installation import install
+from rescheduler.sim.machines import MachineSpec
+
+CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run"]
+
+
+def document(**more):
+    return json.dumps({"apiVersion": API_VERSION, "kind": "ReschedulerConfiguration", **more})
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """An embedded cluster with nothing of ours in it, and its kubeconfig."""
+    kubeconfig = tmp_path / "kubeconfig"
+    with EmbeddedCluster([MachineSpec(name="n1")], clock=time.time) as running:
+        running.start(kubeconfig=kubeconfig)
+        yield running, kubeconfig
+
+
+@pytest.fixture
+def start(cluster):
+    """Starts ``run`` in a process of its own, which is ended with the test."""
+    processes = []
+
+    def begin(*words):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RESCHEDULER_")}
+        command = [*RUN, "--kubeconfig", str(cluster[1]), *map(str, words)]
+        processes.append(
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        )
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def fetch(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+def until(predicate, limit_s=25.0):
+    ends_s = time.monotonic() + limit_s
+    while time.monotonic() < ends_s:
+        found = predicate()
+        if found:
+            return found
+        time.sleep(0.2)
+    return predicate()
+
+
+def configure(api, text):
+    api.merge_patch(CONFIG_MAP, {"data": {"config.yaml": text}})
+
+
+def test_a_bad_new_configuration_is_refused_and_a_good_one_taken(cluster, start):
+    running, _ = cluster
+    install(running.transport)
+    api, port = KubeApi(running.transport), free_port()
+    configure(api, document(server={"port": port}))
+    process = start()
+    assert until(lambda: fetch(port, "/readyz") == "ok\n")
+    assert fetch(port, "/healthz") == "ok\n"
+    configure(api, "aggressiveness: on\n")
+    assert until(lambda: "rescheduler_configuration_ok 0.0" in fetch(port, "/metrics"))
+    events = until(lambda: refusals(api))
+    assert "aggressiveness" in events[0]["note"]
+    assert events[0]["regarding"]["name"] == "rescheduler"
+    assert fetch(port, "/readyz") == "ok\n"
+    configure(api, document(server={"port": port}, interval="90s"))
+    assert until(lambda: "rescheduler_configuration_ok 1.0" in fetch(port, "/metrics"))
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def refusals(api):
+    found = json.loads(api.get("/apis/events.k8s.io/v1/namespaces/rescheduler/events"))["items"]
+    return [event for event in found if event["reason"] == "ConfigurationRefused"]
+
+
+def test_a_bad_first_configuration_ends_it_with_every_problem(start, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"apiVersion: {API_VERSION}\nkind: ReschedulerConfiguration\nintervall: 5s\nmode: Fast\n")
+    process = start("--config", path)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert f"{path}:3: intervall: unknown key" in err
+    assert f"{path}:4: mode:" in err
+
+
+def test_missing_kinds_are_named_with_the_remedy(start):
+    process = start("--once")
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "kubectl apply -k manifests/crds" in err
+    assert "Traceback" not in err
+
+
+def test_a_dry_run_once_prints_the_plan_and_writes_nothing(cluster, start):
+    running, _ = cluster
+    install(running.transport)
+    process = start("--once", "--dry-run")
+    out, _ = process.communicate(timeout=40)
+    assert process.returncode == 0
+    assert "Nothing to move." in out
+    leases = json.loads(KubeApi(running.transport).get("/apis/coordination.k8s.io/v1/leases"))["items"]
+    assert [lease for lease in leases if lease["metadata"]["namespace"] == "rescheduler"] == []
+
+
+def test_config_map_names():
+    assert parse_config_map("ns/name") == ("ns", "name")
+    assert parse_config_map(None) is None
