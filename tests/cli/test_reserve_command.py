@@ -1,0 +1,123 @@
+"""``rescheduler reserve`` against the embedded API server: what is made, shown, refused; exit codes."""
+
+import json
+import time
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from rescheduler.cli.main import main
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
+
+ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with EmbeddedCluster(clock=time.time) as cluster:
+        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
+        manifests.apply(api, manifests.load())
+        yield api, str(kubeconfig)
+
+
+@pytest.fixture
+def reserve(cluster):
+    api, kubeconfig = cluster
+    yield lambda *words, **more: CliRunner().invoke(
+        main, ["reserve", *words, "--kubeconfig", kubeconfig], **more
+    )
+    for room in api.get(ROOMS).items:
+        api.delete(f"{ROOMS}/{room['metadata']['name']}")
+
+
+BATCH = (
+    "create",
+    "--name",
+    "batch",
+    "--cpu",
+    "2",
+    "--owner-selector",
+    "app=batch",
+    "-n",
+    "jobs",
+    "--no-wait",
+)
+
+
+def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
+    made = reserve(*BATCH, "--count", "3", "--ttl", "1h", "--request", "example.com/gpu=1")
+    assert made.exit_code == 0, made.output
+    rooms = cluster[0].get(ROOMS).items
+    assert len(rooms) == 3
+    spec = rooms[0]["spec"]
+    assert spec["owners"] == [
+        {"object": {"namespace": "jobs"}, "labelSelector": {"matchLabels": {"app": "batch"}}}
+    ]
+    assert spec["template"]["spec"]["containers"][0]["resources"]["requests"] == {
+        "cpu": "2",
+        "example.com/gpu": "1",
+    }
+    listed = reserve("list", "-o", "wide")
+    assert listed.stdout.count("app In batch") == 3
+    assert "nobody has looked at it yet" in listed.stdout
+    assert len(json.loads(reserve("list", "-o", "json").stdout)["items"]) == 3
+    assert len(yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"]) == 3
+    group = rooms[0]["metadata"]["labels"]["rescheduler.dev/group"]
+    assert reserve("release", "-l", f"rescheduler.dev/group={group}").exit_code == 0
+    assert cluster[0].get(ROOMS).items == []
+
+
+def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
+    monkeypatch.setattr("rescheduler.cli.reserve_create.NOBODY_ACTS_S", 0.0)
+    done = reserve(*BATCH[:-1])
+    assert done.exit_code == 1
+    assert "is the controller running (rescheduler run)?" in done.stderr
+
+
+def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
+    body = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "from-file"},
+        "spec": {
+            "owners": [{"object": {"name": "x"}}],
+            "template": {"spec": {"containers": [{"name": "c"}]}},
+        },
+    }
+    done = reserve("create", "-f", "-", "--no-wait", input=yaml.safe_dump(body))
+    assert done.exit_code == 0, done.output
+    assert "from-file" in reserve("list", "from-file").stdout
+    again = reserve("create", "-f", "-", "--no-wait", input=yaml.safe_dump(body))
+    assert again.exit_code == 1
+    assert "from-file" in reserve("list").stdout, "what was there before must stay"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("create",), "say what to hold"),
+        (("create", "--cpu", "1"), "say who may use the room"),
+        (("create", "--cpu", "-1", "--owner-pod", "x"), "cpu"),
+        (("create", "--cpu", "much", "--owner-pod", "x"), "cpu"),
+        (
+            ("create", "--cpu", "1", "--owner-pod", "x", "--ttl", "1h", "--expires", "2030-01-01T00:00:00Z"),
+            "exclude",
+        ),
+        (("create", "deployment/none"), "there is no deployment/none"),
+        (("create", "daemonset/x"), "write deployment/NAME or statefulset/NAME"),
+        (("create", "-f", "/no/such/file"), "No such file"),
+        (("list", "nobody"), "there is no Reservation nobody"),
+        (("release", "nobody"), "there is no Reservation nobody"),
+        (("watch", "nobody"), "there is no Reservation nobody"),
+        (("release",), "name Reservations"),
+    ],
+)
+def test_wrong_wishes_are_told_and_make_nothing(cluster, reserve, words, said):
+    done = reserve(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert cluster[0].get(ROOMS).items == []
