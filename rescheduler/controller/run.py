@@ -308,7 +308,9 @@ def settings_of(configuration: Configuration) -> Settings:
         migrations=MigrationSettings(
             ttl_s=configuration.reservations.ttl_s,
             finished_ttl_s=configuration.reservations.finished_ttl_s,
-            default_mode=MoveMode.RESERVE_FIRST if configuration.mode is MoveMode.AUTO else configuration.mode,
+            default_mode=MoveMode.RESERVE_FIRST
+            if configuration.mode is MoveMode.AUTO
+            else configuration.mode,
             soft_allowed=soft,
         ),
     )

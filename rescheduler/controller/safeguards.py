@@ -25,9 +25,7 @@ def protection_of(protections: Protections, profile: Profile) -> Protection:
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
                 ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
             ledger = ledgers[0][1]
-            protector = Protector(
-                snapshot, protections, lambda p: bool(ledger.of(p)), judges=profile.judges
-            )
+            protector = Protector(snapshot, protections, lambda p: bool(ledger.of(p)), judges=profile.judges)
             last[:] = [(snapshot, protector)]
         refusal = last[0][1].refusal(pod)
         return YES if refusal is None else Verdict(ok=False, message=f"the pod {refusal.message}")
