@@ -17,13 +17,14 @@ from rescheduler.cli.reserve_documents import json_list, read_reservations, yaml
 from rescheduler.cli.reserve_options import namespace_option, parse_seconds, timeout_option
 from rescheduler.cli.reserve_orders import Wishes, order_of
 from rescheduler.cli.reserve_view import line
-from rescheduler.cli.rooms import FINISHED, Rooms, manifests, untouched, wait_for
+from rescheduler.cli.rooms import Rooms, manifests, untouched, wait_for
 from rescheduler.cli.scaling import NOBODY_ACTS_S
 from rescheduler.cli.status_line import StatusLine
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reservations.lifecycle import FINISHED
 
 _PAUSE_S = 0.3
 _HELD = FINISHED | {ReservationPhase.AVAILABLE}

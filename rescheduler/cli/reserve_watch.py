@@ -11,11 +11,12 @@ from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.reserve_options import parse_seconds
 from rescheduler.cli.reserve_view import line
-from rescheduler.cli.rooms import FINISHED, Rooms
+from rescheduler.cli.rooms import Rooms
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reservations.lifecycle import FINISHED
 
 _PAUSE_S = 0.5
 

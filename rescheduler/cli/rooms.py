@@ -21,7 +21,6 @@ from rescheduler.model.reservation import Reservation, ReservationOwner, Reserva
 from rescheduler.reservations.naming import slug
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
-FINISHED: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 
 Json = dict[str, Any]
 

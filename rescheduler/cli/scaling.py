@@ -16,12 +16,13 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.rooms import FINISHED, Order, Rooms, manifests, untouched, wait_for, words
+from rescheduler.cli.rooms import Order, Rooms, manifests, untouched, wait_for, words
 from rescheduler.cli.workload import FoundWorkload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError
 from rescheduler.kube.gate import Gate
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
+from rescheduler.reservations.lifecycle import FINISHED
 
 NOBODY_ACTS_S: Final = 15.0
 _GATE_LIMIT_S: Final = 15.0
