@@ -11,7 +11,7 @@ from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.testing import manifests
 from rescheduler.testing.api import Api, HttpTransport
-from rescheduler.testing.world import World, controller_reference, is_ready, node_of
+from rescheduler.testing.world import World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
@@ -151,7 +151,7 @@ def test_a_paused_move_rests_until_it_is_let_go(world, web):
 def test_a_move_into_an_existing_room(world, web):
     owner = world.api.get(world.path("replicasets", group="apps/v1")).expect().items[0]
     template = {"spec": {**world.spec("1"), "nodeName": node(world, "b")}}
-    owner = {k: v for k, v in controller_reference(owner).items() if k != "controller"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": owner["metadata"]["uid"]}
     room = {
         "apiVersion": MOVES,
         "kind": "Reservation",
