@@ -152,12 +152,18 @@ def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
         def _answer(self, status: HTTPStatus, body: bytes) -> None:
             if status is not HTTPStatus.OK:
                 self.close_connection = True  # what is left of the body must not be read as a request
-            with suppress(ConnectionError, TimeoutError, ssl.SSLError):  # the client went away
+            with suppress(OSError):  # the client went away
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+                self.wfile.flush()
+
+        def finish(self) -> None:
+            with suppress(OSError):  # what could not be sent to a client that went away
+                super().finish()
+            self.rfile.close()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
             """Nothing: one line for each pod would drown the others."""

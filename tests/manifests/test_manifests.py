@@ -8,11 +8,13 @@ import re
 import pytest
 import yaml
 
-from rescheduler.config import parse_configuration
+from rescheduler.config import GateDefaults, parse_configuration
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model import names
 from rescheduler.model.kinds import RESOURCES
 from rescheduler.testing import manifests
+from rescheduler.webhook.configuration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
+from rescheduler.webhook.secret import SECRET_NAME
 
 MONITORING = manifests.FOLDER / "monitoring"
 
@@ -139,3 +141,18 @@ def test_the_image_installs_what_is_pinned():
     assert "--constraint constraints.txt" in text
     assert re.search(r"^USER 65532", text, re.MULTILINE)
     assert len(re.findall(r"^FROM \$\{PYTHON\}", text, re.MULTILINE)) == 2
+
+
+def test_the_webhook_component_grants_its_own_objects_only_and_ships_no_content():
+    component = {
+        (obj["kind"], obj["metadata"]["name"]): obj
+        for obj in manifests.load(manifests.FOLDER / "components" / "webhook")
+    }
+    assert "data" not in component["Secret", SECRET_NAME]
+    assert "webhooks" not in component["MutatingWebhookConfiguration", CONFIGURATION_NAME]
+    (port,) = component["Service", SERVICE_NAME]["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (SERVICE_PORT, GateDefaults().port)
+    for (kind, _), obj in component.items():
+        for rule in obj["rules"] if kind in ("Role", "ClusterRole") else ():
+            assert rule["resourceNames"], "a right without names reaches other people's objects"
+            assert not {"create", "delete", "*"} & set(rule["verbs"])
