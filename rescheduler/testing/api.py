@@ -30,6 +30,10 @@ APPLY: Final = "application/apply-patch+yaml"
 Json = dict[str, Any]
 
 
+_BROKEN: Final = (HTTPError, OSError, ValueError, AttributeError)
+"""AttributeError: closed by another thread while it was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Status code, decoded body (empty for none) and headers in lower case."""
@@ -78,7 +82,7 @@ class HttpStream:
         """Chunks as they arrive, until the server ends the stream or ``close`` is called."""
         try:
             yield from self._response.stream(amt=None, decode_content=True)
-        except (HTTPError, OSError, ValueError, AttributeError) as error:  # AttributeError: closed while reading
+        except _BROKEN as error:
             if not self._closed.is_set():
                 raise TransportError(str(error)) from error
 
