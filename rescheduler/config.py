@@ -22,7 +22,7 @@ from rescheduler.planning.aggressiveness import NAMED_LEVELS, limits_for
 from rescheduler.planning.limits import Limits, NamespaceFilter, PlanningInputs, Protections
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.policies.wire import LabelSelectorArgs
+from rescheduler.policies.wire import LabelSelectorArgs, PolicyArgs
 from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.strictyaml import Document, Path, YamlError, load, looks_like_yaml11_bool
@@ -94,7 +94,7 @@ class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of ``policies``: its name and its own arguments."""
 
     name: str
-    args: msgspec.Struct
+    args: PolicyArgs
 
     def build(self) -> Policy:
         """The policy itself."""
@@ -117,6 +117,11 @@ class Configuration:
     leader_election: bool = True
     server_port: int = 8080
 
+    @property
+    def modes(self) -> dict[str, MoveMode]:
+        """Modes that policies declare for their own moves, by the policy's name."""
+        return {p.name: MoveMode(p.args.mode) for p in self.policies if p.args.mode and p.args.enabled}
+
     def inputs(self, *, unlimited: bool = False) -> PlanningInputs:
         """What planning takes of it."""
         return PlanningInputs(
@@ -124,12 +129,13 @@ class Configuration:
             protections=self.protections,
             aggressiveness=self.aggressiveness,
             mode=self.mode,
+            modes=self.modes,
             unlimited=unlimited,
         )
 
     def build_policies(self) -> tuple[Policy, ...]:
         """The policies that are switched on, in their order."""
-        return tuple(p.build() for p in self.policies if getattr(p.args, "enabled", True))
+        return tuple(p.build() for p in self.policies if p.args.enabled)
 
 
 class _LimitsWire(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -245,9 +251,7 @@ class _Reader:
     def configuration(self) -> Configuration | None:
         if not isinstance(self._document.data, dict):
             found = "nothing" if self._document.data is None else type(self._document.data).__name__
-            self._complain(
-                (), f"expected a mapping, found {found}", f"start with 'apiVersion: {API_VERSION}'"
-            )
+            self._complain((), f"expected a mapping, found {found}", f"start: 'apiVersion: {API_VERSION}'")
             return None
         self._check_head()
         aggressiveness = self._aggressiveness()
@@ -366,24 +370,29 @@ class _Reader:
         if not 0 < wire.port < 65536:  # noqa: PLR2004 - the port range of TCP
             self._complain(("gate", "port"), f"is {wire.port}", "use a port from 1 to 65535")
         if wire.url and not _HTTPS_URL.fullmatch(wire.url):
-            self._complain(
-                ("gate", "url"),
-                f"is {wire.url!r}",
-                "write https://HOST or https://HOST:PORT, without a query",
-            )
+            remedy = "write https://HOST or https://HOST:PORT, without a query"
+            self._complain(("gate", "url"), f"is {wire.url!r}", remedy)
         return GateDefaults(mode=wire.mode, port=wire.port, url=wire.url)
 
     def _policies(self) -> tuple[ConfiguredPolicy, ...]:
         raw = self._data.get("policies")
         if raw is None:
-            return tuple(
-                ConfiguredPolicy(name=name, args=REGISTRY[name].args()) for name in _DEFAULT_POLICIES
-            )
+            return tuple(ConfiguredPolicy(name=n, args=REGISTRY[n].args()) for n in _DEFAULT_POLICIES)
         if not isinstance(raw, list):
             self._complain(("policies",), "is not a list", "write '- name: NodeAffinity' entries")
             return ()
-        found = (self._policy(index, entry) for index, entry in enumerate(raw))
-        return tuple(policy for policy in found if policy is not None)
+        found: list[ConfiguredPolicy] = []
+        for index, entry in enumerate(raw):
+            policy = self._policy(index, entry)
+            if policy is None:
+                continue
+            # A move tells its policy by name only, so all entries of one name must declare the same.
+            if any(p.name == policy.name and p.args.mode != policy.args.mode for p in found):
+                self._complain(
+                    ("policies", index, "mode"), f"another {policy.name} says otherwise", "write the same"
+                )
+            found.append(policy)
+        return tuple(found)
 
     def _policy(self, index: int, entry: object) -> ConfiguredPolicy | None:
         path: Path = ("policies", index)

@@ -67,7 +67,12 @@ class Cycle:
         plan = self._held_back(self._decide(snapshot, configuration), configuration)
         seconds = self._clock() - begun_s
         self._count(plan, seconds)
-        order = Order(snapshot=snapshot, mode=configuration.mode, ttl_s=configuration.reservations.ttl_s)
+        order = Order(
+            snapshot=snapshot,
+            mode=configuration.mode,
+            modes=configuration.modes,
+            ttl_s=configuration.reservations.ttl_s,
+        )
         issued = self._issuer.issue(plan.moves, order) if plan.moves else ()
         self._metrics.moves_planned.inc(len(issued))
         return Decision(plan=plan, issued=issued, seconds=seconds)

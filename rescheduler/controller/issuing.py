@@ -7,17 +7,18 @@ the pod's uid and the moment of the decision, so sending one again after a lost 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
 import structlog
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, NotFoundError, RejectedError
+from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
 from rescheduler.model.durations import format_duration
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.migration import MoveMode
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
@@ -30,11 +31,15 @@ _MESSAGE_LIMIT: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How the moves of one decision are to be carried out. ``ttl_s``: the time limit of each move."""
+    """How the moves of one decision are to be carried out. ``ttl_s``: the time limit of each move.
+
+    ``modes``: what policies declare for their own moves, by the policy's name; it goes before ``mode``.
+    """
 
     snapshot: Snapshot
     mode: MoveMode
     ttl_s: float
+    modes: Mapping[str, MoveMode] = field(default_factory=dict)
 
 
 class MoveIssuer(Protocol):
@@ -59,7 +64,9 @@ class ApiIssuer:
             body = migration_manifest(move, order)
             key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
             try:
-                self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
+                created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
+                if declared_by_policy(move, order):
+                    self._declare(key, created)
             except AlreadyExistsError:
                 pass
             except (RejectedError, NotFoundError) as error:
@@ -68,6 +75,27 @@ class ApiIssuer:
             issued.append(key)
             self.log.info("A move begins", migration=str(key), **_facts(move))
         return tuple(issued)
+
+    def _declare(self, key: ObjectKey, created: bytes) -> None:
+        """Note in the status, which authors of PodMigrations cannot write, that the policy declares the mode.
+
+        Where that fails the move reserves first, as every move that nobody declared otherwise.
+        """
+        version = msgspec.json.decode(created, type=_Created).metadata.resource_version
+        status = {"phase": MigrationPhase.PENDING.value, "mode": MoveMode.START_FIRST.value}
+        path = RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, key.name) + "/status"
+        try:
+            self.api.merge_patch(path, {"metadata": {"resourceVersion": version}, "status": status})
+        except (RejectedError, NotFoundError, ConflictError) as error:
+            self.log.warning("A move reserves first", migration=str(key), error=str(error))
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Created(msgspec.Struct):
+    metadata: _Meta
 
 
 @dataclass(frozen=True)
@@ -103,7 +131,7 @@ def migration_manifest(move: Move, order: Order) -> dict[str, Any]:
         "spec": {
             "podRef": {"name": move.pod.name, "uid": move.pod.uid},
             "target": {"nodeName": move.target},
-            "mode": _mode_of(order.mode).value,
+            "mode": _mode_of(order.modes.get(move.policy, order.mode)).value,
             "ttl": format_duration(order.ttl_s),
             "reason": (move.message or move.reason)[:_MESSAGE_LIMIT],
             "policy": move.policy,
@@ -114,6 +142,11 @@ def migration_manifest(move: Move, order: Order) -> dict[str, Any]:
 def _mode_of(configured: MoveMode) -> MoveMode:
     """StartFirst is declared for the pods that it can move; each move finds out, and the others reserve first."""
     return MoveMode.AUTO if configured is MoveMode.START_FIRST else configured
+
+
+def declared_by_policy(move: Move, order: Order) -> bool:
+    """True if the move starts first because its policy says so."""
+    return move.mode is MoveMode.START_FIRST and order.modes.get(move.policy) is MoveMode.START_FIRST
 
 
 def migration_name(move: Move, decided_at_s: float) -> str:

@@ -92,8 +92,14 @@ class Reconciler:
         index = RoundIndex.of(snapshot, self._kept)
         self.placement.begin(snapshot)
         self._orphans.follow(snapshot)
-        by_default = self.settings.migrations.default_mode is MoveMode.START_FIRST
-        swaps = Swaps(index=index, orphans=self._orphans, recent=self.recent, by_default=by_default)
+        declared = self.settings.migrations
+        swaps = Swaps(
+            index=index,
+            orphans=self._orphans,
+            recent=self.recent,
+            by_default=declared.default_mode is MoveMode.START_FIRST,
+            policies=declared.start_first_policies,
+        )
         observer = Observer(
             index=index,
             placement=self.placement,

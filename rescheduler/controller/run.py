@@ -312,6 +312,9 @@ def settings_of(configuration: Configuration) -> Settings:
             if configuration.mode is MoveMode.AUTO
             else configuration.mode,
             soft_allowed=soft,
+            start_first_policies=frozenset(
+                name for name, mode in configuration.modes.items() if mode is MoveMode.START_FIRST
+            ),
         ),
     )
 

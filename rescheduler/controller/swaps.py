@@ -45,12 +45,16 @@ class KeptOrphans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swaps:
-    """One round's look. ``by_default``: the configuration declares the mode for every workload."""
+    """One round's look. ``by_default``: the configuration declares the mode for every workload.
+
+    ``policies``: those whose moves it declares it for.
+    """
 
     index: RoundIndex
     orphans: KeptOrphans
     recent: Recent
     by_default: bool
+    policies: frozenset[str] = frozenset()
 
     def observe(self, migration: PodMigration, pod: Pod | None) -> ObservedSwap | None:
         """What the machine looks at; None for a move of another mode. ``pod``: the one to move, if it is there."""
@@ -62,7 +66,8 @@ class Swaps:
         orphan = self._orphan(migration)
         replica_set = self._replica_set(pod, orphan)
         deployment = self._above(replica_set)
-        wanted = declared(replica_set, deployment, by_default=self.by_default)
+        by_default = self.by_default or self._by_policy(migration)
+        wanted = declared(replica_set, deployment, by_default=by_default)
         asked = migration.mode is MoveMode.START_FIRST
         if not begun and not wanted and not asked:
             return None
@@ -89,6 +94,10 @@ class Swaps:
             if uid:
                 keys.setdefault(uid, status.replacement.name)
         return keys
+
+    def _by_policy(self, migration: PodMigration) -> bool:
+        """``spec.policy`` alone is anybody's word; the mode in the status was written by whoever planned the move."""
+        return migration.status.mode is MoveMode.START_FIRST and migration.policy in self.policies
 
     def _eligible(self, pod: Pod, replica_set: Workload | None, deployment: Workload | None) -> Verdict:
         words = refusal_in(self.index.snapshot, pod, replica_set, deployment)

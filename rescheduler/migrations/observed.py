@@ -24,6 +24,7 @@ class MigrationSettings:
     deleted after it. ``gate_limit_s``: how long the gate may take to be proven. ``gate_settle_s``: wait
     after the proof, for other API servers. ``default_mode``: what Auto means. ``soft_allowed``: Soft was
     chosen in the configuration. ``*_backoff_s``: waits between tries while a budget blocks.
+    ``start_first_policies``: policies of which the configuration says that their moves start first.
     """
 
     ttl_s: float = 300.0
@@ -34,6 +35,7 @@ class MigrationSettings:
     gate_settle_s: float = 1.0
     default_mode: MoveMode = MoveMode.RESERVE_FIRST
     soft_allowed: bool = False
+    start_first_policies: frozenset[str] = frozenset()
     first_backoff_s: float = 1.0
     last_backoff_s: float = 10.0
 

@@ -33,9 +33,12 @@ class BudgetLedger:
     """
 
     def __init__(
-        self, snapshot: Snapshot, buffer: int = 0, spares: Callable[[Pod], bool] = lambda _: False
+        self,
+        snapshot: Snapshot,
+        buffer: int = 0,
+        spares: Callable[[Pod, str], bool] = lambda _pod, _policy: False,
     ) -> None:
-        """``buffer``: disruptions left unused. ``spares``: the move of this pod takes nothing from a budget."""
+        """``buffer``: disruptions left unused. ``spares``: a move of the pod by that policy takes nothing from a budget."""
         self._buffer = buffer
         self._spares = spares
         self._by_namespace: dict[str, list[DisruptionBudget]] = {}
@@ -59,7 +62,7 @@ class BudgetLedger:
             self._known[key] = found
         return found
 
-    def refusal(self, pod: Pod) -> Blocked | None:
+    def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
         """Why the eviction of the pod would be refused, or None."""
         budgets = self.of(pod)
         if not budgets or pod.phase is PodPhase.PENDING:
@@ -78,21 +81,21 @@ class BudgetLedger:
                 f"PodDisruptionBudget {budget.name} was changed and not yet evaluated",
                 budget.name,
             )
-        if _free(pod, budget) or self._left(budget) > 0 or self._spares(pod):
+        if _free(pod, budget) or self._left(budget) > 0 or self._spares(pod, policy):
             return None
         return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
 
-    def take(self, pod: Pod) -> None:
-        """Spend what the eviction of the pod costs."""
-        self._add(pod, 1)
+    def take(self, pod: Pod, policy: str = "") -> None:
+        """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
+        self._add(pod, policy, 1)
 
-    def give_back(self, pod: Pod) -> None:
+    def give_back(self, pod: Pod, policy: str = "") -> None:
         """Undo ``take``."""
-        self._add(pod, -1)
+        self._add(pod, policy, -1)
 
-    def _add(self, pod: Pod, amount: int) -> None:
+    def _add(self, pod: Pod, policy: str, amount: int) -> None:
         for budget in self.of(pod):
-            if not _free(pod, budget) and not self._spares(pod):
+            if not _free(pod, budget) and not self._spares(pod, policy):
                 self._spent[budget.key] += amount
 
     def _left(self, budget: DisruptionBudget) -> int:

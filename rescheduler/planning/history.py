@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.names import LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -38,6 +38,12 @@ class History:
         self.in_flight: tuple[InFlight, ...] = tuple(_in_flight(snapshot))
         self.moving: frozenset[str] = frozenset(f.pod.uid for f in self.in_flight)
         """Uids of pods that a migration moves right now."""
+        self.starting_first: dict[str, str] = {
+            f.pod.uid: f.migration.policy
+            for f in self.in_flight
+            if f.migration.status.mode is MoveMode.START_FIRST
+        }
+        """Uids of those whose replacement starts first, with the policy that moves them."""
         self._disturbed: dict[str, float] = {}
         self._failures: dict[str, list[float]] = {}
         for migration in snapshot.migrations.values():

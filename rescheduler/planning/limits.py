@@ -51,5 +51,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     aggressiveness: float = 0.5
     mode: MoveMode = MoveMode.AUTO
     """The configured one: StartFirst declares the mode for every workload, Auto leaves it to annotations."""
+    modes: dict[str, MoveMode] = {}
+    """What policies declare for their own moves, by the policy's name; it goes before ``mode``."""
     unlimited: bool = False
     """True for ``plan``: show everything wanted, as if time passed; limits at once and per hour are ignored."""

@@ -119,7 +119,7 @@ class _Planner:
         self._policies = policies
         self._inputs = inputs
         self._history = History(snapshot)
-        self._start_first = StartFirst(snapshot, inputs.mode)
+        self._start_first = StartFirst(snapshot, inputs.mode, inputs.modes)
         self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.spares_budgets)
         self._limits = LimitLedger(
             snapshot, inputs.limits, unlimited=inputs.unlimited, this_hour=self._history.begun_within_hour()
@@ -145,7 +145,7 @@ class _Planner:
         """Plan until a round moves nothing or no more may be moved."""
         under_way = [f.pod for f in self._history.in_flight]
         for pod in evictions_to_come(self._snapshot, under_way):
-            self._budgets.take(pod)
+            self._budgets.take(pod, self._history.starting_first.get(pod.uid, ""))
         for pod in under_way:
             self._limits.take(pod, counted_this_hour=True)
         apply_present(self.trial, self._history.in_flight)
@@ -268,7 +268,7 @@ class _Planner:
         pod = candidate.pod
         replacement = self._replacements.of(pod)
         self.trial.move(pod, replacement, target.node)
-        self._budgets.take(pod)
+        self._budgets.take(pod, candidate.policy)
         self.skipped.pop(pod.uid, None)
         owner = pod.controller
         move = Move(
@@ -281,14 +281,19 @@ class _Planner:
             message=candidate.message,
             gain=round(target.gain, 4),
             disruption=round(self._refusals.disruption(pod), 4),
-            mode=MoveMode.START_FIRST if self._start_first.takes(pod) else MoveMode.RESERVE_FIRST,
+            mode=self._mode(candidate),
         )
         self.steps.append(_Step(move, pod, replacement, candidate.gain))
+
+    def _mode(self, candidate: Candidate) -> MoveMode:
+        starts_first = self._start_first.takes(candidate.pod, candidate.policy)
+        return MoveMode.START_FIRST if starts_first else MoveMode.RESERVE_FIRST
 
     def _undo(self, mark: Mark, steps: int) -> None:
         self.trial.rollback(mark)
         while len(self.steps) > steps:
-            self._budgets.give_back(self.steps.pop().pod)
+            step = self.steps.pop()
+            self._budgets.give_back(step.pod, step.move.policy)
 
     def _skip(self, candidate: Candidate, why: Blocked) -> None:
         pod = candidate.pod

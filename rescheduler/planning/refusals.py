@@ -51,14 +51,14 @@ class Refusals:
         """The first reason why the pod stays, or None."""
         pod = candidate.pod
         if pod.uid in self._single or not self._protector.ordinary(pod):
-            return self._judge(candidate) or self._budgets.refusal(pod)
+            return self._judge(candidate) or self._budgets.refusal(pod, candidate.policy)
         key = (
             pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller), candidate.gain,
         )  # fmt: skip
         known = self._shared.get(key)
         if known is None:
             known = self._shared[key] = self._judge(candidate) or _FREE
-        return self._budgets.refusal(pod) if known is _FREE else known
+        return self._budgets.refusal(pod, candidate.policy) if known is _FREE else known
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""

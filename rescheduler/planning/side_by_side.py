@@ -7,6 +7,7 @@ template's labels and gets traffic before it is adopted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from rescheduler.model import names
@@ -37,26 +38,34 @@ _ONE_NODE: Final = frozenset(
 class StartFirst:
     """Which pods of one snapshot are moved by mode StartFirst where a move leaves the mode open."""
 
-    def __init__(self, snapshot: Snapshot, configured: MoveMode) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configured: MoveMode,
+        by_policy: Mapping[str, MoveMode] = MappingProxyType({}),
+    ) -> None:
+        """``by_policy``: what policies declare for their own moves; it goes before ``configured``."""
         self._snapshot = snapshot
         self._configured = configured
+        self._by_policy = by_policy
 
-    def takes(self, pod: Pod) -> bool:
-        """True if the mode is declared for the pod and possible."""
-        if self._configured not in (MoveMode.AUTO, MoveMode.START_FIRST) or pod.controller is None:
+    def takes(self, pod: Pod, policy: str = "") -> bool:
+        """True if the mode is declared for the pod, or for moves of ``policy``, and possible."""
+        configured = self._by_policy.get(policy, self._configured)
+        if configured not in (MoveMode.AUTO, MoveMode.START_FIRST) or pod.controller is None:
             return False
         replica_set, deployment = self._owners(pod)
-        by_default = self._configured is MoveMode.START_FIRST
+        by_default = configured is MoveMode.START_FIRST
         if not declared(replica_set, deployment, by_default=by_default):
             return False
         return not refusal_in(self._snapshot, pod, replica_set, deployment)
 
-    def spares_budgets(self, pod: Pod) -> bool:
+    def spares_budgets(self, pod: Pod, policy: str = "") -> bool:
         """True if the eviction takes nothing from a budget: the replacement is counted as healthy by then.
 
         A replacement of a ReplicaSet without Deployment has not the labels yet, so it is not counted.
         """
-        return self.takes(pod) and self._owners(pod)[1] is not None
+        return self.takes(pod, policy) and self._owners(pod)[1] is not None
 
     def _owners(self, pod: Pod) -> tuple[Workload | None, Workload | None]:
         workloads = self._snapshot.workloads

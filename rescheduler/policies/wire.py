@@ -6,6 +6,7 @@ errors are values here: (path inside the arguments, message). Pure.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -70,15 +71,24 @@ class NamespacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return namespace in self.include if self.include else namespace not in self.exclude
 
 
-class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Arguments that every policy takes: whether it is on, and which pods it may propose.
+class PolicyMode(enum.StrEnum):
+    """How moves of one policy are carried out where the mode of the whole configuration is not meant."""
 
-    Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed.
+    RESERVE_FIRST = "ReserveFirst"
+    START_FIRST = "StartFirst"
+
+
+class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
+
+    Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed. ``mode`` None:
+    the one of the configuration.
     """
 
     enabled: bool = True
     label_selector: LabelSelectorArgs | None = None
     namespaces: NamespacesArgs = NamespacesArgs()
+    mode: PolicyMode | None = None
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""

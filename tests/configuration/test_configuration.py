@@ -12,6 +12,7 @@ from rescheduler.config import (
     default_configuration,
     parse_configuration,
 )
+from rescheduler.controller.run import settings_of
 from rescheduler.model.migration import MoveMode
 from rescheduler.planning.aggressiveness import limits_for
 
@@ -93,6 +94,14 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "protections:\n  namespaces: {include: [a], exclude: [b]}\n", 4, "both include and exclude"),
         (HEAD + "policies:\n- name: NodeTaint\n", 4, "known policies"),
         (HEAD + "policies:\n- enabled: true\n", 4, "has no name"),
+        (HEAD + "policies:\n- name: NodeTaints\n  mode: Fast\n", 5, "Fast"),
+        (HEAD + "policies:\n- name: NodeTaints\n  mode: Auto\n", 5, "Auto"),
+        (HEAD + "policies:\n- name: NodeTaints\n  mode: Soft\n", 5, "Soft"),
+        (
+            HEAD + "policies:\n- name: NodeTaints\n- name: NodeTaints\n  mode: StartFirst\n",
+            6,
+            "another NodeTaints says otherwise",
+        ),
         (
             HEAD + "policies:\n- name: NodeTaints\n- name: LowNodeUtilization\n  thresholds: {cpu: high}\n",
             6,
@@ -155,3 +164,23 @@ def test_a_wrong_gate_section_is_refused_with_its_place(gate, field):
     (problem,) = problems(HEAD + f"gate: {gate}\n")
     assert (problem.field, problem.line) == (field, 3)
     assert problem.remedy or field == "gate.mode"
+
+
+def test_a_policy_that_is_on_declares_the_mode_of_its_own_moves():
+    text = (
+        HEAD
+        + """\
+mode: ReserveFirst
+policies:
+- {name: NodeTaints, mode: StartFirst}
+- {name: NodeAffinity, mode: ReserveFirst}
+- {name: TopologySpread, mode: StartFirst, enabled: false}
+- name: InterPodAntiAffinity
+"""
+    )
+    found = parse_configuration(text, "c.yaml")
+    assert found.inputs().modes == {
+        "NodeTaints": MoveMode.START_FIRST,
+        "NodeAffinity": MoveMode.RESERVE_FIRST,
+    }
+    assert settings_of(found).migrations.start_first_policies == {"NodeTaints"}

@@ -7,7 +7,9 @@ import pytest
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 from rescheduler.model.reservation import ObjectRef
+from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.side_by_side import StartFirst
 from rescheduler.testing import builders as b
@@ -45,6 +47,40 @@ def test_a_budget_that_allows_nothing_binds_only_those_that_do_not_start_first(
     plan = decide(b.snapshot(*NODES, web(says, strategy=strategy)), "NodeTaints", inputs=inputs)
     assert [m.mode for m in plan.moves] == [MoveMode.START_FIRST] * moves
     assert [str(s.reason) for s in plan.skipped] == ["DisruptionBudget"] * (1 - moves)
+
+
+@pytest.mark.parametrize(
+    ("says", "mode", "declared", "moves"),
+    [
+        ("", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 1),
+        ("", MoveMode.RESERVE_FIRST, {"NodeTaints": MoveMode.START_FIRST}, 1),
+        ("ReserveFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 0),
+        ("", MoveMode.AUTO, {"NodeAffinity": MoveMode.START_FIRST}, 0),
+        ("", MoveMode.START_FIRST, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
+        ("StartFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
+    ],
+)
+def test_what_a_policy_declares_goes_before_the_configuration_and_after_the_owner(
+    decide, says, mode, declared, moves
+):
+    inputs = PlanningInputs(unlimited=True, mode=mode, modes=declared)
+    plan = decide(b.snapshot(*NODES, web(says)), "NodeTaints", inputs=inputs)
+    assert [m.mode for m in plan.moves] == [MoveMode.START_FIRST] * moves
+    assert [str(s.reason) for s in plan.skipped] == ["DisruptionBudget"] * (1 - moves)
+
+
+def test_a_budget_is_spent_by_the_policies_that_declare_nothing_only():
+    cluster = b.snapshot(*NODES, web("", on=("n1",))[:-1], b.pdb("web").allows(1, healthy=1))
+    (pod,) = cluster.pods.values()
+    start_first = StartFirst(cluster, MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST})
+    ledger = BudgetLedger(cluster, spares=start_first.spares_budgets)
+    ledger.take(pod, "NodeTaints")
+    assert ledger.refusal(pod, "NodeAffinity") is None
+    ledger.take(pod, "NodeAffinity")
+    assert ledger.refusal(pod, "NodeTaints") is None
+    assert ledger.refusal(pod, "NodeAffinity").reason is SkipReason.DISRUPTION_BUDGET
+    ledger.give_back(pod, "NodeAffinity")
+    assert ledger.refusal(pod, "NodeAffinity") is None
 
 
 def test_two_budgets_block_these_pods_too(decide):

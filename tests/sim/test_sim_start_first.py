@@ -13,13 +13,16 @@ import pytest
 
 from rescheduler.controller.executor import ApplyExecutor
 from rescheduler.controller.gating import LiveGate
+from rescheduler.controller.issuing import ApiIssuer, Order
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.rules import RulesPlacement
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate
 from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import AVOID_CONFIG_MAP, GATE, LABEL_START_FIRST
+from rescheduler.planning.plan import Move, PodRef
 from rescheduler.reservations.engine import PlaceholderEngine
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.sim.cluster import EmbeddedCluster
@@ -50,8 +53,14 @@ MOVE, MAP = GroupKind("rescheduler.dev", "PodMigration"), GroupKind("", "ConfigM
 SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "2"))
 SETTINGS = Settings(
     reservations=ReservationSettings(namespace="rescheduler"),
-    migrations=MigrationSettings(ttl_s=60.0, replacement_limit_s=20.0, gate_settle_s=0.3),
+    migrations=MigrationSettings(
+        ttl_s=60.0,
+        replacement_limit_s=20.0,
+        gate_settle_s=0.3,
+        start_first_policies=frozenset({"NodeTaints"}),
+    ),
 )
+DECLARED = {"NodeTaints": MoveMode.START_FIRST}
 
 
 class Killed(BaseException):
@@ -296,6 +305,92 @@ def test_moves_under_a_budget_that_allows_nothing(scene, replicas, seed):
         assert uid(old) in s.witness.evicted
         s.settled(replicas)
     assert (s.witness.least, s.witness.most) == (replicas, replicas + 1)
+
+
+def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.START_FIRST, transport=None):
+    """Begins the move that a plan decided on; gives its name and target."""
+    pod = min(s.pods(), key=lambda p: p["metadata"]["name"])
+    used = {spec(p).get("nodeName") for p in s.api.list(POD)}
+    target = min({n["metadata"]["name"] for n in s.api.list(NODE)} - used)
+    move = Move(
+        pod=PodRef("default", pod["metadata"]["name"], uid(pod)),
+        controller=None,
+        source=spec(pod)["nodeName"],
+        target=target,
+        policy=policy,
+        reason="test",
+        gain=1.0,
+        disruption=0.0,
+        mode=planned,
+    )
+    order = Order(snapshot=s.program.records.snapshot(s.cluster.clock()), mode=mode, modes=modes, ttl_s=60.0)
+    (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order)
+    return key.name, target
+
+
+@pytest.mark.parametrize("mode", [MoveMode.AUTO, MoveMode.RESERVE_FIRST])
+@pytest.mark.parametrize("crashes", [0, 3])
+def test_a_move_of_a_policy_that_declares_it_starts_first(scene, mode, crashes):
+    s = scene(11, annotated=False, crashes=crashes)
+    name, target = issue(s, policy="NodeTaints", mode=mode)
+    s.finish(name)
+    found = s.state(name)
+    assert (found["phase"], found["mode"], found["nodeName"]) == ("Succeeded", "StartFirst", target), found
+    s.settled(1)
+    assert (s.witness.least, s.witness.most) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "modes", "planned"),
+    [
+        ("NodeAffinity", DECLARED, MoveMode.RESERVE_FIRST),
+        ("NodeTaints", {}, MoveMode.START_FIRST),
+        ("NodeTaints", DECLARED, MoveMode.RESERVE_FIRST),
+        ("NodeAffinity", {"NodeAffinity": MoveMode.START_FIRST}, MoveMode.START_FIRST),
+    ],
+    ids=["another policy", "not declared", "planned otherwise", "taken back since"],
+)
+def test_other_moves_reserve_first_and_the_budget_holds(scene, policy, modes, planned):
+    s = scene(12, annotated=False)
+    name, _ = issue(s, policy=policy, modes=modes, planned=planned)
+    s.finish(name)
+    found = s.state(name)
+    assert (found["phase"], found["mode"]) == ("Failed", "ReserveFirst"), found
+    s.settled(1)
+    assert s.witness.most == 1
+
+
+@pytest.mark.parametrize(("mode", "reason"), [("Auto", None), ("StartFirst", "ModeNotSupported")])
+def test_naming_the_policy_in_a_pod_migration_declares_nothing(scene, mode, reason):
+    s = scene(13, annotated=False)
+    name, *_ = s.move(policy="NodeTaints", mode=mode, ttl="20s")
+    s.finish(name)
+    found = s.state(name)
+    assert found["phase"] == "Failed"
+    assert reason in (None, found["reason"])
+    assert s.witness.most == 1
+
+
+def test_the_word_of_the_owner_goes_before_the_policy(scene):
+    s = scene(14, annotated=False)
+    s.patch(DEPLOYMENT, "web", {"metadata": {"annotations": {"rescheduler.dev/mode": "ReserveFirst"}}})
+    s.cluster.advance(1)
+    name, _ = issue(s, policy="NodeTaints")
+    s.finish(name)
+    assert (s.state(name)["phase"], s.state(name)["mode"]) == ("Failed", "ReserveFirst")
+    assert s.witness.most == 1
+
+
+def test_a_death_before_the_declaration_is_written_leaves_a_move_that_reserves_first(scene):
+    s = scene(15, annotated=False)
+    line = Line(s.cluster.transport)
+    line.left = 2
+    with pytest.raises(Killed):
+        issue(s, policy="NodeTaints", transport=line)
+    (move,) = s.api.list(MOVE)
+    s.finish(move["metadata"]["name"])
+    assert s.state(move["metadata"]["name"])["mode"] == "ReserveFirst"
+    assert s.witness.most == 1
 
 
 def test_two_moves_of_one_workload_take_turns(scene):
