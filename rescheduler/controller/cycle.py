@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -22,22 +22,21 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.memory import Memory
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
-from rescheduler.planning.planner import plan as make_plan
+from rescheduler.planning.planner import Decided, decide
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SchedulingState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one cycle came to. ``issued``: PodMigrations that now exist because of it."""
+    """What one cycle came to. ``plan``: with what is skipped only where it was asked for.
+
+    ``issued``: PodMigrations that now exist because of it.
+    """
 
     plan: Plan
     issued: tuple[ObjectKey, ...]
     seconds: float
-
-    def without_skipped(self) -> Decision:
-        """The same with only what is moved: for keeping."""
-        return replace(self, plan=msgspec.structs.replace(self.plan, skipped=()))
 
 
 class Cycle:
@@ -49,11 +48,14 @@ class Cycle:
         issuer: MoveIssuer,
         metrics: Metrics,
         gate_ready: Callable[[], bool],
+        whole_plans: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``whole_plans``: decisions tell of every pod that stays, not only how many there are."""
         self._issuer = issuer
         self._metrics = metrics
         self._gate_ready = gate_ready
+        self._whole_plans = whole_plans
         self._clock = clock
         self._state: SchedulingState | None = None
         self._memory = Memory()
@@ -64,9 +66,15 @@ class Cycle:
     def run(self, snapshot: Snapshot, configuration: Configuration) -> Decision:
         """One decision. Raises ApiError and TransportError from beginning the moves."""
         begun_s = self._clock()
-        plan = self._held_back(self._decide(snapshot, configuration), configuration)
+        decided = self._decide(snapshot, configuration)
+        reasons = decided.stays.counts()
+        held_back = self._held_back(decided.moving.moves, configuration)
+        reasons.update(skipped.reason for skipped in held_back)
+        plan = decided.plan() if self._whole_plans else decided.moving
+        if held_back:
+            plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
         seconds = self._clock() - begun_s
-        self._count(plan, seconds)
+        self._count(plan, reasons, seconds)
         order = Order(
             snapshot=snapshot,
             mode=configuration.mode,
@@ -77,7 +85,7 @@ class Cycle:
         self._metrics.moves_planned.inc(len(issued))
         return Decision(plan=plan, issued=issued, seconds=seconds)
 
-    def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Plan:
+    def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Decided:
         if configuration is not self._configuration:
             self._policies = configuration.build_policies()
             self._state = None
@@ -87,25 +95,22 @@ class Cycle:
             self._state = SchedulingState(snapshot, configuration.profile)
         else:
             self._state.sync(snapshot)
-        return make_plan(snapshot, self._policies, configuration.inputs(), self._state, memory=self._memory)
+        return decide(snapshot, self._policies, configuration.inputs(), self._state, memory=self._memory)
 
-    def _held_back(self, plan: Plan, configuration: Configuration) -> Plan:
-        """Without a gate nothing may be evicted, unless the soft mode was chosen."""
-        if not plan.moves or configuration.mode is MoveMode.SOFT or self._gate_ready():
-            return plan
+    def _held_back(self, moves: tuple[Move, ...], configuration: Configuration) -> tuple[Skipped, ...]:
+        """Without a gate nothing may be evicted, unless the soft mode was chosen: then all moves are skipped."""
+        if not moves or configuration.mode is MoveMode.SOFT or self._gate_ready():
+            return ()
         self._log.warning(
             "The gate is not in force: nothing is moved",
             remedy="kubectl apply -k manifests/ (before Kubernetes 1.36: manifests/overlays/webhook), or mode: Soft",
-            moves=len(plan.moves),
+            moves=len(moves),
         )
-        return msgspec.structs.replace(
-            plan, moves=(), skipped=(*map(_without_gate, plan.moves), *plan.skipped)
-        )
+        return tuple(map(_without_gate, moves))
 
-    def _count(self, plan: Plan, seconds: float) -> None:
+    def _count(self, plan: Plan, reasons: Counter[SkipReason], seconds: float) -> None:
         self._metrics.cycle_seconds.observe(seconds)
         self._metrics.cycles.labels("decided").inc()
-        reasons = Counter(skipped.reason for skipped in plan.skipped)
         self._metrics.blocked(reasons)
         self._log.info(
             "Decided",

@@ -106,7 +106,7 @@ class Loop:
         self._unseen_until_s = 0.0
         self._earliest_s = 0.0
         self.decision: Decision | None = None
-        """The last one; without what was skipped, which is large, unless it is the only one."""
+        """The last one."""
 
     def run(self, stop: threading.Event) -> None:
         """Turn until stopped, or (once) until what the first decision began has ended."""
@@ -168,9 +168,7 @@ class Loop:
         with PROCESS_PAUSE.during():
             if self.decision is None:
                 PROCESS_PAUSE.settle()  # what the first decision builds will stay
-            decision = self._cycle.run(self._state.snapshot(self._wall()), configuration)
-        self.decision = decision if self._once else decision.without_skipped()
-        del decision
+            self.decision = self._cycle.run(self._state.snapshot(self._wall()), configuration)
         give_back()
         self._unseen = set(self.decision.issued)
         self._unseen_until_s = self._clock() + self._pace.unseen

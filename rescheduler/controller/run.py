@@ -181,6 +181,7 @@ class Controller:
             issuer=issuer,
             metrics=self._metrics,
             gate_ready=gate_ready,
+            whole_plans=self._options.once,
         )
         return Loop(
             informers=informers,

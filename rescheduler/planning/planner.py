@@ -8,11 +8,13 @@ reported; the same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.migration import MoveMode
@@ -30,7 +32,6 @@ from rescheduler.planning.plan import (
     PlanMetadata,
     PodRef,
     PolicySummary,
-    Skipped,
     SkipReason,
 )
 from rescheduler.planning.present import apply_present
@@ -38,6 +39,7 @@ from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.replacement import Replacements
 from rescheduler.planning.side_by_side import StartFirst
+from rescheduler.planning.stays import Stays
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Mark, Trial
@@ -59,6 +61,32 @@ def plan(
     warnings: tuple[str, ...] = (),
     memory: Memory | None = None,
 ) -> Plan:
+    """Decide, and write out everything that stays. The arguments are those of ``decide``."""
+    return decide(snapshot, policies, inputs, state, source=source, warnings=warnings, memory=memory).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided. ``moving``: the plan without what is skipped, which is in ``stays``."""
+
+    moving: Plan
+    stays: Stays
+
+    def plan(self) -> Plan:
+        """The whole plan, with a record for every pod that stays."""
+        return msgspec.structs.replace(self.moving, skipped=self.stays.skipped())
+
+
+def decide(
+    snapshot: Snapshot,
+    policies: Sequence[Policy],
+    inputs: PlanningInputs,
+    state: SchedulingState,
+    *,
+    source: str = "",
+    warnings: tuple[str, ...] = (),
+    memory: Memory | None = None,
+) -> Decided:
     """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
 
     ``memory``: kept by callers that decide again and again on one cluster; the plan is the same without it.
@@ -78,7 +106,7 @@ def plan(
         figures.move(
             step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
         )
-    return Plan(
+    moving = Plan(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
@@ -86,12 +114,11 @@ def plan(
             warnings=warnings,
         ),
         moves=tuple(step.move for step in planner.steps),
-        skipped=tuple(
-            sorted(planner.skipped.values(), key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
-        ),
+        skipped=(),
         before=summary_before,
         after=summarise(snapshot, state, figures, after, pending),
     )
+    return Decided(moving, planner.stays)
 
 
 class _Step(NamedTuple):
@@ -137,7 +164,7 @@ class _Planner:
         self.trial = Trial(snapshot, self._view, self._imagined)
         self._targets = Targets(self.trial)
         self.steps: list[_Step] = []
-        self.skipped: dict[str, Skipped] = {}
+        self.stays = Stays(self._why_left, self._imagined)
         self.before: list[PolicySummary] = []
         self.after: list[PolicySummary] = []
 
@@ -161,7 +188,7 @@ class _Planner:
                 self.after = [self._less_moved(summary) for summary in seen]
                 return
             if number < ROUNDS - 1:
-                self.skipped.clear()
+                self.stays.clear()
                 self._targets.forget()
         self.after = [policy_summary(p.name, p.candidates(self._view)) for p in self._policies]
 
@@ -178,6 +205,7 @@ class _Planner:
         candidates = policy.candidates(self._view)
         for group, members in groupby(candidates, key=attrgetter("group")):
             if group:
+                self.stays.settle()
                 self._together(policy, list(members))
             else:
                 self._one_by_one(policy, members)
@@ -193,27 +221,20 @@ class _Planner:
                 self._move(candidate, found)
                 self._limits.take(candidate.pod)
             case Blocked():
-                self._skip(candidate, found)
+                self.stays.add(candidate, found)
             case None:
                 pass
 
     def _one_by_one(self, policy: Policy, candidates: Iterator[Candidate]) -> None:
         for candidate in candidates:
             if self._limits.exhausted:
-                self._leave(chain((candidate,), candidates))
+                self.stays.leave(chain((candidate,), candidates))
                 return
             self._alone(policy, candidate)
 
-    def _leave(self, candidates: Iterable[Candidate]) -> None:
-        """Nothing more may be moved: say so of all the rest, which may be most pods of a large cluster."""
-        skipped, imagined = self.skipped, self._imagined
-        for candidate in candidates:
-            pod = candidate.pod
-            if candidate.spare or pod.uid in skipped or pod.uid in imagined:
-                continue
-            blocked = self._refusals.of(candidate) or self._limits.refusal(pod)
-            if blocked is not None:
-                self._skip(candidate, blocked)
+    def _why_left(self, candidate: Candidate) -> Blocked | None:
+        """Why a candidate stays once nothing more may be moved."""
+        return self._refusals.of(candidate) or self._limits.refusal(candidate.pod)
 
     def _together(self, policy: Policy, members: list[Candidate]) -> None:
         """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
@@ -237,7 +258,7 @@ class _Planner:
             if limit is not None:
                 self._undo(marks[i], first + i)
                 for late in members[i:]:
-                    self._skip(late, limit)
+                    self.stays.add(late, limit)
                 return
             self._limits.take(candidate.pod)
 
@@ -269,7 +290,7 @@ class _Planner:
         replacement = self._replacements.of(pod)
         self.trial.move(pod, replacement, target.node)
         self._budgets.take(pod, candidate.policy)
-        self.skipped.pop(pod.uid, None)
+        self.stays.drop(pod.uid)
         owner = pod.controller
         move = Move(
             pod=_ref(pod),
@@ -295,25 +316,11 @@ class _Planner:
             step = self.steps.pop()
             self._budgets.give_back(step.pod, step.move.policy)
 
-    def _skip(self, candidate: Candidate, why: Blocked) -> None:
-        pod = candidate.pod
-        if candidate.spare or pod.uid in self.skipped:
-            return
-        self.skipped[pod.uid] = Skipped(
-            pod=_ref(pod),
-            policy=candidate.policy,
-            reason=why.reason,
-            message=why.message,
-            blocked_by=why.by,
-            node=pod.node,
-            gain=round(candidate.gain, 4),
-        )
-
     def _skip_group(self, members: list[Candidate], failed: Candidate, why: Blocked) -> None:
-        self._skip(failed, why)
+        self.stays.add(failed, why)
         name = f"{failed.pod.namespace}/{failed.pod.name}"
         for member in _others(members, failed):
-            self._skip(
+            self.stays.add(
                 member,
                 Blocked(
                     SkipReason.GROUP, f"node {failed.pod.node} cannot be emptied because of {name}", name
