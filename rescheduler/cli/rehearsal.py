@@ -12,7 +12,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.observed import Choice
+from rescheduler.planning.target import Choice
 
 
 def rehearse(snapshot: Snapshot, workload: FoundWorkload, count: int) -> list[Choice]:

@@ -21,10 +21,11 @@ from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.replacement import replacement_of
+from rescheduler.planning.target import Choice
 from rescheduler.reservations.allocation import Room
 from rescheduler.reservations.handover import tainted
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedReservation, soft_mode
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.sharing import flying
@@ -263,7 +264,7 @@ class Observer:
             return Choice(node=reservation.status.node_name if reservation else "")
         if migration.target_node:
             return Choice(node=migration.target_node)
-        return self.placement.for_migration(migration, pod)
+        return self.placement.for_migration(pod)
 
     def _owns(self, pod: Pod | None, reservation: Reservation | None) -> bool:
         if pod is None or reservation is None:

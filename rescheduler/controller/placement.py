@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rescheduler.migrations.observed import Verdict
-from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.observed import Choice
+from rescheduler.planning.target import Choice
 
 
 class Placement(Protocol):
@@ -34,7 +33,7 @@ class Placement(Protocol):
         """Could this waiting placeholder be bound to ``node`` now, if those ``behind`` it were not nominated?"""
         ...
 
-    def for_migration(self, migration: PodMigration, pod: Pod) -> Choice:
+    def for_migration(self, pod: Pod) -> Choice:
         """A better node for the pod, where the user named none."""
         ...
 
@@ -43,7 +42,7 @@ class Placement(Protocol):
         ...
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Verdict:
-        """Would the pod's replacement fit on ``node`` with the old pod gone and its own placeholder gone."""
+        """Would the pod's replacement fit on ``node`` with its own placeholder gone: the old pod ending, and gone."""
         ...
 
     def fits_beside(self, pod: Pod, node: str) -> Verdict:

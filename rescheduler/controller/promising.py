@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import NO_RESOURCES
-from rescheduler.reservations.observed import Choice
+from rescheduler.planning.target import Choice
 from rescheduler.scheduling.state import SchedulingState
 
 FloatArray = NDArray[np.float64]

@@ -11,19 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from rescheduler.controller.promising import promising_node
 from rescheduler.migrations.observed import YES, Verdict
-from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.recheck import recheck, recheck_beside, take_off
 from rescheduler.planning.replacement import replacement_of
+from rescheduler.planning.target import Choice, choose_room, choose_target
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import Choice
 from rescheduler.reservations.placeholder import placeholder_name
-from rescheduler.scheduling.framework import FilterResult, Profile
+from rescheduler.scheduling.framework import Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState
 
 Protection = Callable[[Pod, Snapshot], Verdict]
@@ -68,10 +67,12 @@ class RulesPlacement:
         """The feasible node with the best score for a pod of the template."""
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
-        state, mark = self._open()
+        state, mark = self._open(besides=reservation.name)
         pod = _imagined(reservation)
-        self._take_off(state, self._placeholder(reservation))
-        choice = _best(state, pod)
+        placeholder = self._placeholder(reservation)
+        if placeholder is not None:
+            take_off(state, placeholder)
+        choice = choose_room(self._known(), state, pod)
         if reservation.pre_allocation and reservation.template_node not in ("", choice.node):
             choice = Choice(message=choice.message)
         if reservation.pre_allocation and not choice.node:
@@ -86,55 +87,48 @@ class RulesPlacement:
         state, mark = self._open()
         at = state.node_index.get(node)
         for pod in (promise, *behind):
-            self._take_off(state, pod)
+            take_off(state, pod)
         admitted = msgspec.structs.replace(promise, spec=msgspec.structs.replace(promise.spec, gates=()))
         free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
         return free
 
-    def for_migration(self, migration: PodMigration, pod: Pod) -> Choice:
+    def for_migration(self, pod: Pod) -> Choice:
         """The feasible node with the best score, other than the pod's own."""
-        state, mark = self._open()
-        replacement = self._replacement(pod)
-        self._take_off(state, pod)
-        choice = _best(state, replacement, avoid=pod.node)
+        state, mark = self._open(besides=pod.uid)
+        choice = choose_target(self._known(), state, pod)
         state.rollback(mark)
         if choice.node:
-            self._chosen[str(migration.key)] = (replacement, choice.node)
+            self._chosen[pod.uid] = (replacement_of(pod, self._known()), choice.node)
         return choice
 
     def movable(self, pod: Pod) -> Verdict:
         """By nature, and by what the configuration protects."""
-        snapshot = self._snapshot or Snapshot(taken_at_s=0.0)
+        snapshot = self._known()
         by_nature = movable_by_nature(pod, snapshot)
         return by_nature if not by_nature.ok else self.protection(pod, snapshot)
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Verdict:
-        """The replacement on ``node``, with the old pod and the move's own placeholder gone."""
-        state, mark = self._open()
-        at = state.node_index.get(node)
-        if at is None:
-            return Verdict(ok=False, message="there is no such node")
-        self._take_off(state, pod)
-        if reservation is not None:
-            self._take_off(state, self._placeholder(reservation))
-        result = state.filter(self._replacement(pod))
+        """The replacement on ``node``, with the move's own placeholder gone; the old pod ending, and gone."""
+        state, mark = self._open(besides=pod.uid)
+        placeholder = self._placeholder(reservation) if reservation is not None else None
+        refusal = recheck(self._known(), state, pod, node, placeholder)
         state.rollback(mark)
-        return YES if bool(result.feasible[at]) else Verdict(ok=False, message=_why(result, at))
+        return _verdict(refusal)
 
     def fits_beside(self, pod: Pod, node: str) -> Verdict:
         """One pod more on ``node``, with everything as it is."""
-        state, mark = self._open()
-        at = state.node_index.get(node)
-        if at is None:
-            return Verdict(ok=False, message="there is no such node")
-        result = state.filter(self._replacement(pod))
+        state, mark = self._open(besides=pod.uid)
+        refusal = recheck_beside(self._known(), state, pod, node)
         state.rollback(mark)
-        return YES if bool(result.feasible[at]) else Verdict(ok=False, message=_why(result, at))
+        return _verdict(refusal)
 
-    def _open(self) -> tuple[SchedulingState, int]:
-        """The state of this round, with rooms in hand-over and rooms chosen in this round taken."""
-        snapshot = self._snapshot or Snapshot(taken_at_s=0.0)
+    def _open(self, besides: str = "") -> tuple[SchedulingState, int]:
+        """The state of this round, with rooms in hand-over and rooms chosen in this round taken.
+
+        ``besides``: uid of the pod or name of the Reservation that is asked for; what was chosen for itself stands free.
+        """
+        snapshot = self._known()
         if self._state is None:
             self._state = SchedulingState(snapshot, self.profile)
         elif self._behind:
@@ -143,19 +137,12 @@ class RulesPlacement:
         mark = self._state.checkpoint()
         for claimant, node in _in_hand_over(snapshot):
             if node in self._state.node_index:
-                self._take_off(self._state, claimant)
+                take_off(self._state, claimant)
                 self._state.place(claimant, node)
-        for pod, node in self._chosen.values():
-            self._state.place(pod, node)
+        for asked_for, (pod, node) in self._chosen.items():
+            if asked_for != besides:
+                self._state.place(pod, node)
         return self._state, mark
-
-    def _take_off(self, state: SchedulingState, pod: Pod | None) -> None:
-        if pod is None:
-            return
-        try:
-            state.remove(pod)
-        except LookupError:
-            return  # it stands nowhere: nothing to take off
 
     def _placeholder(self, reservation: Reservation) -> Pod | None:
         """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
@@ -167,9 +154,8 @@ class RulesPlacement:
         pods = self._snapshot.pods.values() if self._snapshot else ()
         return [pod for pod in pods if pod.nominated_node and not pod.node and not pod.terminal]
 
-    def _replacement(self, pod: Pod) -> Pod:
-        """The pod that the controller would make now, as kube-scheduler will see it."""
-        return replacement_of(pod, self._snapshot or Snapshot(taken_at_s=0.0))
+    def _known(self) -> Snapshot:
+        return self._snapshot or Snapshot(taken_at_s=0.0)
 
 
 def _in_hand_over(snapshot: Snapshot) -> list[tuple[Pod, str]]:
@@ -200,28 +186,5 @@ def _imagined(reservation: Reservation) -> Pod:
     )
 
 
-def _best(state: SchedulingState, pod: Pod, avoid: str = "") -> Choice:
-    result = state.filter(pod)
-    feasible = result.feasible.copy()
-    if avoid in state.node_index:
-        feasible[state.node_index[avoid]] = False
-    if not feasible.any():
-        return Choice(message=_summary(state, result))
-    total = np.where(feasible, state.score(pod, feasible).total, -1)
-    return Choice(node=state.node_names[int(total.argmax())])
-
-
-def _why(result: FilterResult, at: int) -> str:
-    if result.everywhere is not None:
-        return f"{result.everywhere.plugin}: {result.everywhere.reason}"
-    plugin = int(result.refused_by[at])
-    return f"{result.plugins[plugin]} refuses it" if plugin >= 0 else "refused"
-
-
-def _summary(state: SchedulingState, result: FilterResult) -> str:
-    """In the manner of kube-scheduler: how many nodes each plugin refuses."""
-    if result.everywhere is not None:
-        return f"0/{len(state.node_names)} nodes are available: {result.everywhere.reason}"
-    counts = np.bincount(result.refused_by[result.refused_by >= 0], minlength=len(result.plugins))
-    parts = [f"{n} {plugin}" for plugin, n in zip(result.plugins, counts, strict=True) if n]
-    return f"0/{len(state.node_names)} nodes are available by our own rules: {', '.join(parts) or 'none is left'}"
+def _verdict(refusal: Refusal | None) -> Verdict:
+    return YES if refusal is None else Verdict(ok=False, message=f"{refusal.plugin}: {refusal.reason}")

@@ -1,14 +1,16 @@
-"""The last look before an eviction: would the replacement still fit its target, by all rules? Pure.
+"""Would a replacement fit one node now, by all rules of the scheduler? Asked before each step of a move. Pure.
 
-The placeholder of the move's own Reservation is taken away, since it gives its room to the replacement; all
-other Reservations, nominated and pending pods keep theirs.
+The caller hands in a state in which everything that is promised already stands (rooms in hand-over, rooms
+chosen a moment ago); other Reservations and nominated pods keep their room. It is left as it was.
 """
 
 from __future__ import annotations
 
-from rescheduler.model.names import LABEL_PLACEHOLDER
-from rescheduler.model.records import Pod
+import msgspec
+
+from rescheduler.model.records import Node, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.both_moments import may_stand_in_the_way, without_spread
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.scheduling.framework import Refusal
 from rescheduler.scheduling.state import SchedulingState
@@ -18,64 +20,69 @@ PLUGIN = "Rescheduler"
 
 
 def recheck(
-    snapshot: Snapshot, state: SchedulingState, pod: Pod, target: str, reservation: str = ""
+    snapshot: Snapshot, state: SchedulingState, pod: Pod, target: str, placeholder: Pod | None = None
 ) -> Refusal | None:
     """Why the replacement of ``pod`` would not fit ``target`` now, or None if it would.
 
-    ``reservation``: name of the Reservation that holds its room. Judged without pins: the replacement as its
-    controller would create it, with the old pod gone.
+    ``placeholder``: holds its room, and gives it up. Judged with the old pod gone, and while it still ends.
     """
     if pod.node == target:
         return Refusal(PLUGIN, "the pod is on the target already", unresolvable=True)
-    node = snapshot.nodes.get(target)
-    if node is None or target not in state.node_index:
-        return Refusal(PLUGIN, f"there is no node {target}", unresolvable=True)
-    for wrong, reason in (
-        (node.deleting, "is being deleted"),
-        (not node.ready, "is not Ready"),
-        (node.unschedulable, "is unschedulable"),
-    ):
-        if wrong:
-            return Refusal(PLUGIN, f"node {target} {reason}", unresolvable=True)
+    unfit = _unfit(snapshot, state, target)
+    if unfit is not None:
+        return unfit
+    replacement = replacement_of(pod, snapshot)
     mark = state.checkpoint()
     try:
-        if pod.node in state.node_index and not pod.terminal:
-            state.remove(pod)
-        placeholder = _placeholder(snapshot, reservation)
         if placeholder is not None:
-            state.remove(placeholder)
-        return _judged(state, replacement_of(pod, snapshot), target)
+            take_off(state, placeholder)
+        with_old = state.checkpoint()
+        take_off(state, pod)
+        refusal = _refusal(state, replacement, target)
+        if refusal is not None or not may_stand_in_the_way(snapshot, pod, replacement):
+            return refusal
+        state.rollback(with_old)
+        bare = msgspec.structs.replace(replacement, spec=without_spread(replacement.spec))
+        refusal = _refusal(state, bare, target)
+        return refusal and refusal._replace(reason=f"{refusal.reason}, as long as the old pod still ends")
     finally:
         state.rollback(mark)
 
 
-def _placeholder(snapshot: Snapshot, reservation: str) -> Pod | None:
-    if not reservation:
-        return None
-    held = snapshot.reservations.get(reservation)
-    for pod in snapshot.pods.values():
-        if LABEL_PLACEHOLDER not in pod.labels or pod.terminal:
-            continue
-        owner = pod.controller
-        ours = owner is not None and (
-            owner.uid == held.uid if held is not None and held.uid else owner.name == reservation
-        )
-        if ours or (owner is None and pod.labels.get(LABEL_PLACEHOLDER) == reservation):
-            return pod
-    return None
+def recheck_beside(snapshot: Snapshot, state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
+    """Why one pod more would not fit ``target`` while ``pod`` stays, or None if it would."""
+    return _unfit(snapshot, state, target) or _refusal(state, replacement_of(pod, snapshot), target)
 
 
-def _judged(state: SchedulingState, replacement: Pod, target: str) -> Refusal | None:
-    result = state.filter(replacement)
-    at = state.node_index[target]
-    if result.feasible[at]:
+def take_off(state: SchedulingState, pod: Pod) -> None:
+    """The pod is taken as gone; nothing happens if it stands nowhere."""
+    try:
+        state.remove(pod)
+    except LookupError:
+        return
+
+
+def unfit_as_target(node: Node) -> str:
+    """Why nothing should be moved to the node at all (row R75), or ""."""
+    if node.deleting:
+        return "is being deleted"
+    if not node.ready:
+        return "is not Ready"
+    return "is unschedulable" if node.unschedulable else ""
+
+
+def _unfit(snapshot: Snapshot, state: SchedulingState, target: str) -> Refusal | None:
+    node = snapshot.nodes.get(target)
+    if node is None or target not in state.node_index:
+        return Refusal(PLUGIN, f"there is no node {target}", unresolvable=True)
+    reason = unfit_as_target(node)
+    return Refusal(PLUGIN, f"node {target} {reason}", unresolvable=True) if reason else None
+
+
+def _refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
+    result = state.filter(pod)
+    if result.feasible[state.node_index[target]]:
         return None
-    if result.everywhere is not None:
-        return result.everywhere
-    for verdict in state.explain(replacement):
-        if verdict.node == target and verdict.refusals:
-            return verdict.refusals[0]
-    code = int(result.refused_by[at])
-    return Refusal(
-        result.plugins[code] if code >= 0 else PLUGIN, f"node {target} does not take the replacement"
-    )
+    refusals = state.refusals(pod, target, result)
+    reasons = ", ".join(refusal.reason for refusal in refusals)
+    return refusals[0]._replace(reason=reasons)

@@ -1,65 +1,106 @@
-"""A target for one pod outside of a plan: a move that a user asked for, or a Reservation without a node. Pure."""
+"""A node for one pod outside of a plan: a move that a user asked for, or a Reservation without a node. Pure.
+
+The caller hands in a state in which everything that is promised already stands; it is left as it was.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.history import History
-from rescheduler.planning.present import apply_present
+from rescheduler.planning.avoid import holds
+from rescheduler.planning.both_moments import may_stand_in_the_way, without_spread
+from rescheduler.planning.recheck import take_off, unfit_as_target
 from rescheduler.planning.replacement import replacement_of
-from rescheduler.planning.targets import Target, Targets
-from rescheduler.planning.trial import Trial
-from rescheduler.policies.framework import View
-from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.framework import BoolArray, FilterResult
 from rescheduler.scheduling.state import SchedulingState
 
-USER_REASON = "UserRequest"
-"""Reason of moves that people asked for; hints to avoid a node for other reasons only order the targets."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The node that our own rules choose for a room, or why there is none (``node`` "")."""
+
+    node: str = ""
+    message: str = ""
 
 
-def choose_target(
-    snapshot: Snapshot, state: SchedulingState, pod: Pod, *, only: frozenset[str] | None = None
-) -> Target | Blocked:
+def choose_target(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Choice:
     """Where the scheduler's rules and points would put the replacement of a bound pod, off its node.
 
-    ``only``: names of nodes to choose from; None: all. The state is left as it was.
+    It fits there once the old pod is gone, and while that still ends. Nodes with a hint to avoid the pod's
+    controller are taken last.
     """
-    view = View.of(snapshot, state)
-    trial = Trial(snapshot, view, set())
+    replacement = replacement_of(pod, snapshot)
+    mark = state.checkpoint()
     try:
-        others = tuple(f for f in History(snapshot).in_flight if f.pod.uid != pod.uid)
-        apply_present(trial, others)
-        gains = np.where(_among(state, only), 1.0, 0.0)
-        gains[state.node_index[pod.node]] = 0.0
-        replacement = replacement_of(pod, snapshot)
-        return Targets(trial).choose(pod, replacement, gains, least_gain=0.0, reason=USER_REASON)
-    finally:
-        trial.end()
-
-
-def choose_room(
-    snapshot: Snapshot, state: SchedulingState, template: Pod, *, only: frozenset[str] | None = None
-) -> str | None:
-    """Where the room for a pod that does not exist yet should be held; None: it fits nowhere now.
-
-    ``template``: a pending pod record made from the Reservation's template. Pending and nominated pods and
-    other live Reservations keep their room. Ties go to the first name.
-    """
-    view = View.of(snapshot, state)
-    trial = Trial(snapshot, view, set())
-    try:
-        apply_present(trial, History(snapshot).in_flight)
-        feasible = state.filter(template).feasible & view.nodes.targetable & _among(state, only)
+        feasible, message = _while_it_ends(snapshot, state, pod, replacement)
+        take_off(state, pod)
+        result = state.filter(replacement)
+        elsewhere = result.feasible.copy()
+        if pod.node in state.node_index:
+            elsewhere[state.node_index[pod.node]] = False
+        if not elsewhere.any():
+            return Choice(message=_summary(state, replacement, result))
+        feasible &= elsewhere
         if not feasible.any():
-            return None
-        points = np.where(feasible, state.score(template, feasible).total, -1)
-        return min(state.node_names[i] for i in np.flatnonzero(points == points.max()))
+            return Choice(message=message)
+        return _best(snapshot, state, replacement, feasible)
     finally:
-        trial.end()
+        state.rollback(mark)
 
 
-def _among(state: SchedulingState, only: frozenset[str] | None) -> BoolArray:
-    return np.array([only is None or name in only for name in state.node_names], dtype=np.bool_)
+def choose_room(snapshot: Snapshot, state: SchedulingState, template: Pod) -> Choice:
+    """Where the room for a pod that does not exist yet should be held.
+
+    ``template``: a pending pod record made from the Reservation's template.
+    """
+    result = state.filter(template)
+    if not result.feasible.any():
+        return Choice(message=_summary(state, template, result))
+    return _best(snapshot, state, template, result.feasible.copy())
+
+
+def _while_it_ends(
+    snapshot: Snapshot, state: SchedulingState, pod: Pod, replacement: Pod
+) -> tuple[BoolArray, str]:
+    """Nodes that would take the replacement now; and the words for it if they are too few."""
+    if not may_stand_in_the_way(snapshot, pod, replacement):
+        return np.ones(len(state.node_names), dtype=np.bool_), ""
+    bare = msgspec.structs.replace(replacement, spec=without_spread(replacement.spec))
+    result = state.filter(bare)
+    feasible: BoolArray = result.feasible.copy()
+    return feasible, f"{_summary(state, bare, result)}, as long as the old pod still ends"
+
+
+def _best(snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray) -> Choice:
+    """Of fit nodes without a hint against the pod, the one with most points, then the first name."""
+    uid = pod.controller.uid if pod.controller is not None else ""
+    hinted = np.zeros_like(feasible)
+    for i in np.flatnonzero(feasible).tolist():
+        node = snapshot.nodes[state.node_names[i]]
+        feasible[i] = not unfit_as_target(node)
+        hinted[i] = bool(uid) and bool(holds(node.avoid, uid, snapshot.taken_at_s))
+    if not feasible.any():
+        return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
+    if (feasible & ~hinted).any():
+        feasible &= ~hinted
+    points = np.where(feasible, state.score(pod, feasible).total, -1)
+    return Choice(node=min(state.node_names[i] for i in np.flatnonzero(points == points.max())))
+
+
+def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
+    """In the manner of kube-scheduler: how many nodes each plugin refuses, and with which words, say."""
+    total = len(state.node_names)
+    if result.everywhere is not None:
+        return f"0/{total} nodes are available: {result.everywhere.reason}"
+    parts: list[str] = []
+    for code in np.unique(result.refused_by[result.refused_by >= 0]).tolist():
+        refused = np.flatnonzero(result.refused_by == code)
+        reasons = state.refusals(pod, state.node_names[int(refused[0])], result)
+        words = ", ".join(refusal.reason for refusal in reasons)
+        parts.append(f"{len(refused)} {result.plugins[code]} (such as: {words})")
+    return f"0/{total} nodes are available by our own rules: {'; '.join(parts) or 'none is left'}"

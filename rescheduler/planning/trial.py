@@ -15,17 +15,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from rescheduler.model.names import HOSTNAME
-from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
+from rescheduler.model.records import Pod, PodSpec, VolumeKind
 from rescheduler.model.selectors import Operator
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.both_moments import claims_alone, reaches_other_nodes, without_spread
 from rescheduler.planning.replacement import starts_after_the_old_ended
 from rescheduler.policies.framework import View
 from rescheduler.policies.index import AntiTerm, PodIndex, matches
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.state import SchedulingState
 
-_READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 _CLAIMS = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
 
 
@@ -202,12 +201,8 @@ class Trial:
         return (old for value in by_label.values for old in self._labelled.get((by_label.key, value), ()))
 
     def _matters_while_it_stands(self, pod: Pod, replacement: Pod) -> bool:
-        wide = [
-            t
-            for t in (*pod.spec.pod_anti_affinity, *replacement.spec.pod_anti_affinity)
-            if t.topology_key != HOSTNAME
-        ]
-        return (bool(wide) and self._keeps_off(pod, replacement)) or self._exclusive_claim(replacement)
+        keeps_off = reaches_other_nodes(pod, replacement) and self._keeps_off(pod, replacement)
+        return keeps_off or claims_alone(self.snapshot, replacement)
 
     def _keeps_off(self, one: Pod, other: Pod) -> bool:
         """True if required anti-affinity of either matches the other."""
@@ -217,15 +212,10 @@ class Trial:
             for term in owner.spec.pod_anti_affinity
         )
 
-    def _exclusive_claim(self, pod: Pod) -> bool:
-        names: Iterable[str] = (v.source for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM)
-        claims = (self.snapshot.claims.get(ObjectKey(pod.namespace, name)) for name in names)
-        return any(c is not None and _READ_WRITE_ONCE_POD in c.access_modes for c in claims)
-
     def _without_spread(self, spec: PodSpec) -> PodSpec:
         if not spec.spread:
             return spec
         kept = self._unspread.get(id(spec))
         if kept is None:
-            kept = self._unspread[id(spec)] = spec, msgspec.structs.replace(spec, spread=())
+            kept = self._unspread[id(spec)] = spec, without_spread(spec)
         return kept[1]

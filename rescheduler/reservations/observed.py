@@ -7,12 +7,16 @@ Fields that only memory can know are marked; starting again with their defaults 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from rescheduler.model import names
 from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.planning.target import Choice
+
+NOT_ASKED: Final = Choice()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +48,6 @@ class ReservationSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The node that our own rules choose for a room, or why there is none (``node`` "")."""
-
-    node: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedMigration:
     """The part of a PodMigration that its Reservation depends on. ``created``: made for this migration."""
 
@@ -68,11 +64,6 @@ class LinkedMigration:
     def finished(self) -> bool:
         """True if the move has ended, well or badly."""
         return self.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
-
-    @property
-    def undecided(self) -> bool:
-        """True while the eviction may or may not have happened: gated pods must be kept, not claimed."""
-        return bool(self.eviction_requested_at_s) and not self.evicted_at_s and not self.finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +86,7 @@ class ObservedReservation:
     reservation: Reservation
     placeholder: Pod | None = None
     node: Node | None = None
-    choice: Choice = Choice()
+    choice: Choice = NOT_ASKED
     offered: tuple[Pod, ...] = ()
     claimant: Pod | None = None
     owners: tuple[Pod, ...] = ()

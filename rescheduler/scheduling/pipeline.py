@@ -88,20 +88,21 @@ class Pipeline:
                 total = int(scores.total[node])
                 verdicts.append(NodeVerdict(name, feasible=True, scores=points, score=total))
             else:
-                counted = _counted(ask, cluster, nominated.get(node, ()))
-                reasons = self._reasons(ask, cluster, node, result, counted)
+                reasons = self.refusals(ask, cluster, node, result, nominated)
                 verdicts.append(NodeVerdict(name, feasible=False, refusals=reasons))
         return tuple(verdicts)
 
-    def _reasons(
-        self, ask: Ask, cluster: Cluster, node: int, result: FilterResult, counted: tuple[Nominated, ...]
+    def refusals(
+        self, ask: Ask, cluster: Cluster, node: int, result: FilterResult, nominated: NominatedByNode
     ) -> tuple[Refusal, ...]:
+        """What the refusing plugin says of a node that ``result`` refuses."""
         if result.everywhere is not None:
             return (result.everywhere,)
         named = named_nodes(ask.kind.spec)
         if named is not None and cluster.nodes.names[node] not in named and self._narrows():
             return (_NARROWED,)
         plugin = self._filters[int(result.refused_by[node])]
+        counted = _counted(ask, cluster, nominated.get(node, ()))
         return plugin.refusals(ask, cluster, node, counted) or plugin.refusals(ask, cluster, node)
 
     def _everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:

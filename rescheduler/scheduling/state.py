@@ -20,6 +20,7 @@ from rescheduler.scheduling.framework import (
     IntArray,
     NodeVerdict,
     Profile,
+    Refusal,
     ScoreResult,
 )
 from rescheduler.scheduling.pipeline import Pipeline
@@ -135,6 +136,11 @@ class SchedulingState:
     def score(self, pod: Pod, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes, normalised over exactly those."""
         return self._pipeline.score(self._cluster.ask(pod), self._cluster, feasible)
+
+    def refusals(self, pod: Pod, node: str, result: FilterResult) -> tuple[Refusal, ...]:
+        """The words of the plugin that refuses the node; ``result``: what ``filter`` says of the pod now."""
+        cluster, at = self._cluster, self.node_index[node]
+        return self._pipeline.refusals(cluster.ask(pod), cluster, at, result, self._nominated())
 
     def explain(self, pod: Pod) -> tuple[NodeVerdict, ...]:
         """Every node's verdict with reasons and scores; a bound pod is first taken off its node."""

@@ -49,10 +49,11 @@ from rescheduler.model.selectors import (
     Requirement,
 )
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.target import Choice
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import Choice, soft_mode
+from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.placeholder import placeholder_name
 
 NAMESPACE = "rescheduler"
@@ -262,7 +263,7 @@ class World:
         )
         return self.free(node) - promised >= promise.spec.requests.cpu_milli
 
-    def for_migration(self, migration, pod):
+    def for_migration(self, pod):
         return Choice(message="no better node")
 
     def movable(self, pod):

@@ -9,11 +9,7 @@ from rescheduler.model.records import AvoidEntry, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.recheck import recheck
 from rescheduler.planning.replacement import replacement_of
-from rescheduler.planning.target import choose_room, choose_target
-from rescheduler.planning.targets import Target
-from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
 OLD = b.node("n1").taint("old")
@@ -210,44 +206,3 @@ def test_an_empty_cluster_and_a_single_node(decide, app):
 def test_pods_on_unknown_nodes_are_no_trouble(decide, app):
     cluster = b.snapshot(b.node("n2"), app("web", ["gone"]))
     assert decide(cluster, "NodeTaints", "LowNodeUtilization").moves == ()
-
-
-def test_recheck_takes_the_own_placeholder_away(app):
-    holder = (
-        b.pod("holder", "rescheduler").cpu("3").on("n2").label({LABEL_PLACEHOLDER: "r"})
-        .owner("Reservation", "r", "reservation-r", "rescheduler.dev/v1alpha1")
-    )  # fmt: skip
-    cluster = b.snapshot(b.node("n1"), b.node("n2"), holder, app("web", ["n1"], lambda s: s.cpu("2")))
-    cluster = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 3000)})
-    state, pod = SchedulingState(cluster), record(cluster, "web-0")
-    assert recheck(cluster, state, pod, "n2", "r") is None
-    refused = recheck(cluster, state, pod, "n2")
-    assert (refused.plugin, refused.reason) == ("NodeResourcesFit", "Insufficient cpu")
-    assert recheck(cluster, state, pod, "n9", "r").unresolvable
-    assert recheck(cluster, state, pod, "n1", "r").unresolvable
-    assert state.checkpoint() == 0
-
-
-def test_recheck_refuses_a_cordoned_target(app):
-    cluster = b.snapshot(b.node("n1"), b.node("n2").cordoned(), app("web", ["n1"]))
-    assert (
-        "unschedulable" in recheck(cluster, SchedulingState(cluster), record(cluster, "web-0"), "n2").reason
-    )
-
-
-def test_a_target_for_a_move_that_a_user_asked_for(app):
-    cluster = b.snapshot(
-        b.node("n1"), b.node("n2").cpu("1"), b.node("n3"), app("web", ["n1"], lambda s: s.cpu("2"))
-    )
-    state = SchedulingState(cluster)
-    pod = record(cluster, "web-0")
-    assert choose_target(cluster, state, pod) == Target("n3", 1.0)
-    assert choose_target(cluster, state, pod, only=frozenset({"n2"})).reason == "NoBetterTarget"
-    assert state.checkpoint() == 0
-
-
-def test_a_room_for_a_pod_that_does_not_exist_yet(app):
-    cluster = b.snapshot(b.node("n1"), b.node("n2"), app("busy", ["n1"], lambda s: s.cpu("3")))
-    template = b.pod("template").cpu("2").build()
-    assert choose_room(cluster, SchedulingState(cluster), template) == "n2"
-    assert choose_room(cluster, SchedulingState(cluster), b.pod("t").cpu("5").build()) is None

@@ -26,7 +26,8 @@ from rescheduler.reservations import actions as act
 from rescheduler.reservations import lifecycle, machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, ObservedReservation, ReservationSettings
+from rescheduler.planning.target import Choice
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 
 NOW = 1_000_000.0
 NODE = Node(name="n2", uid="n2")
