@@ -9,7 +9,7 @@ reported; the same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -202,7 +202,8 @@ class _Planner:
         )
 
     def _ask(self, policy: Policy) -> PolicySummary:
-        candidates = policy.candidates(self._view)
+        view = replace(self._view, spares=False) if self._limits.exhausted else self._view
+        candidates = policy.candidates(view)
         for group, members in groupby(candidates, key=attrgetter("group")):
             if group:
                 self.stays.settle()

@@ -52,6 +52,7 @@ class View:
     ``index`` and ``state`` follow the planned moves; ``snapshot`` and ``nodes`` do not.
     ``movable``: no protection holds the pod back. Policies count all pods, and propose a pod that is not
     movable only where no movable one could take its place: the planner then reports what protects it.
+    ``spares``: False once nothing more may be moved; spares are then not looked at and may be left out.
     """
 
     snapshot: Snapshot
@@ -59,6 +60,7 @@ class View:
     index: PodIndex
     nodes: NodeTable
     movable: Callable[[Pod], bool] = _anything
+    spares: bool = True
 
     @classmethod
     def of(

@@ -184,11 +184,12 @@ class LowNodeUtilization:
         full = ", ".join(f"{r} {load.share(r)[node]:.0%} of {bounds.high[r]:.0%}" for r in over)
         pressure = float(load.pressure()[node])
         picked = {pod.uid for pod in chosen}
-        rest = [pod for pod in movable if pod.uid not in picked]
         reliefs: dict[tuple[float, ...], float] = {}
         # Where what may move does not cover the excess, what is protected is wanted too, and reported.
         covered = all(sum(load.taken(p, r) for p in chosen) >= need[r] - _EPSILON for r in over)
         held_back = [] if covered else [pod for pod, free in zip(pods, able, strict=True) if not free]
+        spare = view.spares or not covered
+        rest = [pod for pod in movable if pod.uid not in picked] if spare else []
         for pod in [*chosen, *held_back, *rest]:
             taken = shares.of(pod)
             relief = reliefs.get(taken)

@@ -125,6 +125,8 @@ class TopologySpread:
                 if counts.codes[node] == code and not never_moves(pod) and self._scope.admits(pod)
             ]
             pods.sort(key=lambda p: (not view.movable(p), *reluctance(p), p.namespace, p.name))
+            if not view.spares:
+                del pods[int(excess[code]) :]
             yield from _choose(pods, counts, code, f"{constraint.topology_key}={values[code]}")
 
 
@@ -137,15 +139,19 @@ def _choose(pods: list[Pod], counts: DomainCounts, code: int, domain: str) -> It
     excess = counts.excess()
     hard = counts.constraint.hard
     share = min(1.0, 2.0 / max(int(excess.sum()), 1))
+    message = (
+        f"{domain} has {int(counts.counts[code])} pods, the least {counts.least()}, "
+        f"maxSkew is {counts.constraint.max_skew}"
+    )
+    too_many = int(excess[code])
     for i, pod in enumerate(pods):
         yield Candidate(
             pod=pod,
             policy=TopologySpread.name,
             reason="SkewAboveMaximum" if hard else "SkewAboveWish",
-            message=f"{domain} has {int(counts.counts[code])} pods, the least {counts.least()}, "
-            f"maxSkew is {counts.constraint.max_skew}",
+            message=message,
             gain=(1.0 if hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
-            spare=i >= excess[code],
+            spare=i >= too_many,
         )
 
 
