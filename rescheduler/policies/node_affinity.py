@@ -1,8 +1,12 @@
-"""NodeAffinity: pods whose node no longer meets their node affinity, or meets their preferences badly."""
+"""NodeAffinity: pods whose node no longer meets their node affinity, or is liked far less than another.
+
+Three kinds, each switched on by name: ``required`` (nodeSelector and required affinity), ``preferred`` (the
+pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its weights).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,35 +16,46 @@ from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import Candidate, View, nowhere
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import Ranked, in_order, in_order_of_class
+from rescheduler.policies.score_lead import score_lead
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.framework import FloatArray
 
 REQUIRED: Final = "required"
 PREFERRED: Final = "preferred"
+SCORE: Final = "score"
+TYPES: Final = (REQUIRED, PREFERRED, SCORE)
+SCORED_ELSEWHERE: Final = "ScoredElsewhere"
 REQUIRED_GAIN: Final = 0.9
 PREFERRED_FACTOR: Final = 0.5
 
 
 class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """``types``: required, preferred.
+    """``types``: required, preferred, score.
 
     ``minimum_difference``: share (0..1) of a pod's preferred weights that a node must meet more than the
-    pod's own before it counts as clearly better.
+    pod's own before it counts as clearly better. ``minimum_score_difference``: the same for type score, as a
+    share of the highest score that kube-scheduler could give; every move changes scores a little, so it is high.
     """
 
     types: tuple[str, ...] = (REQUIRED,)
     minimum_difference: float = 0.5
+    minimum_score_difference: float = 0.25
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
         if not self.types:
-            yield ("types",), f"is empty: name {REQUIRED}, {PREFERRED} or both"
+            yield ("types",), f"is empty: name some of {', '.join(TYPES)}"
         for i, kind in enumerate(self.types):
-            if kind not in (REQUIRED, PREFERRED):
-                yield ("types", i), f"is {kind!r}: must be {REQUIRED} or {PREFERRED}"
-        if not 0 < self.minimum_difference <= 1:
-            yield ("minimumDifference",), f"is {self.minimum_difference:g}: must be above 0 and at most 1"
+            if kind not in TYPES:
+                yield ("types", i), f"is {kind!r}: must be one of {', '.join(TYPES)}"
+        differences = (
+            ("minimumDifference", self.minimum_difference),
+            ("minimumScoreDifference", self.minimum_score_difference),
+        )
+        for field, value in differences:
+            if not 0 < value <= 1:
+                yield (field,), f"is {value:g}: must be above 0 and at most 1"
 
 
 class NodeAffinity:
@@ -49,6 +64,9 @@ class NodeAffinity:
     Preferred: gain = 0.5 x (weight met there - weight met here) / sum of all weights, if that share is at
     least ``minimumDifference``; positive weights only occur in Kubernetes. Only nodes that can be targets
     and meet what is required count as better.
+
+    Score: gain = 0.5 x (score there - score here) / highest possible score, with the pod taken off its node,
+    if that share is at least ``minimumScoreDifference``; looked at only for pods with no complaint above.
     """
 
     name: ClassVar[str] = "NodeAffinity"
@@ -63,11 +81,16 @@ class NodeAffinity:
         for known in view.index.classes:
             if not known.deleting and known.pods and self._looks_at(known.spec):
                 found.extend(self._remembered(known, view))
+        if SCORE in self._args.types:
+            named = {candidate.pod.uid for _, candidate in found}
+            found.extend(self._scored_elsewhere(view, named))
         return in_order(found)
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
         pod = candidate.pod
+        if candidate.reason == SCORED_ELSEWHERE:
+            return self._score_gains(pod, view)
         here = view.state.node_index[pod.node]
         eligible = view.nodes.eligible(pod.spec)
         if REQUIRED in self._args.types and not eligible[here]:
@@ -116,6 +139,31 @@ class NodeAffinity:
                 gain = PREFERRED_FACTOR * (best - here)
                 found.append(self._candidate(known.pods[i], "PreferredMetElsewhere", message, gain))
         return in_order_of_class(c for c in found if not never_moves(c.pod) and self._scope.admits(c.pod))
+
+    def _scored_elsewhere(self, view: View, named: Container[str]) -> list[Ranked]:
+        """One pod of each class and node is judged for all of them: they are interchangeable."""
+        found: list[Ranked] = []
+        for known in view.index.classes:
+            if known.deleting or not known.pods:
+                continue
+            leads: dict[str, float] = {}
+            worse: list[Candidate] = []
+            for pod in known.pods:
+                if pod.uid in named or never_moves(pod) or not self._scope.admits(pod):
+                    continue
+                if pod.node not in leads:
+                    gains = self._score_gains(pod, view)[view.nodes.targetable]
+                    leads[pod.node] = float(gains.max()) if gains.size else 0.0
+                if leads[pod.node] > 0:
+                    lead = leads[pod.node] / PREFERRED_FACTOR
+                    message = f"kube-scheduler would score another node {lead:.0%} higher than {pod.node}"
+                    worse.append(self._candidate(pod, SCORED_ELSEWHERE, message, leads[pod.node]))
+            found.extend(in_order_of_class(worse))
+        return found
+
+    def _score_gains(self, pod: Pod, view: View) -> FloatArray:
+        lead = score_lead(pod, view)
+        return np.where(lead >= self._args.minimum_score_difference, PREFERRED_FACTOR * lead, 0.0)
 
     def _candidate(self, pod: Pod, reason: str, message: str, gain: float) -> Candidate:
         return Candidate(pod=pod, policy=self.name, reason=reason, message=message, gain=gain)

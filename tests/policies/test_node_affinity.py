@@ -72,3 +72,37 @@ def test_scope_by_label_and_namespace(decide, app, landings):
 
 def test_unknown_type_is_named():
     assert [p for p, _ in NodeAffinityArgs(types=("desired",)).problems()] == [("types", 0)]
+
+
+SCORE = ("NodeAffinity", {"types": ("score",)})
+
+
+def test_scheduler_preferences_only_by_choice_and_only_if_clearly_better(decide, app, landings):
+    """A PreferNoSchedule taint costs n1 three sevenths of all that kube-scheduler scores here."""
+    cluster = b.snapshot(
+        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), b.node("n3"),
+        app("web", ["n1"], lambda s: s.cpu("100m")),
+        app("api", ["n2"], lambda s: s.cpu("100m")),
+    )  # fmt: skip
+    assert decide(cluster, "NodeAffinity").moves == ()
+    plan = decide(cluster, SCORE)
+    assert landings(plan) == {"web-0": "n3"}
+    assert plan.moves[0].reason == "ScoredElsewhere"
+    assert plan.moves[0].gain > 0.125
+
+
+def test_a_moved_pod_is_not_wanted_back_by_the_scores(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3"),
+        app("web", ["n1", "n1", "n2"], lambda s: s.cpu("200m")),
+    )  # fmt: skip
+    assert decide(cluster, SCORE).moves == ()
+
+
+def test_a_pod_that_its_own_node_would_refuse_is_left_to_other_policies(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").taint("gone"), b.node("n2"), app("web", ["n1"], lambda s: s.cpu("100m"))
+    )
+    plan = decide(cluster, SCORE)
+    assert plan.moves == ()
+    assert plan.skipped == ()
