@@ -35,6 +35,11 @@ class Memory:
         self._snapshot = snapshot
         return View(snapshot=snapshot, state=state, index=index, nodes=self._nodes, movable=movable)
 
+    def rest(self) -> None:
+        """The decision is made: let go of what only it needed, which is most (arrays over all nodes)."""
+        if self._index is not None:
+            self._index.restart()
+
     def _followed(self, snapshot: Snapshot) -> PodIndex | None:
         old, index = self._snapshot, self._index
         if old is None or index is None or index.overgrown:

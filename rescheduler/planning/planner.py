@@ -101,6 +101,8 @@ def decide(
         before, after = planner.before, planner.after
     finally:
         planner.trial.end()
+        if memory is not None:
+            memory.rest()
     summary_before = summarise(snapshot, state, figures, before, pending)
     for step in planner.steps:
         figures.move(
