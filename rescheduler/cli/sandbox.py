@@ -16,6 +16,7 @@ from rescheduler.model.quantity import QuantityError, nano
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.installation import install
 from rescheduler.sim.machines import MachineSpec
+from rescheduler.sim.metrics import NodeMeter
 
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
@@ -43,9 +44,22 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
 @click.option(
     "--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies."
 )
+@click.option(
+    "--usage",
+    metavar="SHARE",
+    type=click.FloatRange(0, 10),
+    help="Serve measured usage of nodes, as metrics-server would: pods use this share of their requests.",
+)
 @reports_errors
 def sandbox_command(
-    *, nodes: int, cpu: str, memory: str, port: int, kubeconfig_file: str | None, empty: bool
+    *,
+    nodes: int,
+    cpu: str,
+    memory: str,
+    port: int,
+    kubeconfig_file: str | None,
+    empty: bool,
+    usage: float | None,
 ) -> None:
     """Run an embedded cluster until interrupted; prints the path of its kubeconfig.
 
@@ -59,6 +73,8 @@ def sandbox_command(
     with tempfile.TemporaryDirectory(prefix="rescheduler-sandbox-") as folder:
         path = Path(kubeconfig_file or f"{folder}/kubeconfig")
         with EmbeddedCluster(machines(nodes, cpu, memory), clock=time.time) as cluster:
+            if usage is not None:
+                cluster.add(NodeMeter(cluster.server, cluster.api, share=usage))
             try:
                 server = cluster.start(kubeconfig=path, port=port)
             except OSError as error:

@@ -77,14 +77,6 @@ class ConfigMapSource:
         return None if text is None else Text(text.encode(), self._origin)
 
 
-class DefaultSource:
-    """No document: the built-in configuration."""
-
-    def read(self) -> Text | None:
-        """Always None."""
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Reloaded:
     """What a look at the source brought. ``error``: the newest version is bad; the old one stays in force."""

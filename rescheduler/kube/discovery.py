@@ -19,7 +19,6 @@ ADMISSION: Final = "admissionregistration.k8s.io/v1"
 METRICS: Final = "metrics.k8s.io/v1beta1"
 KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
 EVENTS: Final = "events.k8s.io/v1"
-GATE_SINCE: Final = (1, 36)
 
 
 class Version(msgspec.Struct, frozen=True, order=True):

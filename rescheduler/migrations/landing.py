@@ -16,9 +16,9 @@ from rescheduler.migrations.lifecycle import CONDITION_READY, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import AvoidEntry, OwnerRef
+from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.planning.avoid import DEFAULT_TTL_S, TTL_S, holds, with_entry
+from rescheduler.planning.avoid import entry_for, holds, with_entry
 
 _STRAY_AFTER_S: Final = 5.0
 
@@ -74,14 +74,7 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     reason = migration.policy or "Moved"
     if any(entry.reason == reason for entry in holds(source.avoid, owner.uid, draft.now_s)):
         return
-    entry = AvoidEntry(
-        controller_kind=owner.kind,
-        controller_name=owner.name,
-        controller_uid=owner.uid,
-        namespace=migration.namespace,
-        reason=reason,
-        expires_at_s=draft.now_s + TTL_S.get(reason, DEFAULT_TTL_S),
-    )
+    entry = entry_for(owner, migration.namespace, reason, draft.now_s)
     entries = with_entry(source.avoid, entry, draft.now_s)
     draft.do(act.WriteAvoidHints(source.name, source.resource_version, entries))
 

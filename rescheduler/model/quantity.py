@@ -91,14 +91,6 @@ def format_bytes(amount: int) -> str:
     return f"{amount}{_BINARY_SUFFIX[power]}"
 
 
-def canonical(amount: Amount) -> str:
-    """The same quantity as the API server would store it."""
-    nanos = nano(amount)
-    if isinstance(amount, str) and amount.strip().endswith("i") and nanos % NANO == 0:
-        return format_bytes(nanos // NANO)
-    return _format_decimal(nanos, -9)
-
-
 @lru_cache(maxsize=1 << 16)
 def _parse(text: str) -> int:
     match = _PATTERN.fullmatch(text.strip()) if len(text) <= _LONGEST_TEXT else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from rescheduler.model.records import AvoidEntry, Pod
+from rescheduler.model.records import AvoidEntry, OwnerRef
 
 LIMIT: Final = 20
 """Entries that a node carries at most; the ones that end first are dropped."""
@@ -31,18 +31,15 @@ def holds(entries: Iterable[AvoidEntry], controller_uid: str, now_s: float) -> t
     return tuple(e for e in entries if e.controller_uid == controller_uid and e.expires_at_s > now_s)
 
 
-def entry_for(pod: Pod, policy: str, now_s: float) -> AvoidEntry | None:
-    """The hint to leave on the node that ``pod`` is moved away from; None without a controller."""
-    owner = pod.controller
-    if owner is None:
-        return None
+def entry_for(owner: OwnerRef, namespace: str, reason: str, now_s: float) -> AvoidEntry:
+    """The hint to leave on the node that a pod of ``owner`` is moved away from."""
     return AvoidEntry(
         controller_kind=owner.kind,
         controller_name=owner.name,
         controller_uid=owner.uid,
-        namespace=pod.namespace,
-        reason=policy,
-        expires_at_s=now_s + TTL_S.get(policy, DEFAULT_TTL_S),
+        namespace=namespace,
+        reason=reason,
+        expires_at_s=now_s + TTL_S.get(reason, DEFAULT_TTL_S),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from rescheduler.planning.plan import ClusterSummary, NodeSummary, Plan, Skipped
+from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.reports.table import percent, plural, table
 
 Style = Callable[[str, str], str]
@@ -144,9 +144,3 @@ def bar(part: int, whole: int) -> str:
 
 def _share(value: float) -> str:
     return f"{100 * value:.1f}%"
-
-
-def summary_line(summary: ClusterSummary) -> str:
-    """One line of a cluster's state, for the live views."""
-    badly = sum(p.badly_placed for p in summary.policies)
-    return f"{plural(badly, 'badly placed pod')}, imbalance of cpu {_share(summary.cpu_imbalance)}"

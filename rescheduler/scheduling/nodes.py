@@ -103,11 +103,6 @@ class NodeTable:
         self._selectors: dict[object, BoolArray] = {}
         self._taint_codes, self._taint_sets = _code_taints(nodes)
 
-    @cached_property
-    def scalar_names(self) -> frozenset[str]:
-        """Extended resources, hugepages and the like that any node offers."""
-        return frozenset(name for node in self.records for name, _ in node.allocatable.scalars)
-
     def allocatable(self, resource: str) -> IntArray:
         """What each node can hold: milli-CPU, bytes, pods, or units of a scalar; 0 where it does not say."""
         known = self._allocatable.get(resource)

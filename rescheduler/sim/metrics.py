@@ -1,6 +1,6 @@
 """Measured usage of nodes in the embedded cluster: ``metrics.k8s.io/v1beta1`` nodes, as metrics-server serves it.
 
-Opt-in (``cluster.add(NodeMeter(...))``), because policies prefer measured usage where there is any. Nothing
+Opt-in (``cluster.add(NodeMeter(...))``, ``rescheduler sandbox --usage``), because policies prefer measured usage where there is any. Nothing
 really runs in the pods: their usage is a fixed share of what they request, or what an annotation says.
 """
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rescheduler.model.quantity import (
     INT64_MAX,
     QuantityError,
-    canonical,
     format_bytes,
     format_milli,
     format_units,
@@ -124,23 +123,3 @@ def test_what_is_written_reads_back_the_same(amount):
     assert nano(format_milli(amount)) == amount * 10**6
     assert nano(format_units(amount)) == amount * 10**9
     assert units(format_bytes(amount)) == amount
-
-
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ("1024Mi", "1Gi"),
-        ("1000m", "1"),
-        ("0.5", "500m"),
-        ("1.5Gi", "1536Mi"),
-        ("1e3", "1k"),
-        ("512", "512"),
-        ("0.5Ki", "512"),
-        ("0.1Ki", "102400m"),
-        ("0", "0"),
-        ("2000k", "2M"),
-    ],
-)
-def test_canonical_form_is_the_one_that_the_api_server_stores(text, stored):
-    assert canonical(text) == stored
-    assert nano(stored) == nano(text)

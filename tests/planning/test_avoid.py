@@ -34,6 +34,5 @@ def test_holds_until_its_end_only():
 
 
 def test_the_time_depends_on_the_reason():
-    pod = b.replicaset("web").pod("web-0").build()
-    assert entry_for(pod, "TopologySpread", 10.0).expires_at_s == 10.0 + TTL_S["TopologySpread"]
-    assert entry_for(b.pod("bare").build(), "TopologySpread", 10.0) is None
+    owner = b.replicaset("web").pod("web-0").build().controller
+    assert entry_for(owner, "default", "TopologySpread", 10.0).expires_at_s == 10.0 + TTL_S["TopologySpread"]

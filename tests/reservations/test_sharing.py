@@ -22,11 +22,11 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.target import Choice
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import lifecycle, machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
-from rescheduler.planning.target import Choice
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 
 NOW = 1_000_000.0
