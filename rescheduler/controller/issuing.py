@@ -81,21 +81,13 @@ class ApiIssuer:
 
         Where that fails the move reserves first, as every move that nobody declared otherwise.
         """
-        version = msgspec.json.decode(created, type=_Created).metadata.resource_version
-        status = {"phase": MigrationPhase.PENDING.value, "mode": MoveMode.START_FIRST.value}
+        body: dict[str, Any] = msgspec.json.decode(created)
+        body["status"] = {"phase": MigrationPhase.PENDING.value, "mode": MoveMode.START_FIRST.value}
         path = RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, key.name) + "/status"
         try:
-            self.api.merge_patch(path, {"metadata": {"resourceVersion": version}, "status": status})
+            self.api.replace(path, body)
         except (RejectedError, NotFoundError, ConflictError) as error:
             self.log.warning("A move reserves first", migration=str(key), error=str(error))
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str
-
-
-class _Created(msgspec.Struct):
-    metadata: _Meta
 
 
 @dataclass(frozen=True)

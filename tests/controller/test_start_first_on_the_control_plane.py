@@ -22,15 +22,16 @@ GROUP = "rescheduler.dev/v1alpha1"
 CONFIGURATION = """\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
-interval: 1h
+interval: 1s
 leaderElection: {enabled: false}
-policies: []
+policies:
+- {name: NodeTaints, mode: StartFirst}
 """
 
 
 @pytest.fixture(scope="module")
 def controller(control_plane, tmp_path_factory):
-    """The controller, in threads of this process; it decides nothing itself."""
+    """The controller, in threads of this process; it decides only on nodes with taints of their own."""
     path = tmp_path_factory.mktemp("configuration") / "config.yaml"
     path.write_text(CONFIGURATION)
     transport = control_plane.api().transport
@@ -102,14 +103,17 @@ def move(world, pod, target, **more):
         "spec": {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": target}, **more},
     }
     world.api.create(world.path("podmigrations", group=GROUP), body).expect()
+    return ended(world, name)
 
-    def ended():
+
+def ended(world, name):
+    def status_at_the_end():
         status = (
             world.api.get(world.path("podmigrations", name, group=GROUP)).expect().body.get("status") or {}
         )
         return status if status.get("phase") in ("Succeeded", "Failed") else None
 
-    return world.wait(ended, 60)
+    return world.wait(status_at_the_end, 60)
 
 
 def nothing_left(world):
@@ -165,6 +169,27 @@ def test_what_cannot_be_done_is_refused_and_nothing_happens(controller, world, k
     assert status["reason"] == "ModeNotSupported"
     assert words in status["message"]
     assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
+
+
+def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller, world):
+    source = world.node("source", cpu="8")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    closed_budget(world, "web", 1)
+    (old,) = world.pods("web")
+    world.node("target", cpu="1")
+    watcher = Watcher(world, 1)
+    taints = world.api.get(f"/api/v1/nodes/{source}").expect().body["spec"]["taints"]
+    patch = {"spec": {"taints": [*taints, {"key": "old", "effect": "NoSchedule"}]}}
+    world.api.patch(f"/api/v1/nodes/{source}", patch).expect()
+    moves = world.path("podmigrations", group=GROUP)
+    (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
+    assert (planned["spec"]["policy"], planned["spec"]["mode"]) == ("NodeTaints", "Auto")
+    status = ended(world, planned["metadata"]["name"])
+    assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
+    world.wait_gone(old)
+    assert watcher.end() == (1, 2)
+    nothing_left(world)
 
 
 def test_without_the_optional_role_the_server_refuses_and_its_words_are_kept(control_plane, world):
