@@ -162,6 +162,10 @@ def _evicted(draft: Draft) -> None:
     if pod is not None and draft.observed.same_pod:
         message = f"Evicted: room is held on node {draft.status.node_name}"
         draft.do(RecordEvent("Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
+        owner = pod.controller
+        if owner is not None:
+            moved = f"Pod {pod.name} was evicted from node {pod.node}: room is held on node {draft.status.node_name}"
+            draft.do(RecordEvent(owner.kind, pod.namespace, owner.name, owner.uid, "PodRescheduled", moved))
 
 
 def _take_back(draft: Draft, result: EvictionResult) -> None:

@@ -210,6 +210,13 @@ def test_every_answer_of_the_eviction(outcome_of):
         assert DeleteReservation not in kinds(outcome)
 
 
+def test_pod_and_owner_are_told_of_the_eviction():
+    calls = Calls(eviction=EvictionResult(EvictionOutcome.EVICTED), eviction_at_s=NOW - 0.1)
+    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=calls)
+    told = {(a.kind, a.reason) for a in outcome.actions if isinstance(a, RecordEvent)}
+    assert {("Pod", "Rescheduled"), (pod().controller.kind, "PodRescheduled")} <= told
+
+
 @pytest.mark.parametrize(
     "seen", [None, pod(uid="other"), pod(deleting=True)], ids=["gone", "replaced", "ending"]
 )
