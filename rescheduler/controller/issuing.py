@@ -16,10 +16,10 @@ import structlog
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
-from rescheduler.model.durations import format_duration
+from rescheduler.model.api_objects import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Move
@@ -61,7 +61,7 @@ class ApiIssuer:
         """Create one PodMigration for each move."""
         issued: list[ObjectKey] = []
         for move in moves:
-            body = migration_manifest(move, order)
+            body = _manifest(move, order)
             key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
             try:
                 created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
@@ -106,29 +106,24 @@ class DryRunIssuer:
         return ()
 
 
-def migration_manifest(move: Move, order: Order) -> dict[str, Any]:
+def _manifest(move: Move, order: Order) -> dict[str, Any]:
     """The PodMigration of a move (design section 3)."""
     pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
     labels = {LABEL_CREATED_BY: CREATED_BY}
     if pod is not None and (uid := workload_uid(pod, order.snapshot)):
         labels[LABEL_WORKLOAD_UID] = uid
-    return {
-        "apiVersion": API_VERSION,
-        "kind": Kind.POD_MIGRATION.value,
-        "metadata": {
-            "namespace": move.pod.namespace,
-            "name": migration_name(move, order.snapshot.taken_at_s),
-            "labels": labels,
-        },
-        "spec": {
-            "podRef": {"name": move.pod.name, "uid": move.pod.uid},
-            "target": {"nodeName": move.target},
-            "mode": _mode_of(order.modes.get(move.policy, order.mode)).value,
-            "ttl": format_duration(order.ttl_s),
-            "reason": (move.message or move.reason)[:_MESSAGE_LIMIT],
-            "policy": move.policy,
-        },
-    }
+    return migration_manifest(
+        move.pod.namespace,
+        migration_name(move, order.snapshot.taken_at_s),
+        pod_name=move.pod.name,
+        pod_uid=move.pod.uid,
+        target_node=move.target,
+        mode=_mode_of(order.modes.get(move.policy, order.mode)),
+        ttl_s=order.ttl_s,
+        reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
+        policy=move.policy,
+        labels=labels,
+    )
 
 
 def _mode_of(configured: MoveMode) -> MoveMode:
