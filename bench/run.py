@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +27,12 @@ sys.path.insert(0, str(ROOT))
 from bench.controller import CONFIG  # noqa: E402 - the path comes first
 from bench.generate import Shape, write  # noqa: E402
 from bench.planning import changed, make_cluster, policies  # noqa: E402
+from rescheduler.model.snapshot import Snapshot  # noqa: E402
 from rescheduler.planning.limits import PlanningInputs  # noqa: E402
 from rescheduler.planning.memory import Memory  # noqa: E402
-from rescheduler.planning.planner import plan  # noqa: E402
+from rescheduler.planning.plan import SkipReason  # noqa: E402
+from rescheduler.planning.planner import decide, plan  # noqa: E402
+from rescheduler.policies.framework import Policy  # noqa: E402
 from rescheduler.scheduling.state import SchedulingState  # noqa: E402
 
 COMMAND_LIMIT_S = 600.0
@@ -108,11 +112,11 @@ def deciding(board: Board, sizes: Sequence[int]) -> None:
         gc.collect()
         gc.freeze()
         gc.disable()  # as the commands and the controller do while they decide
-        chosen, inputs = policies(), PlanningInputs()
+        chosen = policies()
         state, memory = SchedulingState(snapshot), Memory()
-        colds.append(_cpu(lambda: plan(snapshot, chosen, inputs, state, memory=memory)))  # noqa: B023 - called at once
+        colds.append(_cpu(lambda: _decide(snapshot, chosen, state, memory)))  # noqa: B023 - called at once
         later = changed(snapshot, 100)
-        warms.append(_cpu(lambda: plan(later, chosen, inputs, state, memory=memory)))  # noqa: B023
+        warms.append(_cpu(lambda: _decide(later, chosen, state, memory)))  # noqa: B023
         gc.enable()
         largest = nodes >= 5000
         board.figure(f"{nodes} nodes: decision, cold", colds[-1], "s", 1.0 if largest else None)
@@ -219,6 +223,13 @@ def traces(board: Board, sizes: Sequence[int]) -> None:
         subprocess.run([sys.executable, "-m", "bench.traces"], cwd=ROOT, check=True)
     else:
         print("  RESCHEDULER_DATA is not set: left out")
+
+
+def _decide(
+    snapshot: Snapshot, chosen: Sequence[Policy], state: SchedulingState, memory: Memory
+) -> Counter[SkipReason]:
+    """A decision as the controller makes it: who stays is counted, not written out."""
+    return decide(snapshot, chosen, PlanningInputs(), state, memory=memory).stays.counts()
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -17,6 +17,7 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style
+from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html import plan_html
@@ -62,11 +63,14 @@ def plan_command(
     configuration = load_configuration(config_file)
     profile = load_profile(scheduler_config, configuration)
     found = read_input(paths=paths, more_paths=more_paths, kubeconfig=kubeconfig, context=context, now=now)
+    with PROCESS_PAUSE.during():
+        state = SchedulingState(found.snapshot, profile)
+        PROCESS_PAUSE.settle()
     plan = make_plan(
         found.snapshot,
         configuration.build_policies(),
         configuration.inputs(unlimited=not next_cycle),
-        SchedulingState(found.snapshot, profile),
+        state,
     )
     metadata = msgspec.structs.replace(plan.metadata, source=found.source, warnings=found.warnings)
     emit(
