@@ -53,8 +53,8 @@ class Pace:
 
     ``settle``: after an event that matters, so that its companions arrive. ``rest``: between two decisions, at
     least; a decision that takes long is followed by a rest five times as long. ``turn``: longest wait for events.
-    ``stale``: older caches decide nothing. ``round_gap``: between two rounds, at least; after a round that takes
-    long, four times as long as that.
+    ``stale``: older caches decide nothing. ``round_gap``: between two rounds, at least; after a round that
+    computes long, four times as long as that; what it waits for answers of the API server does not count.
     """
 
     settle: float = 1.0
@@ -86,6 +86,7 @@ class Loop:
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         self._informers, self._rounds, self._cycle = informers, rounds, cycle
         self._configuration = configuration
@@ -94,7 +95,7 @@ class Loop:
         self._on_configuration = on_configuration
         self._once = once
         self._pace = pace or Pace()
-        self._clock, self._wall = clock, wall
+        self._clock, self._wall, self._cpu = clock, wall, cpu
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
         self._dirty = True
@@ -155,12 +156,11 @@ class Loop:
 
     def _advance(self, now_s: float) -> None:
         self._dirty = False
-        wall_s = self._wall()
+        wall_s, cpu_s = self._wall(), self._cpu()
         wake_s = self._rounds.round(self._state.snapshot(wall_s), wall_s)
         wait_s = self._pace.turn * 10 if wake_s is None else max(self._pace.round_gap, wake_s - wall_s)
         self._round_at_s = now_s + wait_s
-        ended_s = self._clock()
-        self._round_after_s = ended_s + max(self._pace.round_gap, 4 * (ended_s - now_s))
+        self._round_after_s = self._clock() + max(self._pace.round_gap, 4 * (self._cpu() - cpu_s))
 
     def _decide(self, now_s: float) -> None:
         configuration = self._configuration.current

@@ -1,0 +1,176 @@
+"""Complete moves per second on the real control plane, and where the time goes.
+
+    python bench/throughput.py [--moves 60] [--at-once 20]
+
+Pods of Deployments without budgets are moved to a node each, so many at a time: as soon as one move ends, the next is
+asked for. Fake kubelets start a pod at once. Prints moves per second, the median of every step from the times in
+``status`` of the PodMigrations (written by the controller, one clock), the CPU seconds of each process from
+``/proc``, requests of the API server, and the load of the machine. Needs the binaries of ``make controlplane``.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+from moves import GROUP, Controllers, ask, moment
+
+from rescheduler.sim.kubelet import KubeletThread
+from rescheduler.testing import manifests
+from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.world import World, node_of
+
+STEPS: Final = (
+    ("creation to the first look", "createdAt", "startedAt"),
+    ("room reserved", "startedAt", "reservedAt"),
+    ("checks, rehearsal and intent", "reservedAt", "evictionRequestedAt"),
+    ("gate on, proven, settled; eviction accepted", "evictionRequestedAt", "evictedAt"),
+    ("replacement created, room handed over, bound", "evictedAt", "landedAt"),
+    ("replacement Ready", "landedAt", "readyAt"),
+    ("whole move", "createdAt", "finishedAt"),
+)
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+BINARIES: Final = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
+
+
+@dataclass
+class Cpu:
+    """CPU seconds of child processes by name, and of this one (kubelets, bench), since it was made."""
+
+    begun: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.begun = used()
+
+    def since(self) -> dict[str, float]:
+        """Seconds by name."""
+        now = used()
+        return {name: s - self.begun[pid][1] for pid, (name, s) in now.items() if pid in self.begun}
+
+
+def used() -> dict[int, tuple[str, float]]:
+    """Pid -> name and CPU seconds, of this process and its children."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            text = (folder / "stat").read_text()
+        except OSError:  # it has just ended
+            continue
+        name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+        pid, parent = int(folder.name), int(rest[1])
+        if pid == os.getpid():
+            name = "bench and fake kubelets"
+        elif parent != os.getpid():
+            continue
+        elif full := next((b for b in BINARIES if b.startswith(name)), None):
+            name = full
+        elif name.startswith("python"):
+            name = "controller"
+        found[pid] = (name, (int(rest[11]) + int(rest[12])) / TICKS_PER_S)
+    return found
+
+
+def migrations(world: World) -> dict[str, dict]:
+    """Status by name, with the creation as one more time."""
+    items = world.api.get(world.path("podmigrations", group=GROUP)).expect().items
+    created = {m["metadata"]["name"]: m["metadata"]["creationTimestamp"] for m in items}
+    return {
+        m["metadata"]["name"]: {**(m.get("status") or {}), "createdAt": created[m["metadata"]["name"]]}
+        for m in items
+    }
+
+
+def drive(world: World, moves: int, at_once: int) -> tuple[float, dict[str, str], dict[str, float]]:
+    """Asks for the moves and waits for them: seconds, target of each, moment of asking for each."""
+    waiting = []
+    for number in range(-(-moves // 10)):
+        waiting += world.pods(f"app{number}")
+    waiting = waiting[:moves]
+    targets: dict[str, str] = {}
+    asked: dict[str, float] = {}
+    ended: set[str] = set()
+    begun = time.monotonic()
+    while len(ended) < moves:
+        while waiting and len(targets) - len(ended) < at_once:
+            target, at = f"{world.namespace}-to{len(targets)}", time.time()
+            name = ask(world, waiting.pop(), target)
+            targets[name], asked[name] = target, at
+        found = migrations(world)
+        ended = {n for n in targets if found.get(n, {}).get("phase") in ("Succeeded", "Failed")}
+        if time.monotonic() - begun > 240:
+            raise SystemExit(f"only {len(ended)} of {moves} moves ended: {found}")
+        time.sleep(0.05)
+    return time.monotonic() - begun, targets, asked
+
+
+def report(world: World, seconds: float, targets: dict[str, str], asked: dict[str, float]) -> bool:
+    """Prints what the objects say; True if all moves ended well on their targets."""
+    found = migrations(world)
+    nodes = {p["metadata"]["name"]: node_of(p) for p in world.pods()}
+    landed = sum(
+        found[name].get("phase") == "Succeeded"
+        and nodes.get((found[name].get("replacement") or {}).get("name", "")) == target
+        for name, target in targets.items()
+    )
+    print(f"moves that landed on their target        {landed} of {len(targets)}")
+    print(f"complete moves per second                {landed / seconds:.2f} ({seconds:.1f} s)")
+    for words, start, end in STEPS:
+        taken = []
+        for name in targets:
+            first = (
+                asked[name]
+                if start == "createdAt"
+                else moment(found[name].get(start, "1970-01-01T00:00:00Z"))
+            )
+            if found[name].get(end) and first:
+                taken.append(moment(found[name][end]) - first)
+        if taken:
+            print(f"  {words:<46} median {statistics.median(taken):6.2f}  most {max(taken):6.2f} s")
+    return landed == len(targets)
+
+
+@click.command()
+@click.option("--moves", default=60, show_default=True)
+@click.option("--at-once", default=20, show_default=True)
+def main(moves: int, at_once: int) -> None:
+    """Moves per second."""
+    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+        api = plane.api()
+        with KubeletThread(api.transport):
+            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+            with World(api, "moves") as world:
+                for number in range(-(-moves // 10)):
+                    world.node(f"src{number}", cpu="10")
+                    world.workload("Deployment", f"app{number}", 10)
+                for number in range(-(-moves // 10)):
+                    world.wait_ready(f"app{number}", 10, 60)
+                for number in range(moves):
+                    world.node(f"to{number}", cpu="1")
+                controllers = Controllers(plane, Path(folder))
+                controllers.start()
+                time.sleep(5.0)
+                cpu, load = Cpu(), os.getloadavg()[0]
+                seconds, targets, asked = drive(world, moves, at_once)
+                spent = cpu.since()
+                kept = report(world, seconds, targets, asked)
+                for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
+                    share, each = used_s / seconds, used_s / moves * 1000
+                    print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
+                print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
+                code = controllers.terminate()
+                if not kept or code:
+                    print(controllers.log_path.read_text()[-4000:])
+    sys.exit(not kept or code != 0)
+
+
+if __name__ == "__main__":
+    main()
