@@ -211,18 +211,36 @@ def test_owners_and_ttl_can_be_edited_while_it_is_available(world):
     assert world.wait_bound("mine") == node
 
 
+NAMESPACE = "/api/v1/namespaces/rescheduler"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+PORT_CONTAINER = {
+    "name": "main",
+    "image": "pause",
+    "ports": [{"containerPort": 80, "hostPort": 8080}],
+    "resources": {"requests": {"cpu": "100m"}},
+}
+
+
 def test_host_ports_that_the_namespace_forbids_are_said(world):
     node = world.node("one", cpu="1")
-    container = {
-        "name": "main",
-        "image": "pause",
-        "ports": [{"containerPort": 80, "hostPort": 8080}],
-        "resources": {"requests": {"cpu": "100m"}},
-    }
-    reserve(world, "ports", of_web(world), node=node, template={"containers": [container]}).expect()
+    reserve(world, "ports", of_web(world), node=node, template={"containers": [PORT_CONTAINER]}).expect()
     found = world.wait(lambda: condition({"status": look(world, "ports")}, "Scheduled"))
-    if "forbidden" in found["message"].lower():
-        assert "hostPort" in found["message"]
-        assert look(world, "ports")["phase"] == "Pending"
-    else:
-        phase(world, "ports", "Available")
+    assert "hostPort" in found["message"]
+    assert look(world, "ports")["phase"] == "Pending"
+
+
+@pytest.fixture
+def privileged(control_plane):
+    """The namespace of placeholders as components/host-ports sets it."""
+    api = control_plane.api()
+    api.patch(NAMESPACE, {"metadata": {"labels": {ENFORCE: "privileged"}}}).expect()
+    yield
+    api.patch(NAMESPACE, {"metadata": {"labels": {ENFORCE: "restricted"}}}).expect()
+
+
+def test_host_ports_are_held_where_the_namespace_allows_them(world, privileged):
+    node = world.node("one", cpu="2")
+    reserve(world, "ports", of_web(world), node=node, template={"containers": [PORT_CONTAINER]}).expect()
+    phase(world, "ports", "Available")
+    world.pod("rival", containers=[PORT_CONTAINER])
+    assert "free ports" in world.wait_unschedulable("rival")
