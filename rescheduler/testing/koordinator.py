@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -93,10 +94,16 @@ def _source() -> Path:
 
 
 class Koordinator:
-    """Context manager: its CRDs on a control plane, and its scheduler beside the stock one."""
+    """Context manager: its CRDs on a control plane, and its scheduler beside the stock one.
+
+    koord-scheduler 1.8.0 now and then dies by itself of a nil pointer (Fit.isSchedulableAfterPodEvent); in a
+    cluster the kubelet starts it again, here a thread does.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
         self._process = Process(SCHEDULER, [], plane.folder / f"{SCHEDULER}.log")
 
     def __enter__(self) -> Self:
@@ -113,22 +120,32 @@ class Koordinator:
             "--address=127.0.0.1",
             f"--port={free_port()}",
         ]
-        self._process.start()
+        self.start()
+        threading.Thread(target=self._supervise, name="koordinator-supervisor", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.wanted = False
-        self._process.kill()
+        self._ended.set()
+        self.kill()
 
     def kill(self) -> None:
         """SIGKILL to its scheduler; it stays away until ``start``."""
-        self._process.kill()
+        with self._lock:
+            self._process.wanted = False
+            self._process.kill()
 
     def start(self) -> None:
         """Starts its scheduler again."""
-        self._process.start()
+        with self._lock:
+            self._process.start()
+
+    def _supervise(self) -> None:
+        while not self._ended.wait(0.2):
+            with self._lock:
+                if self._process.wanted and not self._process.running:
+                    self._process.start()
 
     def log_tail(self) -> str:
         """The end of the scheduler's log."""
