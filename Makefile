@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly bench docs-check clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly bench clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from rescheduler.model.names import GATE
+from rescheduler.model.names import API_VERSION, GATE
 from rescheduler.testing.api import STRATEGIC, Answer, Api, Json
 from rescheduler.testing.nodes import add_node, node_object
 
@@ -217,6 +217,27 @@ class World:
             "deleteOptions": {"preconditions": {"uid": uid or pod["metadata"]["uid"]}},
         }
         return self.api.create(self.path("pods", name, "eviction"), body, **query)
+
+    def migrate(self, pod: Json, target: str, *, ttl: str = "2m") -> str:
+        """Asks for a move by a PodMigration; gives its name."""
+        name = f"move-{pod['metadata']['name']}"
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "PodMigration",
+            "metadata": {"name": name},
+            "spec": {
+                "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+                "target": {"nodeName": target},
+                "ttl": ttl,
+            },
+        }
+        self.api.create(self.path("podmigrations", group=API_VERSION), body).expect()
+        return name
+
+    def move_status(self, name: str) -> Json:
+        """The status of a PodMigration; empty before its first look."""
+        body = self.api.get(self.path("podmigrations", name, group=API_VERSION)).expect().body
+        return body.get("status") or {}
 
     def nominate(self, pod: Json, node: str) -> Answer:
         """Merge patch of pods/status with the uid: nominatedNodeName."""

@@ -52,28 +52,6 @@ def world(control_plane):
         yield world
 
 
-def migrate(world, pod, target):
-    name = f"move-{pod['metadata']['name']}"
-    body = {
-        "apiVersion": MIGRATIONS,
-        "kind": "PodMigration",
-        "metadata": {"name": name},
-        "spec": {
-            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-            "target": {"nodeName": target},
-            "ttl": "2m",
-        },
-    }
-    world.api.create(world.path("podmigrations", group=MIGRATIONS), body).expect()
-    return name
-
-
-def status(world, name):
-    return (
-        world.api.get(world.path("podmigrations", name, group=MIGRATIONS)).expect().body.get("status") or {}
-    )
-
-
 def reservations(world):
     items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
     mine = f"{world.namespace}/"
@@ -95,7 +73,7 @@ def stampede(world, kind, moves, faults, *, crowd_priority=None):
         node = world.node(f"t{index}", cpu="2")
         world.pod(f"old-{index}", nodeName=node)
         targets.append(node)
-    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
 
     def all_held():
         assert not faults, faults
@@ -115,14 +93,14 @@ def crowd(world, count, **spec):
 
 def ended(world, wanted, seconds):
     def look():
-        found = {name: status(world, name) for name in wanted}
+        found = {name: world.move_status(name) for name in wanted}
         done = all(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
         return found if done else None
 
     try:
         return world.wait(look, seconds)
     except AssertionError as error:
-        found = {name: status(world, name) for name in wanted}
+        found = {name: world.move_status(name) for name in wanted}
         raise AssertionError(f"{error}; moves: {found}") from error
 
 

@@ -76,35 +76,15 @@ def placeholders(world):
     return world.api.get(path, labelSelector="rescheduler.dev/placeholder").expect().items
 
 
-def migrate(world, pod, target):
-    name = f"move-{pod['metadata']['name']}"
-    body = {
-        "apiVersion": OURS,
-        "kind": "PodMigration",
-        "metadata": {"name": name},
-        "spec": {
-            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-            "target": {"nodeName": target},
-            "ttl": "2m",
-        },
-    }
-    world.api.create(world.path("podmigrations", group=OURS), body).expect()
-    return name
-
-
-def move_status(world, name):
-    return world.api.get(world.path("podmigrations", name, group=OURS)).expect().body.get("status") or {}
-
-
 def ended(world, moves, seconds):
     def look():
-        found = {name: move_status(world, name) for name in moves}
+        found = {name: world.move_status(name) for name in moves}
         return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) else None
 
     try:
         return world.wait(look, seconds)
     except AssertionError as error:
-        found = {name: move_status(world, name) for name in moves}
+        found = {name: world.move_status(name) for name in moves}
         raise AssertionError(f"{error}; moves: {found}; theirs: {listed(world, THEIRS)}") from error
 
 
@@ -140,7 +120,7 @@ def test_replacements_land_on_their_rooms_under_a_stampede(controller, world, ki
         node = world.node(f"t{index}", cpu="2")
         world.pod(f"old-{index}", nodeName=node)
         targets.append(node)
-    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
 
     def all_held():
         assert not controller, controller
@@ -187,7 +167,7 @@ def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
     world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
     budget = world.budget("web", "web", minAvailable=3)  # rooms are reserved, evictions wait
     targets = [world.node(f"t{index}", cpu="1") for index in range(3)]
-    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
     moves = [f"{world.namespace}/{name}" for name in wanted]
 
     def held():
@@ -225,8 +205,8 @@ def test_a_room_that_the_stock_scheduler_took_is_seen_before_the_eviction(contro
     assert node_of(pod) == source
     world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
     budget = world.budget("web", "web", minAvailable=1)
-    name = migrate(world, pod, world.node("t", cpu="1"))
-    world.wait(lambda: move_status(world, name).get("reservedAt"))
+    name = world.migrate(pod, world.node("t", cpu="1"))
+    world.wait(lambda: world.move_status(name).get("reservedAt"))
     world.pod("intruder")
     world.wait_bound("intruder")
     world.api.delete(
@@ -309,17 +289,17 @@ def test_a_room_taken_away_in_the_middle_lets_the_pod_go(controller, koordinator
     (pod,) = world.wait_ready("web", 1, 60)
     assert node_of(pod) == source
     target, other = world.node("t", cpu="1"), world.node("other", cpu="1")
-    name = migrate(world, pod, target)
-    world.wait(lambda: move_status(world, name).get("reservedAt"))
+    name = world.migrate(pod, target)
+    world.wait(lambda: world.move_status(name).get("reservedAt"))
     koordinator.kill()
 
     def steered():
         return [p for p in world.pods("web") if AFFINITY in p["metadata"].get("annotations", {})]
 
     world.wait(steered, 30)
-    held = theirs_of(world, move_status(world, name)["reservationName"])
+    held = theirs_of(world, world.move_status(name)["reservationName"])
     world.api.delete(f"/apis/{THEIRS}/reservations/{held['metadata']['name']}").expect()
-    world.wait(lambda: move_status(world, name).get("phase") == "Failed", 30)
+    world.wait(lambda: world.move_status(name).get("phase") == "Failed", 30)
     world.wait(lambda: not steered())
     koordinator.start()
     (new,) = world.wait_ready("web", 1, 60)
@@ -333,8 +313,8 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
     pods = world.wait_ready("web", moves, 60)
     world.budget("web", "web", maxUnavailable=2)
     targets = [world.node(f"t{index}", cpu="1") for index in range(moves)]
-    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
-    world.wait(lambda: any(move_status(world, name).get("evictedAt") for name in wanted), 60)
+    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    world.wait(lambda: any(world.move_status(name).get("evictedAt") for name in wanted), 60)
     koordinator.kill()
     for index in range(moves * 2):
         world.pod(f"crowd-{index}", "1", **KOORD)

@@ -145,26 +145,6 @@ def owned_by(kind):
     return {"apiVersion": "apps/v1", "kind": kind, "name": "it", "uid": "uid-of-it", "controller": True}
 
 
-def migrate(world, pod, target):
-    name = f"move-{pod['metadata']['name']}"
-    body = {
-        "apiVersion": GROUP,
-        "kind": "PodMigration",
-        "metadata": {"name": name},
-        "spec": {
-            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-            "target": {"nodeName": target},
-            "ttl": "2m",
-        },
-    }
-    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
-    return name
-
-
-def status(world, name):
-    return world.api.get(world.path("podmigrations", name, group=GROUP)).expect().body.get("status") or {}
-
-
 def full_nodes(world, moves):
     """A full source with ``moves`` pods; for each a target with room for one; gives PodMigration -> target."""
     world.node("src", cpu=str(moves))
@@ -200,14 +180,14 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(running
     before = secret(world)
     pods, targets = full_nodes(world, moves)
     world.budget("web", "web", maxUnavailable=1)
-    wanted = {migrate(world, pod, target): target for pod, target in zip(pods, targets, strict=True)}
+    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
     world.wait(lambda: held(world) >= moves, 30)
     for index in range(moves * 2):
         world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
 
     def ended():
         assert not faults, faults
-        found = {name: status(world, name) for name in wanted}
+        found = {name: world.move_status(name) for name in wanted}
         done = sum(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
         if done >= 1 and clock.offset_s < 0:
             clock.offset_s = 0.0  # a new authority is due
@@ -231,8 +211,8 @@ def test_nothing_is_evicted_while_the_webhook_is_down(running, world):
     webhook, _, _ = running
     pods, targets = full_nodes(world, 1)
     webhook._server.stop()
-    name = migrate(world, pods[0], targets[0])
-    found = world.wait(lambda: (s := status(world, name)).get("phase") == "Failed" and s, 60)
+    name = world.migrate(pods[0], targets[0])
+    found = world.wait(lambda: (s := world.move_status(name)).get("phase") == "Failed" and s, 60)
     assert found["reason"] == "GateNotInForce"
     assert "evictedAt" not in found
     assert [p["metadata"]["uid"] for p in world.pods("web")] == [pods[0]["metadata"]["uid"]]
