@@ -34,7 +34,7 @@ def may_begin(draft: Draft) -> bool:
 def pending(draft: Draft) -> None:
     """Everything must hold before room is taken from anybody."""
     observed = draft.observed
-    if not _budgets_may_allow(draft):
+    if not budgets_may_allow(draft):
         return
     if not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
@@ -93,7 +93,7 @@ def still_wanted(draft: Draft) -> bool:
     return False
 
 
-def _budgets_may_allow(draft: Draft) -> bool:
+def budgets_may_allow(draft: Draft) -> bool:
     """False while no eviction can pass whatever is waited for: then no room is taken from anybody.
 
     A budget that is used up for the moment does not keep the room from being reserved: it is held until
@@ -137,9 +137,7 @@ def budget_words(budget: DisruptionBudget) -> str:
 
 def _mode_known(draft: Draft) -> bool:
     asked, swap = draft.observed.migration.mode, draft.observed.swap
-    mode = asked if asked is not MoveMode.AUTO else draft.settings.default_mode
-    if asked is MoveMode.AUTO and mode in (MoveMode.AUTO, MoveMode.START_FIRST):
-        mode = MoveMode.RESERVE_FIRST
+    mode = mode_without_start_first(draft) if asked is MoveMode.AUTO else asked
     if swap is not None and swap.serves(asked):
         mode = MoveMode.START_FIRST
     elif mode is MoveMode.START_FIRST:
@@ -150,6 +148,12 @@ def _mode_known(draft: Draft) -> bool:
         return False
     draft.change(mode=mode)
     return True
+
+
+def mode_without_start_first(draft: Draft) -> MoveMode:
+    """What a move that leaves its mode open does where the replacement cannot start first."""
+    configured = draft.settings.default_mode
+    return MoveMode.SOFT if configured is MoveMode.SOFT else MoveMode.RESERVE_FIRST
 
 
 def _start_first_refused(swap: ObservedSwap | None) -> str:

@@ -69,6 +69,8 @@ class MigrationReason(enum.StrEnum):
 CONDITION_PROGRESS: Final = "Progressing"
 CONDITION_READY: Final = "Ready"
 """The replacement is Ready; watched after landing, until a limit."""
+CONDITION_START_FIRST: Final = "StartFirst"
+"""False: it was declared, but the server did not let the replacement be created; the move reserves first instead."""
 
 _P = MigrationPhase
 

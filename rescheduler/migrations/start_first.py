@@ -3,16 +3,23 @@
 Pure. Order: orphan of the owner's template, pinned to the target -> Ready for minReadySeconds -> gate on the
 ReplicaSet, proven -> old pod evicted -> full labels on the orphan, which the ReplicaSet adopts in place of its
 own gated, never bound pod -> gate off. Before the eviction every failure leaves the old pod as it was; the
-orphan of a move that has ended is removed by ``start_first_strays``.
+orphan of a move that has ended is removed by ``start_first_strays``. A move that leaves its mode open reserves
+first where the server does not let the replacement be created.
 """
 
 from __future__ import annotations
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.checks import budgets_single, still_wanted
+from rescheduler.migrations.checks import (
+    budgets_may_allow,
+    budgets_single,
+    mode_without_start_first,
+    still_wanted,
+)
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import leave_hint
+from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedSwap
 from rescheduler.migrations.start_first_orphan import (
@@ -22,7 +29,8 @@ from rescheduler.migrations.start_first_orphan import (
 )
 from rescheduler.migrations.start_first_rules import min_ready_s, owner_lost, owner_moves
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.conditions import Condition
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.side_by_side import orphan_labels
@@ -36,7 +44,7 @@ def begin(draft: Draft) -> None:
             Why.MODE_NOT_SUPPORTED,
             "mode StartFirst holds its room by the replacement itself: no reservationRef",
         )
-    elif swap is None or _ended_by_owner(draft, swap) or not budgets_single(draft):
+    elif swap is None or _ended_by_owner(draft, swap) or not _budgets_agree(draft, swap):
         return
     elif waits_for := owner_moves(swap):
         draft.say(Why.OWNER_BUSY, waits_for)
@@ -134,13 +142,41 @@ def _create(draft: Draft, swap: ObservedSwap) -> None:
 
 
 def _create_or_refused(draft: Draft, swap: ObservedSwap) -> None:
-    if refused := draft.observed.calls.start_refused:
-        draft.fail(
-            Why.FORBIDDEN,
-            f"the replacement cannot be created (see manifests/components/start-first): {refused}",
-        )
-    else:
+    refused = draft.observed.calls.start_refused
+    if not refused:
         _create(draft, swap)
+        return
+    words = f"the replacement cannot be created (see manifests/components/start-first): {refused}"
+    if draft.observed.migration.mode is MoveMode.START_FIRST:
+        draft.fail(Why.FORBIDDEN, words)
+    elif not budgets_may_allow(draft):
+        # A room would be of no use: only a replacement that runs already lets this budget allow the eviction.
+        draft.fail(Why.FORBIDDEN, f"{words}; {draft.status.message}")
+    else:
+        _reserve_instead(draft, words)
+
+
+def _reserve_instead(draft: Draft, words: str) -> None:
+    said = Condition(CONDITION_START_FIRST, "False", Why.FORBIDDEN, words)
+    draft.change(
+        mode=mode_without_start_first(draft),
+        reservation_name=draft.observed.reservation_name,
+        conditions=told(draft.status.conditions, said, draft.now_s),
+    )
+    node = draft.status.node_name
+    draft.go(
+        MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {node} instead: {words}"
+    )
+
+
+def _budgets_agree(draft: Draft, swap: ObservedSwap) -> bool:
+    """A budget counts the replacement as healthy, so that even a closed one lets the old pod go.
+
+    Not so with a ReplicaSet of its own: its replacement has no label that a budget selects until it is
+    adopted, so the budget must allow the eviction by itself.
+    """
+    bare = swap.replica_set is not None and swap.replica_set.controller is None
+    return budgets_may_allow(draft) if bare else budgets_single(draft)
 
 
 def _ended_by_owner(draft: Draft, swap: ObservedSwap) -> bool:

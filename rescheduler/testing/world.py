@@ -218,8 +218,8 @@ class World:
         }
         return self.api.create(self.path("pods", name, "eviction"), body, **query)
 
-    def migrate(self, pod: Json, target: str, *, ttl: str = "2m") -> str:
-        """Asks for a move by a PodMigration; gives its name."""
+    def migrate(self, pod: Json, target: str, *, ttl: str = "2m", **more: Any) -> str:
+        """Asks for a move by a PodMigration, with ``more`` in its spec; gives its name."""
         name = f"move-{pod['metadata']['name']}"
         body = {
             "apiVersion": API_VERSION,
@@ -229,6 +229,7 @@ class World:
                 "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
                 "target": {"nodeName": target},
                 "ttl": ttl,
+                **more,
             },
         }
         self.api.create(self.path("podmigrations", group=API_VERSION), body).expect()

@@ -7,43 +7,18 @@ import time
 
 import pytest
 
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, is_ready
 
 pytestmark = pytest.mark.realcluster
 
 MIGRATIONS = "rescheduler.dev/v1alpha1"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-leaderElection: {enabled: false}
-policies: []
-"""
 
 
 @pytest.fixture(scope="module")
-def controller(control_plane, tmp_path_factory):
-    """The controller, in threads of this process; it takes up PodMigrations and decides nothing itself."""
-    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
-    path.write_text(CONFIGURATION)
-    transport = control_plane.api().transport
-    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
-    faults = []
-
-    def run():
-        try:
-            controller.run()
-        except BaseException as error:  # noqa: BLE001  shown by the test that it breaks
-            faults.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    yield faults
-    controller.stop.set()
-    thread.join(10)
-    assert not faults
+def controller(control_plane):
+    with running(control_plane.api().transport) as controller:
+        yield controller
 
 
 @pytest.fixture
@@ -62,7 +37,7 @@ def reservations(world):
     ]
 
 
-def stampede(world, kind, moves, faults, *, crowd_priority=None):
+def stampede(world, kind, moves, controller):
     source = world.node("src", cpu=str(moves))
     world.workload(kind, "web", moves)
     pods = world.wait_ready("web", moves, 40)
@@ -76,7 +51,7 @@ def stampede(world, kind, moves, faults, *, crowd_priority=None):
     wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
 
     def all_held():
-        assert not faults, faults
+        assert not controller.faults
         return (
             sum(r.get("status", {}).get("phase") in ("Available", "Succeeded") for r in reservations(world))
             >= moves

@@ -1,27 +1,18 @@
 """PodMigrations as people apply them: every field, and every way to ask for nonsense; on both clusters."""
 
-import threading
 import time
 
 import pytest
 
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.testing import manifests
 from rescheduler.testing.api import Api, HttpTransport
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-leaderElection: {enabled: false}
-policies: []
-"""
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +33,11 @@ def real_api(control_plane):
 @pytest.fixture(
     scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
 )
-def api(request, tmp_path_factory):
+def api(request):
     """A cluster with the controller at work."""
     api = request.getfixturevalue(request.param)
-    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
-    path.write_text(CONFIGURATION)
-    controller = Controller(api.transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.1)))
-    thread = threading.Thread(target=controller.run, daemon=True)
-    thread.start()
-    yield api
-    controller.stop.set()
-    thread.join(10)
+    with running(api.transport):
+        yield api
 
 
 @pytest.fixture

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
 from rescheduler.model.names import ANNOTATION_RESERVATION
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-leaderElection: {enabled: false}
-policies: []
-"""
 
 
 @pytest.fixture(scope="module")
-def controller(control_plane, tmp_path_factory):
-    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
-    path.write_text(CONFIGURATION)
-    transport = control_plane.api().transport
-    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
-    thread = threading.Thread(target=controller.run, daemon=True)
-    thread.start()
-    yield controller
-    controller.stop.set()
-    thread.join(10)
-    assert not thread.is_alive()
+def controller(control_plane):
+    with running(control_plane.api().transport) as controller:
+        yield controller
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Reserve before scaling on the real control plane: every new pod lands in its room while a crowd waits; all or nothing."""
 
 import secrets
-import threading
 import time
 
 import pytest
@@ -13,20 +12,12 @@ from rescheduler.cli.reserve_view import line
 from rescheduler.cli.rooms import Rooms
 from rescheduler.cli.scaling import ScaleUp, Tools
 from rescheduler.cli.workload import parse_workload, read_workload
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-leaderElection: {enabled: false}
-policies: []
-"""
 
 
 @pytest.fixture
@@ -36,16 +27,9 @@ def world(control_plane):
 
 
 @pytest.fixture
-def controller(control_plane, tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(CONFIGURATION)
-    options = Options(config_file=str(path), serve=False, pace=Pace(turn=0.2))
-    controller = Controller(control_plane.api().transport, options)
-    thread = threading.Thread(target=controller.run, daemon=True)
-    thread.start()
-    yield controller
-    controller.stop.set()
-    thread.join(10)
+def controller(control_plane):
+    with running(control_plane.api().transport) as controller:
+        yield controller
 
 
 def scale_up(world, text, replicas, seconds=60.0):

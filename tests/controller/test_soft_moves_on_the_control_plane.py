@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-mode: Soft
-leaderElection: {enabled: false}
-policies: []
-"""
 
 
 @pytest.fixture
-def world(control_plane, tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(CONFIGURATION)
-    transport = control_plane.api().transport
-    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
-    thread = threading.Thread(target=controller.run, daemon=True)
-    thread.start()
-    with World(control_plane.api(), "soft") as world:
+def world(control_plane):
+    api = control_plane.api()
+    with running(api.transport, mode="Soft"), World(api, "soft") as world:
         yield world
-    controller.stop.set()
-    thread.join(10)
 
 
 def test_the_replacement_takes_the_room_by_preemption(world):

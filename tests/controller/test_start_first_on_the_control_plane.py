@@ -6,41 +6,21 @@ import threading
 
 import pytest
 
-from rescheduler.controller.executor import ApplyExecutor
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
-from rescheduler.kube.client import KubeApi
-from rescheduler.migrations import actions as act
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
-from rescheduler.model.records import ObjectKey, OwnerRef
-from rescheduler.testing.api import Api
+from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, gates_of, is_ready, node_of
 
 pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1s
-leaderElection: {enabled: false}
-policies:
-- {name: NodeTaints, mode: StartFirst}
-"""
 
 
 @pytest.fixture(scope="module")
-def controller(control_plane, tmp_path_factory):
-    """The controller, in threads of this process; it decides only on nodes with taints of their own."""
-    path = tmp_path_factory.mktemp("configuration") / "config.yaml"
-    path.write_text(CONFIGURATION)
-    transport = control_plane.api().transport
-    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
-    thread = threading.Thread(target=controller.run, daemon=True)
-    thread.start()
-    yield thread
-    controller.stop.set()
-    thread.join(10)
+def controller(control_plane):
+    """It decides by one policy, and so only on nodes with taints of their own."""
+    policies = [{"name": "NodeTaints", "mode": "StartFirst"}]
+    with running(control_plane.api().transport, interval="1s", policies=policies) as controller:
+        yield controller
 
 
 @pytest.fixture
@@ -192,29 +172,16 @@ def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller,
     nothing_left(world)
 
 
-def test_without_the_optional_role_the_server_refuses_and_its_words_are_kept(control_plane, world):
-    declared(world, "Deployment", "web", 1)
+def test_a_bare_replica_set_under_a_closed_budget_waits_and_nothing_is_started(controller, world):
+    declared(world, "ReplicaSet", "web", 1)
+    closed_budget(world, "web", 1)
     (old,) = world.pods("web")
-    owner = old["metadata"]["ownerReferences"][0]
-    transport = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler")).transport
-    executor = ApplyExecutor(
-        api=KubeApi(transport),
-        engine=None,
-        koordinator=None,
-        namespace="rescheduler",
-        gate=None,
-        still_leader=lambda: True,
-    )
-    effect = executor.execute(
-        act.StartReplacement(
-            migration=ObjectKey(world.namespace, "m"),
-            owner=OwnerRef("apps/v1", "ReplicaSet", owner["name"], owner["uid"]),
-            namespace=world.namespace,
-            name="web-x",
-            node="target",
-            labels=(("app", "web"), (LABEL_START_FIRST, "m")),
-            replaces=f"{owner['uid']}/{old['metadata']['uid']}",
-        )
-    )
-    assert "cannot create resource" in effect.refused
-    assert len(world.pods()) == 1
+    name = f"move-{old['metadata']['name']}"
+    world.migrate(old, world.node("target", cpu="1"))
+    world.wait(lambda: world.move_status(name).get("reason") == "DisruptionBudget")
+    assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
+    path = world.path("poddisruptionbudgets", "web", group="policy/v1")
+    world.api.patch(path, {"spec": {"maxUnavailable": 1}}).expect()
+    status = ended(world, name)
+    assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
+    nothing_left(world)

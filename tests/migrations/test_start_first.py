@@ -397,19 +397,72 @@ def test_a_crash_after_it_was_made_finds_it_again():
             (PHASE.FAILED, "Timeout"),
             "time is over",
         ),
-        (
-            {"calls": Calls(start_refused="pods is forbidden"), "swap": swap()},
-            (PHASE.FAILED, "Forbidden"),
-            "components/start-first",
-        ),
     ],
 )
 def test_starting(extra, expected, words):
-    started = not extra.get("calls")
-    outcome = look(migration(PHASE.RESERVING, started=started), **extra)
+    outcome = look(migration(PHASE.RESERVING), **extra)
     assert said(outcome) == expected
     assert words in outcome.status.message
     assert not {act.Evict, DeleteReservation} & set(kinds(outcome))
+
+
+REFUSED = {"calls": Calls(start_refused="pods is forbidden"), "swap": swap()}
+CLOSED = DisruptionBudget(
+    namespace="default",
+    name="web",
+    desired_healthy=3,
+    expected_pods=3,
+    current_healthy=3,
+    disruptions_allowed=0,
+)
+
+
+def test_refused_by_the_server_it_ends_where_the_mode_was_asked_for_by_name():
+    outcome = look(migration(PHASE.RESERVING, started=False, mode=MoveMode.START_FIRST), **REFUSED)
+    assert said(outcome) == (PHASE.FAILED, "Forbidden")
+    assert "components/start-first" in outcome.status.message
+    assert not {act.Evict, act.CreateReservation} & set(kinds(outcome))
+
+
+@pytest.mark.parametrize(
+    ("default", "mode"),
+    [
+        (MoveMode.RESERVE_FIRST, MoveMode.RESERVE_FIRST),
+        (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST),
+        (MoveMode.SOFT, MoveMode.SOFT),
+    ],
+)
+def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(default, mode):
+    settings = MigrationSettings(default_mode=default)
+    outcome = look(migration(PHASE.RESERVING, started=False), settings=settings, **REFUSED)
+    assert said(outcome) == (PHASE.RESERVING, "Reserving")
+    assert outcome.status.mode is mode
+    assert outcome.status.reservation_name == "r"
+    (noted,) = [c for c in outcome.status.conditions if c.type == "StartFirst"]
+    assert (noted.status, noted.reason) == ("False", "Forbidden")
+    assert "components/start-first" in noted.message
+    assert "pods is forbidden" in noted.message
+    later = look(msgspec.structs.replace(migration(), status=outcome.status), swap=None)
+    (room,) = [a for a in later.actions if isinstance(a, act.CreateReservation)]
+    assert (room.name, room.node, room.soft) == ("r", "n2", mode is MoveMode.SOFT)
+
+
+def test_refused_by_the_server_no_room_is_taken_where_the_budget_never_allows_it():
+    outcome = look(migration(PHASE.RESERVING, started=False), budgets=(CLOSED,), **REFUSED)
+    assert said(outcome) == (PHASE.FAILED, "Forbidden")
+    assert "pods is forbidden; PDB web allows 0 of 3" in outcome.status.message
+    assert act.CreateReservation not in kinds(outcome)
+
+
+def test_a_bare_replica_set_waits_for_its_budget_before_anything_is_started():
+    """Its replacement would not be counted, so the eviction could not pass."""
+    bare = {"replica_set": replica_set(controller=None), "deployment": None}
+    outcome = look(migration(), swap=swap(**bare), budgets=(CLOSED,))
+    assert said(outcome) == (PHASE.PENDING, "DisruptionBudget")
+    assert not kinds(outcome)[1:], "only the words are written"
+    open_one = msgspec.structs.replace(CLOSED, desired_healthy=2, disruptions_allowed=1)
+    assert act.StartReplacement in kinds(look(migration(), swap=swap(**bare), budgets=(open_one,)))
+    assert act.StartReplacement in kinds(look(migration(), budgets=(CLOSED,)))
 
 
 def test_it_must_be_ready_for_min_ready_seconds():

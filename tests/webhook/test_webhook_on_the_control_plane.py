@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 
-from rescheduler.controller.loop import Pace
-from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
 from rescheduler.kube.gate import Gate, GateEntry, probe_pod
 from rescheduler.model.names import AVOID_CONFIG_MAP
 from rescheduler.model.records import OwnerRef
 from rescheduler.testing.api import Api
+from rescheduler.testing.controllers import running
 from rescheduler.testing.processes import free_port
 from rescheduler.testing.world import World, gates_of
 from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
@@ -28,14 +26,6 @@ GROUP = "rescheduler.dev/v1alpha1"
 OWN = "rescheduler"
 SECRET = "/api/v1/namespaces/rescheduler/secrets/rescheduler-webhook"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/rescheduler.dev"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-leaderElection: {{enabled: false}}
-policies: []
-gate: {{port: {port}, url: "https://127.0.0.1:{port}"}}
-"""
 
 
 class Clock:
@@ -79,9 +69,9 @@ def hooked(old_control_plane, transport):
 
 
 @pytest.fixture
-def running(transport, tmp_path, monkeypatch):
-    """The whole controller with its webhook under a settable clock: (webhook, clock, faults)."""
-    port, clock, made, faults = free_port(), Clock(), [], []
+def at_work(transport, monkeypatch):
+    """The whole controller with its webhook under a settable clock: (webhook, clock)."""
+    port, clock, made = free_port(), Clock(), []
     clock.offset_s = -70 * DAY_S
     prefill(transport, clock())
 
@@ -90,24 +80,9 @@ def running(transport, tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("rescheduler.controller.admission.Webhook", make)
-    path = tmp_path / "config.yaml"
-    path.write_text(CONFIGURATION.format(port=port))
-    controller = Controller(transport, Options(config_file=str(path), serve=False, pace=Pace(turn=0.2)))
-
-    def run():
-        try:
-            controller.run()
-        except BaseException as error:  # noqa: BLE001  shown by the test that it breaks
-            faults.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    wait_for(lambda: faults or (made and made[0].in_force))
-    assert not faults
-    yield made[0], clock, faults
-    controller.stop.set()
-    thread.join(20)
-    assert not faults
+    with running(transport, gate={"port": port, "url": f"https://127.0.0.1:{port}"}) as controller:
+        wait_for(lambda: controller.faults or (made and made[0].in_force))
+        yield made[0], clock
 
 
 def prefill(transport, now_s):
@@ -174,9 +149,9 @@ def test_discovery_sees_that_the_engine_is_missing(transport):
     assert not discover(KubeApi(transport)).mutating_admission_policies
 
 
-def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(running, world):
+def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work, world):
     moves = 6
-    _, clock, faults = running
+    _, clock = at_work
     before = secret(world)
     pods, targets = full_nodes(world, moves)
     world.budget("web", "web", maxUnavailable=1)
@@ -186,7 +161,6 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(running
         world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
 
     def ended():
-        assert not faults, faults
         found = {name: world.move_status(name) for name in wanted}
         done = sum(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
         if done >= 1 and clock.offset_s < 0:
@@ -207,8 +181,8 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(running
     assert not [p for p in world.pods() if gates_of(p)]
 
 
-def test_nothing_is_evicted_while_the_webhook_is_down(running, world):
-    webhook, _, _ = running
+def test_nothing_is_evicted_while_the_webhook_is_down(at_work, world):
+    webhook, _ = at_work
     pods, targets = full_nodes(world, 1)
     webhook._server.stop()
     name = world.migrate(pods[0], targets[0])

@@ -1,0 +1,106 @@
+"""Mode StartFirst with the rights of ``manifests/`` alone, on the real control plane: the optional role is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.model.names import ANNOTATION_MODE
+from rescheduler.testing.api import Api
+from rescheduler.testing.controllers import running
+from rescheduler.testing.world import World, condition, gates_of, node_of
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+ROOMS = f"/apis/{GROUP}/reservations"
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane):
+    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    policies = [{"name": "NodeTaints", "mode": "StartFirst"}]
+    with running(account.transport, interval="1s", policies=policies) as controller:
+        yield controller
+
+
+@pytest.fixture
+def world(control_plane, controller):
+    with World(control_plane.api(), "norole") as world:
+        yield world
+
+
+def workload(world, *, annotated=True):
+    source = world.node("source", cpu="8")
+    world.workload("Deployment", "web", 1)
+    if annotated:
+        path = world.path("deployments", "web", group="apps/v1")
+        world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_MODE: "StartFirst"}}}).expect()
+    (old,) = world.wait_ready("web", 1)
+    return source, old
+
+
+def ended(world, name):
+    def look():
+        status = world.move_status(name)
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    return world.wait(look, 60)
+
+
+def rooms(world):
+    mine = f"{world.namespace}/"
+    return [
+        room
+        for room in world.api.get(ROOMS).expect().items
+        if room["metadata"].get("annotations", {}).get("rescheduler.dev/migration", "").startswith(mine)
+    ]
+
+
+def budget(world, **spec):
+    world.budget("web", "web", **spec)
+    path = world.path("poddisruptionbudgets", "web", group="policy/v1")
+    world.wait(lambda: world.api.get(path).body.get("status", {}).get("currentHealthy") == 1)
+
+
+def test_a_move_that_leaves_its_mode_open_reserves_first_and_says_so(world):
+    _, old = workload(world)
+    budget(world, maxUnavailable=1)
+    target = world.node("target", cpu="1")
+    status = ended(world, world.migrate(old, target))
+    assert (status["phase"], status["mode"], status["nodeName"]) == ("Succeeded", "ReserveFirst", target), (
+        status
+    )
+    noted = condition({"status": status}, "StartFirst")
+    assert (noted["status"], noted["reason"]) == ("False", "Forbidden")
+    assert "cannot create resource" in noted["message"]
+    assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
+    assert not [p for p in world.pods() if gates_of(p)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed"), [("StartFirst", 1), ("Auto", 0)], ids=["asked for by name", "closed budget"]
+)
+def test_where_reserving_first_is_no_help_it_ends_and_nothing_is_left(world, mode, allowed):
+    _, old = workload(world)
+    budget(world, maxUnavailable=allowed)
+    status = ended(world, world.migrate(old, world.node("target", cpu="1"), mode=mode))
+    assert (status["phase"], status["reason"]) == ("Failed", "Forbidden"), status
+    assert "manifests/components/start-first" in status["message"]
+    assert "cannot create resource" in status["message"]
+    assert "evictedAt" not in status
+    assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
+    assert not rooms(world)
+
+
+def test_a_policy_declares_the_mode_in_the_status_with_these_rights(world):
+    source, _ = workload(world, annotated=False)
+    target = world.node("target", cpu="1")
+    taints = world.api.get(f"/api/v1/nodes/{source}").expect().body["spec"]["taints"]
+    patch = {"spec": {"taints": [*taints, {"key": "old", "effect": "NoSchedule"}]}}
+    world.api.patch(f"/api/v1/nodes/{source}", patch).expect()
+    moves = world.path("podmigrations", group=GROUP)
+    (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
+    status = ended(world, planned["metadata"]["name"])
+    # That it was tried to start first shows that the mode was in the status before the first look.
+    assert condition({"status": status}, "StartFirst").get("reason") == "Forbidden", status
+    assert (status["phase"], status["nodeName"]) == ("Succeeded", target), status
