@@ -2,6 +2,7 @@
 
 Promises: a folder with all the programs, or ``BinariesMissing`` with one plain sentence that says what to do.
 Never builds without being asked (a build takes about 11 minutes on 2 cores): ``find`` looks, ``build`` builds.
+Other versions of Kubernetes have a folder each; KUBEBUILDER_ASSETS chooses it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from rescheduler.testing import other_versions
 
 KUBERNETES_VERSION: Final = "v1.37.0"
 ETCD_VERSION: Final = "v3.7.3"
@@ -40,10 +43,10 @@ class Binaries:
         return str(inside) if inside.exists() else shutil.which(program) or str(inside)
 
 
-def cache_folder() -> Path:
+def cache_folder(version: str = KUBERNETES_VERSION) -> Path:
     """The folder that ``build`` fills, named after the versions in it."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "rescheduler" / "controlplane" / f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
+    return base / "rescheduler" / "controlplane" / f"kubernetes-{version}-etcd-{ETCD_VERSION}"
 
 
 def find() -> Binaries:
@@ -66,10 +69,11 @@ def find() -> Binaries:
     )
 
 
-def build(report: Callable[[str], None]) -> Binaries:
+def build(report: Callable[[str], None], version: str = KUBERNETES_VERSION) -> Binaries:
     """Builds what is missing into the cache folder; ``report`` gets one line per program.
 
-    Raises BinariesMissing where Go or the module files are missing or a build fails.
+    Of another ``version`` than the one that the tests are written for there is no kubectl, and its module is
+    made on the spot. Raises BinariesMissing where Go or the module files are missing or a build fails.
     """
     if shutil.which("go") is None:
         raise BinariesMissing(
@@ -79,26 +83,30 @@ def build(report: Callable[[str], None]) -> Binaries:
         raise BinariesMissing(
             f"{MODULES} has no Go modules: the real control plane is built from a source checkout."
         )
-    folder = cache_folder()
+    folder = cache_folder(version)
     folder.mkdir(parents=True, exist_ok=True)
-    for number, program in enumerate(PROGRAMS, start=1):
+    programs = PROGRAMS if version == KUBERNETES_VERSION else NEEDED
+    for number, program in enumerate(programs, start=1):
         if (folder / program).exists():
-            report(f"[{number}/{len(PROGRAMS)}] {program}: already there")
+            report(f"[{number}/{len(programs)}] {program}: already there")
             continue
-        report(f"[{number}/{len(PROGRAMS)}] {program}: building")
-        _build_one(program, folder)
+        report(f"[{number}/{len(programs)}] {program}: building")
+        _build_one(program, folder, version)
     return Binaries(folder)
 
 
-def _build_one(program: str, folder: Path) -> None:
+def _build_one(program: str, folder: Path, version: str) -> None:
     """One ``go build``, moved into place when complete, so that a broken build leaves nothing behind."""
+    more: tuple[str, ...] = ()
     if program == "etcd":
         module, package, flags = MODULES / "etcd", "go.etcd.io/etcd/server/v3", "-s -w"
     else:
         module, package = MODULES / "kubernetes", f"k8s.io/kubernetes/cmd/{program}"
-        flags = f"-s -w {_version_flags()}"
+        flags = f"-s -w {_version_flags(version)}"
+        if version != KUBERNETES_VERSION:
+            module, more = _module_of(version, folder), ("-mod=mod",)
     half_done = folder / f".{program}.{os.getpid()}"
-    command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(half_done), package]
+    command = ["go", "build", *more, "-trimpath", "-ldflags", flags, "-o", str(half_done), package]
     environment = {**os.environ, "CGO_ENABLED": "0"}
     done = subprocess.run(command, cwd=module, env=environment, check=False)  # noqa: S603  constant command
     if done.returncode != 0:
@@ -107,8 +115,21 @@ def _build_one(program: str, folder: Path) -> None:
     half_done.replace(folder / program)
 
 
-def _version_flags() -> str:
+def _module_of(version: str, folder: Path) -> Path:
+    """The folder of a Go module of that version, beside the programs that are built from it."""
+    module = folder / "module"
+    if not (module / "go.mod").exists():
+        try:
+            text = other_versions.module_text(version)
+        except other_versions.NoSuchVersion as error:
+            raise BinariesMissing(str(error)) from error
+        module.mkdir(exist_ok=True)
+        (module / "go.mod").write_text(text)
+    return module
+
+
+def _version_flags(version: str) -> str:
     """Tells the programs their version: a plain build calls itself v0.0.0 and refuses emulation versions."""
-    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    major, minor, _ = version.removeprefix("v").split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
