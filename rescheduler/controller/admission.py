@@ -13,7 +13,7 @@ from rescheduler.config import GateDefaults, GateMode
 from rescheduler.kube.discovery import Capabilities
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import Transport
-from rescheduler.webhook.webhook import MATCH_CONDITIONS_SINCE, Webhook, WebhookSettings
+from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
 
 def by_webhook(mode: GateMode, capabilities: Capabilities) -> bool:
@@ -34,17 +34,10 @@ def served_webhook(
     gate: Gate,
     *,
     defaults: GateDefaults,
-    capabilities: Capabilities,
     leads: Callable[[], bool],
 ) -> Callable[[], bool]:
     """Starts the webhook, to be stopped with ``stack``; asks whether it is in force. Raises OSError."""
-    version = (capabilities.version.major, capabilities.version.minor)
-    settings = WebhookSettings(
-        namespace=gate.namespace,
-        port=defaults.port,
-        url=defaults.url,
-        conditions=version >= MATCH_CONDITIONS_SINCE,
-    )
+    settings = WebhookSettings(namespace=gate.namespace, port=defaults.port, url=defaults.url)
     webhook = Webhook(transport, settings, leads)
     webhook.start()
     stack.callback(webhook.stop)

@@ -36,7 +36,7 @@ from rescheduler.controller.rules import RulesPlacement
 from rescheduler.controller.safeguards import protection_of
 from rescheduler.controller.server import Heartbeat, Server, Verdict
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.discovery import Capabilities, discover
+from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_series import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
@@ -70,7 +70,7 @@ class Options:
     serve: bool = True
 
 
-class MissingParts(Exception):  # noqa: N818 - not a fault: the cluster lacks our CRDs
+class MissingParts(Exception):  # noqa: N818 - not a fault: the cluster lacks our CRDs, or is too old
     """The cluster does not have what the controller needs; the administrator must install it."""
 
 
@@ -104,6 +104,11 @@ class Controller:
         """
         self._configuration.start()
         capabilities = discover(self._api)
+        if capabilities.too_old and not self._options.dry_run:
+            raise MissingParts(
+                f"Kubernetes {OLDEST.major}.{OLDEST.minor} or newer is needed to move pods; this server is "
+                f"{capabilities.version.text} (plan, explain and run --dry-run work with it)"
+            )
         if not capabilities.installed and not self._options.dry_run:
             raise MissingParts(
                 "the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds"
@@ -206,9 +211,7 @@ class Controller:
             return installed_policy(gate, capabilities)
         if self._options.dry_run:
             return lambda: True  # a dry run evicts nothing, so it holds nothing either
-        return served_webhook(
-            stack, self._transport, gate, defaults=defaults, capabilities=capabilities, leads=leads
-        )
+        return served_webhook(stack, self._transport, gate, defaults=defaults, leads=leads)
 
     def _strategy(
         self, gate: Gate, recorder: EventRecorder, leads: Callable[[], bool]

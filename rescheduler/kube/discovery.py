@@ -29,6 +29,10 @@ class Version(msgspec.Struct, frozen=True, order=True):
     text: str = msgspec.field(default="")
 
 
+OLDEST: Final = Version(1, 30)
+"""Before it pods cannot be held at their creation, or Reservations not be guarded, by what is on by default."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What was found. Each flag: the resource is served."""
 
@@ -45,6 +49,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     def installed(self) -> bool:
         """Both of our own kinds are there."""
         return self.reservations and self.pod_migrations
+
+    @property
+    def too_old(self) -> bool:
+        """The server says that it is older than OLDEST. One that does not tell its version is not."""
+        return Version() < self.version < OLDEST
 
 
 class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):

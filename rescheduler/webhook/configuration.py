@@ -6,9 +6,9 @@ object is made by the manifests (empty); the leader fills it in and keeps it cur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -70,7 +70,7 @@ class Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     client_config: ClientConfig
-    match_conditions: tuple[MatchCondition, ...] = ()
+    match_conditions: tuple[MatchCondition, ...]
     rules: tuple[Rule, ...] = (Rule(),)
     namespace_selector: Selector = Selector((Requirement("kubernetes.io/metadata.name", "NotIn", LEFT_OUT),))
     object_selector: Selector = Selector()
@@ -103,17 +103,14 @@ class Address:
 
 
 def webhooks(
-    address: Address, bundle: bytes, live: Iterable[str], avoid: Iterable[str], *, conditions: bool
+    address: Address, bundle: bytes, live: Iterable[str], avoid: Iterable[str]
 ) -> tuple[Webhook, ...]:
-    """Both webhooks for the controllers whose pods are held (``live``) and steered (``avoid``).
-
-    ``conditions``: the API server knows match conditions (1.28 and later); without, it calls for every pod.
-    """
+    """Both webhooks for the controllers whose pods are held (``live``) and steered (``avoid``)."""
     return tuple(
         Webhook(
             name=name,
             client_config=address.client(path, bundle),
-            match_conditions=match_conditions(uids) if conditions else (),
+            match_conditions=match_conditions(uids),
         )
         for name, path, uids in (
             ("gate.rescheduler.dev", GATE_PATH, live),
@@ -139,16 +136,8 @@ class WebhookConfiguration:
 
     def write(self, wanted: tuple[Webhook, ...]) -> None:
         """Store exactly that."""
-        patch: Mapping[str, Any] = {"webhooks": [_document(webhook) for webhook in wanted]}
-        self.api.merge_patch(self._path, msgspec.json.encode(patch))
+        self.api.merge_patch(self._path, msgspec.json.encode({"webhooks": wanted}))
 
     @property
     def _path(self) -> str:
         return f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{self.name}"
-
-
-def _document(webhook: Webhook) -> Mapping[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(webhook)
-    if not webhook.match_conditions:
-        del document["matchConditions"]  # unknown to API servers before 1.28
-    return document

@@ -46,7 +46,6 @@ class Kept:
     leads: Callable[[], bool]
     live: Callable[[], Mapping[str, str] | None]
     avoid: Callable[[], Mapping[str, str] | None]
-    conditions: bool
     clock: Callable[[], float] = time.time
     """Seconds since 1970: certificates are judged by it."""
 
@@ -136,7 +135,7 @@ class Keeper:
             self._written = None
             self._configuration_due_s = now_s + CONFIGURATION_EVERY_S if live is None else now_s + RETRY_S
             return
-        wanted = webhooks(kept.address, material.bundle, live, avoid, conditions=kept.conditions)
+        wanted = webhooks(kept.address, material.bundle, live, avoid)
         if wanted != self._written or now_s >= self._configuration_due_s:
             known, self._written = self._written is not None, None  # unknown until this has gone well
             changed = known and now_s < self._configuration_due_s  # no need to look: it is what we wrote

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 from urllib.parse import urlsplit
 
 from rescheduler.kube.client import KubeApi
@@ -30,21 +29,14 @@ from rescheduler.webhook.secret import CertificateStore
 from rescheduler.webhook.server import WebhookServer
 from rescheduler.webhook.watched import WatchedConfigMap
 
-MATCH_CONDITIONS_SINCE: Final = (1, 28)
-"""Kubernetes version from which match conditions are on by default."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """``namespace``: the controller's own. ``url``: where API servers reach us if not through the Service.
-
-    ``conditions``: the API server knows match conditions.
-    """
+    """``namespace``: the controller's own. ``url``: where API servers reach us if not through the Service."""
 
     namespace: str
     port: int
     url: str = ""
-    conditions: bool = True
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -66,7 +58,6 @@ class Webhook:
     ) -> None:
         """Raises OSError if the port is taken."""
         api = KubeApi(transport)
-        self._settings = settings
         self._live = WatchedConfigMap(transport, settings.namespace, GATE_CONFIG_MAP, changed=self._changed)
         self._avoid = WatchedConfigMap(transport, settings.namespace, AVOID_CONFIG_MAP, changed=self._changed)
         self._server = WebhookServer(
@@ -86,7 +77,6 @@ class Webhook:
                 leads=leads,
                 live=lambda: self._live.data if self._live.known else None,
                 avoid=lambda: self._avoid.data if self._avoid.known else None,
-                conditions=settings.conditions,
                 clock=clock,
             )
         )
@@ -122,7 +112,7 @@ class Webhook:
         """A pod that we do not know was switched on just now: the leader's conditions let it through."""
         live = self._live.data
         found = _first(live, keys)
-        selective = self._settings.conditions and len(live) <= MOST_KEYS
+        selective = len(live) <= MOST_KEYS
         return found or (_first(self._live.fresh(), keys) if selective else "")
 
     def _hosts_of(self, keys: tuple[str, ...]) -> str:

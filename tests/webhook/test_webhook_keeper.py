@@ -67,7 +67,6 @@ def keeper_of(cluster, **more):
         leads=lambda: cluster.leads,
         live=lambda: cluster.live,
         avoid=dict,
-        conditions=True,
         clock=lambda: cluster.now_s,
     )
     return Keeper(replace(kept, **more))
