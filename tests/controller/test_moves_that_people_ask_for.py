@@ -1,43 +1,12 @@
 """PodMigrations as people apply them: every field, and every way to ask for nonsense; on both clusters."""
 
-import time
 
 import pytest
 
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.kubelet import KubeletSettings
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
-from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
-
-
-@pytest.fixture(scope="module")
-def embedded_api():
-    with EmbeddedCluster(
-        clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
-    ) as cluster:
-        api = Api(HttpTransport(cluster.start().url))
-        manifests.apply(api, manifests.load())
-        yield api
-
-
-@pytest.fixture(scope="module")
-def real_api(control_plane):
-    return control_plane.api()
-
-
-@pytest.fixture(
-    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
-)
-def api(request):
-    """A cluster with the controller at work."""
-    api = request.getfixturevalue(request.param)
-    with running(api.transport):
-        yield api
 
 
 @pytest.fixture

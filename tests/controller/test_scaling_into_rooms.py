@@ -1,35 +1,24 @@
-"""Reserve before scaling on the real control plane: every new pod lands in its room while a crowd waits; all or nothing."""
+"""Reserve before scaling, on both clusters: every new pod lands in its room while a crowd waits; all or nothing."""
 
 import secrets
 import time
 
 import pytest
-from click.testing import CliRunner
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.main import main
 from rescheduler.cli.reserve_view import line
 from rescheduler.cli.rooms import Rooms
 from rescheduler.cli.scaling import ScaleUp, Tools
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
-from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, gates_of, node_of
 
-pytestmark = pytest.mark.realcluster
-
 
 @pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "scale") as world:
+def world(api):
+    with World(api, "scale") as world:
         yield world
-
-
-@pytest.fixture
-def controller(control_plane):
-    with running(control_plane.api().transport) as controller:
-        yield controller
 
 
 def scale_up(world, text, replicas, seconds=60.0):
@@ -69,7 +58,7 @@ def rooms_of(job):
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(controller, world, kind):
+def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(world, kind):
     for index in range(7):
         world.node(f"n{index}", cpu="3")
     world.workload(kind, "web", 1)
@@ -92,7 +81,7 @@ def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(cont
     assert not any(node_of(world.get_pod(f"crowd-{index}")) for index in range(60))
 
 
-def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(controller, world):
+def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(world):
     for index in range(4):
         world.node(f"n{index}", cpu="5")
     world.workload("Deployment", "web", 1)
@@ -110,37 +99,3 @@ def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(controller, world):
 def placeholders(world, job):
     pods = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
     return [p for p in pods if job.group in p["metadata"]["name"]]
-
-
-def invoke(control_plane, world, *arguments):
-    command = ["scale", *arguments, "-n", world.namespace, "--kubeconfig", str(control_plane.kubeconfig)]
-    return CliRunner().invoke(main, command)
-
-
-def test_command_shows_rooms_scales_and_reports(controller, control_plane, world):
-    node = world.node("n", cpu="4")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
-    rehearsed = invoke(control_plane, world, "deployment/web", "--replicas", "4", "--dry-run")
-    assert rehearsed.exit_code == 0, rehearsed.output
-    assert "room for 3 of 3 new pods now" in rehearsed.stdout
-    assert len(world.pods("web")) == 1
-    done = invoke(control_plane, world, "deploy/web", "--replicas", "4")
-    assert done.exit_code == 0, done.output
-    assert "scaled from 1 to 4; landed 3 of 3" in done.stdout
-    assert done.stdout.count(node) == 6
-    too_many = invoke(control_plane, world, "deploy/web", "--replicas", "6", "--dry-run")
-    assert too_many.exit_code == 1
-    assert "room for 0 of 2" in too_many.stdout
-
-
-def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.scaling.NOBODY_ACTS_S", 1.0)
-    world.node("n", cpu="4")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
-    done = invoke(control_plane, world, "deploy/web", "--replicas", "2")
-    assert done.exit_code == 1
-    assert "is the controller running (rescheduler run)?" in done.stderr
-    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
-    assert not [r for r in items if world.namespace in str(r["spec"])]

@@ -1,0 +1,56 @@
+"""``rescheduler scale`` as people type it, on the real control plane."""
+
+import pytest
+from click.testing import CliRunner
+
+from rescheduler.cli.main import main
+from rescheduler.testing.controllers import running
+from rescheduler.testing.world import World
+
+pytestmark = pytest.mark.realcluster
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "scale") as world:
+        yield world
+
+
+@pytest.fixture
+def controller(control_plane):
+    with running(control_plane.api().transport) as controller:
+        yield controller
+
+
+def invoke(control_plane, world, *arguments):
+    command = ["scale", *arguments, "-n", world.namespace, "--kubeconfig", str(control_plane.kubeconfig)]
+    return CliRunner().invoke(main, command)
+
+
+def test_command_shows_rooms_scales_and_reports(controller, control_plane, world):
+    node = world.node("n", cpu="4")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    rehearsed = invoke(control_plane, world, "deployment/web", "--replicas", "4", "--dry-run")
+    assert rehearsed.exit_code == 0, rehearsed.output
+    assert "room for 3 of 3 new pods now" in rehearsed.stdout
+    assert len(world.pods("web")) == 1
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "4")
+    assert done.exit_code == 0, done.output
+    assert "scaled from 1 to 4; landed 3 of 3" in done.stdout
+    assert done.stdout.count(node) == 6
+    too_many = invoke(control_plane, world, "deploy/web", "--replicas", "6", "--dry-run")
+    assert too_many.exit_code == 1
+    assert "room for 0 of 2" in too_many.stdout
+
+
+def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
+    monkeypatch.setattr("rescheduler.cli.scaling.NOBODY_ACTS_S", 1.0)
+    world.node("n", cpu="4")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "2")
+    assert done.exit_code == 1
+    assert "is the controller running (rescheduler run)?" in done.stderr
+    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
+    assert not [r for r in items if world.namespace in str(r["spec"])]
