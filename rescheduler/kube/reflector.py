@@ -19,6 +19,8 @@ from rescheduler.model.records import ObjectKey
 
 BASE_S: Final = 0.5
 CAP_S: Final = 30.0
+UNANSWERED_CAP_S: Final = 4.0
+"""While nobody answers: asking is no load then, and the slowest of all kinds decides how long we are blind."""
 LIVED_S: Final = 20.0
 """A stream that lived so long proves the connection: the next wait is short again."""
 GONE_AFTER: Final = 3
@@ -115,6 +117,7 @@ class Reflector:
         self._token = ""
         self._version = ""
         self._failures = 0
+        self._unanswered = 0
         self._missing = 0
         self._opened_at_s: float | None = None
         self.synced = False
@@ -196,14 +199,20 @@ class Reflector:
         if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
             return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
-        self._failures = 1 if lived else self._failures + 1
+        unanswered = end.kind is EndKind.BROKEN and not opened and self._phase is not _Phase.LISTING
+        if unanswered:
+            self._unanswered += 1
+        else:
+            self._unanswered = 0
+            self._failures = 1 if lived else self._failures + 1
         if self._phase is _Phase.INITIAL and opened and end.kind in _STREAM_ENDS:
             # A server that does not know sendInitialEvents streams on without ever marking the end.
             self._watch_list = False
             self._restart(end)
         elif end.kind in (EndKind.EXPIRED, EndKind.UNDECODABLE) or self._phase is _Phase.INITIAL:
             self._restart(end)
-        jitter_s = full_jitter_s(self._failures, BASE_S, CAP_S, chance)
+        tries, cap_s = (self._unanswered, UNANSWERED_CAP_S) if unanswered else (self._failures, CAP_S)
+        jitter_s = full_jitter_s(tries, BASE_S, cap_s, chance)
         return (end.retry_after_s or 0.0) + jitter_s, []
 
     def _restart(self, end: End) -> None:

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.kube.reflector import (
+    BASE_S,
     CAP_S,
     LIVED_S,
+    UNANSWERED_CAP_S,
     ChangeType,
     End,
     EndKind,
@@ -172,11 +174,25 @@ def test_every_end_waits_and_the_wait_grows_to_the_cap(reason):
 def test_the_wait_is_short_again_only_after_a_stream_has_lived():
     machine = listed()
     for _ in range(10):
-        end(machine, EndKind.BROKEN)
+        end(machine, EndKind.REFUSED)
     machine.on_opened(100.0)
     assert end(machine, EndKind.CLEAN, now_s=100.0 + LIVED_S - 1)[0] == CAP_S
     machine.on_opened(200.0)
     assert end(machine, EndKind.CLEAN, now_s=200.0 + LIVED_S)[0] < 1.0
+
+
+def test_a_server_that_is_away_is_asked_often_and_nothing_of_it_is_held_against_the_next():
+    machine = listed()
+    waits = [end(machine, EndKind.BROKEN)[0] for _ in range(12)]
+    assert waits == sorted(waits)
+    assert waits[-1] == UNANSWERED_CAP_S
+    # It is back, and has forgotten the versions that it gave out before.
+    assert end(machine, EndKind.EXPIRED)[0] == BASE_S
+
+
+def test_a_list_that_breaks_again_and_again_is_asked_for_ever_less():
+    machine = Reflector(Kind.NODE, watch_list=False)
+    assert [end(machine, EndKind.BROKEN)[0] for _ in range(12)][-1] == CAP_S
 
 
 def test_retry_after_is_obeyed():
