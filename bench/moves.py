@@ -64,32 +64,61 @@ class Witness:
 
 
 class Controllers:
-    """The controller as a process of its own, with the rights of its service account."""
+    """The controller as a process of its own, with the rights of its service account; ends are cured as a kubelet does.
+
+    ``deaths``: how often it ended by itself.
+    """
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
-        self._kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
-        self._config = folder / "config.yaml"
-        self._config.write_text(CONFIGURATION)
-        self._log = (folder / "controller.log").open("ab")
+        config = folder / "config.yaml"
+        config.write_text(CONFIGURATION)
+        code = "from rescheduler.cli.main import main; main()"
+        kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
+        self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
+        self._command += ["--config", str(config), "--log-format", "json", "--identity", "bench"]
         self.log_path = folder / "controller.log"
+        self.deaths = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
 
     def start(self) -> None:
-        code = "from rescheduler.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "run", "--kubeconfig", str(self._kubeconfig)]
-        command += ["--config", str(self._config), "--log-format", "json", "--identity", "bench"]
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+        """Start it, and again whenever it ends by itself."""
+        with self._lock:
+            self._run()
+        if not self._supervisor.is_alive():
+            self._supervisor.start()
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        """SIGKILL. The next one is started by ``start``, or in a moment."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
 
     def terminate(self) -> int:
-        if self._process is None:
-            return 0
-        self._process.terminate()
-        return self._process.wait(30)
+        """SIGTERM; its exit code."""
+        self._ended.set()
+        with self._lock:
+            if self._process is None:
+                return 0
+            self._process.terminate()
+            return self._process.wait(30)
+
+    def _run(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.deaths += self._process is not None
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def _supervise(self) -> None:
+        while not self._ended.wait(0.5):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._run()
 
 
 @dataclass
@@ -125,30 +154,13 @@ def build(world: World, moves: int, plane: ControlPlane) -> Scene:
         for pod in pods[: moves - len(wanted)]:
             target = world.node(f"to{len(wanted)}", cpu="2")
             world.pod(f"filler{len(wanted)}", nodeName=target)
-            wanted[ask(world, pod, target)] = (kinds[app], target)
+            wanted[world.migrate(pod, target, ttl="10m")] = (kinds[app], target)
     world.wait(lambda: len(world.api.get(PLACEHOLDERS).expect().items) >= moves, 60)
     set_budgets(world, apps, 0)
     world.wait(lambda: allowed(world) == [0] * len(apps), 30)
     plane.start_scheduler()
     world.wait(lambda: len(held(world, "Available")) >= moves, 120)
     return Scene(world=world, wanted=wanted, apps=apps)
-
-
-def ask(world: World, pod: dict, target: str) -> str:
-    """Creates a PodMigration."""
-    name = f"move-{pod['metadata']['name']}"
-    body = {
-        "apiVersion": GROUP,
-        "kind": "PodMigration",
-        "metadata": {"name": name},
-        "spec": {
-            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-            "target": {"nodeName": target},
-            "ttl": "10m",
-        },
-    }
-    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
-    return name
 
 
 def held(world: World, phase: str) -> list[dict]:
@@ -292,7 +304,9 @@ def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
                 )
                 kept = report(scene, found, witness)
                 code = controllers.terminate()
-                print(f"exit code of the controller              {code}")
+                print(
+                    f"exit code of the controller              {code}; ended by itself {controllers.deaths} times"
+                )
                 if not kept:
                     print(controllers.log_path.read_text()[-6000:])
                 return kept and code == 0

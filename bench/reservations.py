@@ -32,6 +32,7 @@ from rescheduler.testing.controlplane import ControlPlane
 from rescheduler.testing.world import World, gates_of, node_of
 
 DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill"])
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
 LIVE = "/api/v1/namespaces/rescheduler/configmaps/live"
 
 
@@ -256,12 +257,14 @@ def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
             manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
             controllers = Controllers(plane, Path(folder))
             controllers.start()
+            must(lambda: api.get(LEASE).ok, 30)
             with World(api, "rooms") as world:
                 stage = Stage(plane=plane, world=world, controllers=controllers, disturb=disturb)
                 try:
                     scene(stage, count)
                 finally:
                     controllers.terminate()
+                    print(f"the controller ended by itself {controllers.deaths} times")
                     if stage.faults:
                         print(controllers.log_path.read_text()[-4000:])
                 return not stage.faults

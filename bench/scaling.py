@@ -20,6 +20,7 @@ from moves import PLACEHOLDERS, crowd
 from reservations import DISTURBANCES, Stage, intruders, leftovers, must, patiently, play
 
 from rescheduler.cli.errors import CommandError
+from rescheduler.cli.reserve_view import line
 from rescheduler.cli.rooms import Rooms
 from rescheduler.cli.scaling import ScaleUp, Tools
 from rescheduler.cli.workload import parse_workload, read_workload
@@ -83,6 +84,8 @@ def scene(kind: str, short: int, when: str, stage: Stage, count: int) -> None:
             sum(held[r.name] == r.status.node_name for r in landing.landed),
             count,
         )
+        for room in landing.missed:
+            print(f"  missed: {line(room)}")
         patiently(lambda: all(node_of(p) for p in world.pods("web")), 30)
     new = [p for p in world.pods("web") if node_of(p) in nodes]
     wanted = 0 if short else count

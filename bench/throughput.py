@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from moves import GROUP, Controllers, ask, moment
+from moves import GROUP, Controllers, moment
 
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
@@ -102,7 +102,7 @@ def drive(world: World, moves: int, at_once: int) -> tuple[float, dict[str, str]
     while len(ended) < moves:
         while waiting and len(targets) - len(ended) < at_once:
             target, at = f"{world.namespace}-to{len(targets)}", time.time()
-            name = ask(world, waiting.pop(), target)
+            name = world.migrate(waiting.pop(), target, ttl="10m")
             targets[name], asked[name] = target, at
         found = migrations(world)
         ended = {n for n in targets if found.get(n, {}).get("phase") in ("Succeeded", "Failed")}
