@@ -131,6 +131,8 @@ class ClusterState:
             csi_nodes=self._copy(Kind.CSI_NODE),
             csi_drivers=self._copy(Kind.CSI_DRIVER),
             csi_capacities=self._copy(Kind.CSI_STORAGE_CAPACITY),
+            attachments=self._copy(Kind.VOLUME_ATTACHMENT),
+            device_classes=self._copy(Kind.DEVICE_CLASS),
             services=self._copy(Kind.SERVICE),
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),

@@ -27,6 +27,7 @@ from rescheduler.model.records import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    DeviceClass,
     DisruptionBudget,
     Namespace,
     Node,
@@ -36,6 +37,7 @@ from rescheduler.model.records import (
     PriorityClass,
     Service,
     StorageClass,
+    VolumeAttachment,
     Workload,
 )
 from rescheduler.model.reservation import Reservation
@@ -56,6 +58,8 @@ Record = (
     | CSINode
     | CSIDriver
     | CSIStorageCapacity
+    | VolumeAttachment
+    | DeviceClass
     | Service
     | Reservation
     | PodMigration
@@ -348,6 +352,8 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.CSI_NODE: (decode_storage.CSINodeWire, decode_storage.csi_node),
         Kind.CSI_DRIVER: (decode_storage.CSIDriverWire, decode_storage.csi_driver),
         Kind.CSI_STORAGE_CAPACITY: (decode_storage.CSICapacityWire, decode_storage.csi_capacity),
+        Kind.VOLUME_ATTACHMENT: (decode_storage.AttachmentWire, decode_storage.attachment),
+        Kind.DEVICE_CLASS: (decode_nodes.DeviceClassWire, decode_nodes.device_class),
         Kind.POD_MIGRATION: (MigrationWire, migration),
         Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
     }

@@ -1,4 +1,4 @@
-"""Nodes and namespaces from the wire."""
+"""Nodes, namespaces and classes of devices from the wire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.model.names import ANNOTATION_AVOID, DO_NOT_DISRUPT
-from rescheduler.model.records import AvoidEntry, Namespace, Node, Taint
+from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
 from rescheduler.model.resource_lists import parse_resources
 from rescheduler.model.shared import SharedParts, created_at
 from rescheduler.model.wire import ConditionWire, MetaWire, ObjectWire, ResourceList, Wire
@@ -49,6 +49,18 @@ class NodeWire(ObjectWire):
     status: NodeStatusWire | None = None
 
 
+class DeviceClassSpecWire(Wire):
+    """resource.k8s.io/v1 DeviceClassSpec."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClassWire(ObjectWire):
+    """resource.k8s.io/v1 DeviceClass."""
+
+    spec: DeviceClassSpecWire | None = None
+
+
 def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
     """The record of a node. Missing allocatable is capacity, as the API server defaults it."""
     spec, status = wire.spec or NodeSpecWire(), wire.status or NodeStatusWire()
@@ -76,6 +88,12 @@ def namespace(wire: ObjectWire, meta: MetaWire, shared: SharedParts) -> Namespac
     """The record of a namespace. Its name is a label of it, as the API server adds it."""
     del wire
     return Namespace(meta.name or "", shared.labels(meta.labels), meta.deletion_timestamp is not None)
+
+
+def device_class(wire: DeviceClassWire, meta: MetaWire, shared: SharedParts) -> DeviceClass:
+    """The record of a DeviceClass."""
+    del shared
+    return DeviceClass(meta.name or "", (wire.spec.extended_resource_name or "") if wire.spec else "")
 
 
 def _ready(conditions: Iterable[ConditionWire] | None) -> bool:

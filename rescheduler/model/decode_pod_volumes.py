@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rescheduler.model.csi_migration import (
-    NOT_COUNTED,
     CSIVolume,
     aws_volume,
     azure_volume,
@@ -48,27 +47,28 @@ def _network_disk(wire: VolumeWire) -> PodVolume | None:
 
 def _cloud_disk(wire: VolumeWire) -> PodVolume | None:
     if (gce := wire.gce_persistent_disk) is not None:
-        disk = gce.pd_name or ""
-        return _migrated(VolumeKind.GCE, disk, gce_volume(disk), read_only=gce.read_only)
+        name = gce.pd_name or ""
+        return _migrated(wire, VolumeKind.GCE, name, gce_volume(name), read_only=gce.read_only)
     if (aws := wire.aws_elastic_block_store) is not None:
         identity = aws.volume_id or ""
-        return _migrated(VolumeKind.AWS, identity, aws_volume(identity), read_only=aws.read_only)
+        return _migrated(wire, VolumeKind.AWS, identity, aws_volume(identity), read_only=aws.read_only)
     if (azure := wire.azure_disk) is not None:
         uri = azure.disk_uri or ""
-        migrated = azure_volume(uri, azure.kind or "managed")
-        return _migrated(VolumeKind.AZURE_DISK, uri, migrated, read_only=azure.read_only)
+        migrated = azure_volume(uri, azure.kind)
+        return _migrated(wire, VolumeKind.AZURE_DISK, uri, migrated, read_only=azure.read_only)
     if (cinder := wire.cinder) is not None:
         identity = cinder.volume_id or ""
-        return _migrated(VolumeKind.CINDER, identity, cinder_volume(identity), read_only=cinder.read_only)
+        disk = cinder_volume(identity)
+        return _migrated(wire, VolumeKind.CINDER, identity, disk, read_only=cinder.read_only)
     if (portworx := wire.portworx_volume) is not None:
         identity = portworx.volume_id or ""
-        return _migrated(
-            VolumeKind.PORTWORX, identity, portworx_volume(identity), read_only=portworx.read_only
-        )
+        disk = portworx_volume(identity)
+        return _migrated(wire, VolumeKind.PORTWORX, identity, disk, read_only=portworx.read_only)
     return None
 
 
 def _migrated(
-    kind: VolumeKind, source: str, csi: CSIVolume = NOT_COUNTED, *, read_only: bool | None
+    wire: VolumeWire, kind: VolumeKind, source: str, csi: CSIVolume, *, read_only: bool | None
 ) -> PodVolume:
-    return PodVolume(kind, source, bool(read_only), csi.driver, csi.handle)
+    error = f"converting volume({wire.name or ''}) from inline to csi: {csi.error}" if csi.error else ""
+    return PodVolume(kind, source, bool(read_only), csi.driver, csi.handle, error)

@@ -15,6 +15,7 @@ from rescheduler.model.selectors import (
     NodeSelectorTerm,
     Operator,
     Requirement,
+    int64,
 )
 from rescheduler.model.wire import (
     LabelSelectorWire,
@@ -103,10 +104,4 @@ def _field_requirement(wire: RequirementWire) -> Requirement:
 
 
 def _one_integer(values: tuple[str, ...]) -> bool:
-    if len(values) != 1:
-        return False
-    try:
-        int(values[0])
-    except ValueError:
-        return False
-    return True
+    return len(values) == 1 and int64(values[0]) is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from rescheduler.model.csi_migration import (
-    NOT_COUNTED,
+    NOT_MIGRATED,
     CSIVolume,
     aws_volume,
     azure_volume,
     cinder_volume,
     gce_volume,
+    migrated_affinity,
     portworx_volume,
 )
 from rescheduler.model.decode_selectors import label_selector, node_selector
@@ -21,6 +22,7 @@ from rescheduler.model.records import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from rescheduler.model.selectors import LabelSet, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.shared import SharedParts
@@ -38,6 +40,7 @@ from rescheduler.model.wire_pod import VolumeSourceWire
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 _DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -182,15 +185,37 @@ class CSICapacityWire(ObjectWire):
     maximum_volume_size: Amount | None = None
 
 
+class AttachmentSourceWire(Wire):
+    """storage.k8s.io/v1 VolumeAttachmentSource."""
+
+    persistent_volume_name: str | None = None
+
+
+class AttachmentSpecWire(Wire):
+    """storage.k8s.io/v1 VolumeAttachmentSpec."""
+
+    attacher: str | None = None
+    node_name: str | None = None
+    source: AttachmentSourceWire | None = None
+
+
+class AttachmentWire(ObjectWire):
+    """storage.k8s.io/v1 VolumeAttachment."""
+
+    spec: AttachmentSpecWire | None = None
+
+
 def volume(wire: VolumeWire, meta: MetaWire, shared: SharedParts) -> PersistentVolume:
     """The record of a PV; the old annotation of its class wins over the field, as in Kubernetes."""
     spec = wire.spec or VolumeSpecWire()
     labels = shared.labels(meta.labels)
-    claim, csi = spec.claim_ref, _csi(spec, labels)
+    claim, csi = spec.claim_ref, spec.csi
+    affinity = node_selector(spec.node_affinity.required if spec.node_affinity else None)
+    migrated = NOT_MIGRATED if csi is not None else _in_tree(spec, labels)
     return PersistentVolume(
         name=meta.name or "",
         labels=labels,
-        node_affinity=node_selector(spec.node_affinity.required if spec.node_affinity else None),
+        node_affinity=affinity,
         claim=ObjectKey(claim.namespace or "", claim.name or "") if claim else None,
         claim_uid=(claim.uid or "") if claim else "",
         storage_class=(meta.annotations or {}).get(_BETA_CLASS) or spec.storage_class_name or "",
@@ -198,9 +223,12 @@ def volume(wire: VolumeWire, meta: MetaWire, shared: SharedParts) -> PersistentV
         access_modes=tuple(spec.access_modes or ()),
         volume_mode=spec.volume_mode or "Filesystem",
         phase=(wire.status.phase or "") if wire.status else "",
-        driver=csi.driver,
-        handle=csi.handle,
+        driver=migrated.driver if csi is None else csi.driver or "",
+        handle=migrated.handle if csi is None else csi.volume_handle or "",
         deleting=meta.deletion_timestamp is not None,
+        in_tree=migrated.plugin,
+        migrated_affinity=migrated_affinity(migrated.plugin, affinity, labels),
+        untranslatable=migrated.error,
     )
 
 
@@ -250,7 +278,16 @@ def csi_node(wire: CSINodeWire, meta: MetaWire, shared: SharedParts) -> CSINode:
             (d.name or "", d.allocatable.count if d.allocatable else None, tuple(d.topology_keys or ()))
             for d in drivers
         ),
+        tuple(filter(None, ((meta.annotations or {}).get(_MIGRATED_PLUGINS) or "").split(","))),
     )
+
+
+def attachment(wire: AttachmentWire, meta: MetaWire, shared: SharedParts) -> VolumeAttachment:
+    """The record of a VolumeAttachment."""
+    del shared
+    spec = wire.spec or AttachmentSpecWire()
+    source = spec.source.persistent_volume_name if spec.source else None
+    return VolumeAttachment(meta.name or "", spec.node_name or "", spec.attacher or "", source or "")
 
 
 def csi_driver(wire: CSIDriverWire, meta: MetaWire, shared: SharedParts) -> CSIDriver:
@@ -289,17 +326,15 @@ def _topology_term(wire: TopologyTermWire) -> NodeSelectorTerm:
     )
 
 
-def _csi(spec: VolumeSpecWire, labels: LabelSet) -> CSIVolume:
-    if spec.csi is not None:
-        return CSIVolume(spec.csi.driver or "", spec.csi.volume_handle or "")
+def _in_tree(spec: VolumeSpecWire, labels: LabelSet) -> CSIVolume:
     if spec.gce_persistent_disk is not None:
         return gce_volume(spec.gce_persistent_disk.pd_name or "", labels)
     if spec.aws_elastic_block_store is not None:
         return aws_volume(spec.aws_elastic_block_store.volume_id or "")
     if spec.azure_disk is not None:
-        return azure_volume(spec.azure_disk.disk_uri or "", spec.azure_disk.kind or "managed")
+        return azure_volume(spec.azure_disk.disk_uri or "", spec.azure_disk.kind)
     if spec.cinder is not None:
         return cinder_volume(spec.cinder.volume_id or "")
     if spec.portworx_volume is not None:
         return portworx_volume(spec.portworx_volume.volume_id or "")
-    return NOT_COUNTED
+    return NOT_MIGRATED

@@ -52,6 +52,8 @@ class Kind(enum.StrEnum):
     CSI_NODE = "CSINode"
     CSI_DRIVER = "CSIDriver"
     CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
+    DEVICE_CLASS = "DeviceClass"
     SERVICE = "Service"
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
@@ -76,6 +78,8 @@ RESOURCES: dict[Kind, Resource] = {
     Kind.CSI_NODE: Resource("storage.k8s.io", "v1", "csinodes", namespaced=False),
     Kind.CSI_DRIVER: Resource("storage.k8s.io", "v1", "csidrivers", namespaced=False),
     Kind.CSI_STORAGE_CAPACITY: Resource("storage.k8s.io", "v1", "csistoragecapacities", namespaced=True),
+    Kind.VOLUME_ATTACHMENT: Resource("storage.k8s.io", "v1", "volumeattachments", namespaced=False),
+    Kind.DEVICE_CLASS: Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, optional=True),
     Kind.SERVICE: Resource("", "v1", "services", namespaced=True),
     Kind.RESERVATION: Resource(
         "rescheduler.dev", "v1alpha1", "reservations", namespaced=False, optional=True

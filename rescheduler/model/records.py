@@ -133,6 +133,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     INLINE_CSI, the identity that conflicts are judged by for the old in-tree kinds ("disk", "volume id",
     "iqn", "monitors|pool|image"; monitors are joined by commas). ``driver`` and ``handle``: the CSI
     identity of an old in-tree kind, by which attach limits count it; "" where there is none.
+    ``untranslatable``: why an old in-tree kind that should have a CSI identity has none.
     """
 
     kind: VolumeKind
@@ -140,6 +141,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     read_only: bool = False
     driver: str = ""
     handle: str = ""
+    untranslatable: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
@@ -330,7 +332,12 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PV. ``handle``: (driver, volume handle) of CSI and migrated in-tree volumes."""
+    """A PV. ``driver`` and ``handle``: of CSI volumes, and of in-tree ones that have a CSI identity.
+
+    ``in_tree``: name of the in-tree plugin whose volumes are CSI volumes today, "" for all others. Where a
+    node has that plugin migrated, ``migrated_affinity`` counts instead of ``node_affinity``, and a volume
+    that is ``untranslatable`` (why) cannot be judged.
+    """
 
     name: str
     labels: LabelSet = NO_LABELS
@@ -345,6 +352,9 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     driver: str = ""
     handle: str = ""
     deleting: bool = False
+    in_tree: str = ""
+    migrated_affinity: NodeSelector | None = None
+    untranslatable: str = ""
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -382,10 +392,11 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class CSINode(msgspec.Struct, frozen=True, gc=False):
-    """Drivers of a node: (driver, allocatable count or None, topology keys)."""
+    """Drivers of a node: (driver, allocatable count or None, topology keys), and its migrated plugins."""
 
     name: str
     drivers: tuple[tuple[str, int | None, tuple[str, ...]], ...] = ()
+    migrated_plugins: tuple[str, ...] = ()
 
 
 class CSIDriver(msgspec.Struct, frozen=True, gc=False):
@@ -410,6 +421,22 @@ class CSIStorageCapacity(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
+
+
+class VolumeAttachment(msgspec.Struct, frozen=True, gc=False):
+    """A volume that is, or is being, attached to a node. ``volume`` "": an inline one, without a PV."""
+
+    name: str
+    node: str
+    attacher: str
+    volume: str = ""
+
+
+class DeviceClass(msgspec.Struct, frozen=True, gc=False):
+    """A class of devices, and the extended resource that it stands behind ("": none by name)."""
+
+    name: str
+    extended_resource: str = ""
 
 
 class PriorityClass(msgspec.Struct, frozen=True, gc=False):

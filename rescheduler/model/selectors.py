@@ -8,9 +8,14 @@ node selector term matches nothing; a nil label selector matches nothing, an emp
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
+_INT64: Final = 2**63
 
 
 class LabelSet(Mapping[str, str]):
@@ -63,6 +68,14 @@ class Operator(enum.StrEnum):
     LT = "Lt"
 
 
+def int64(text: str) -> int | None:
+    """The whole number that ``Gt`` and ``Lt`` read: decimal digits that fit into 64 bits; else None."""
+    if not _DIGITS.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_INT64 <= number < _INT64 else None
+
+
 class Requirement(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """One requirement on one key. ``values`` sorted."""
 
@@ -88,9 +101,8 @@ class Requirement(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     def _compares(self, value: str | None) -> bool:
         if value is None or len(self.values) != 1:
             return False
-        try:
-            have, want = int(value), int(self.values[0])
-        except ValueError:
+        have, want = int64(value), int64(self.values[0])
+        if have is None or want is None:
             return False
         return have > want if self.operator is Operator.GT else have < want
 

@@ -18,6 +18,7 @@ from rescheduler.model.records import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    DeviceClass,
     DisruptionBudget,
     Namespace,
     Node,
@@ -29,6 +30,7 @@ from rescheduler.model.records import (
     PriorityClass,
     Service,
     StorageClass,
+    VolumeAttachment,
     Workload,
 )
 from rescheduler.model.reservation import Reservation
@@ -58,6 +60,8 @@ class Snapshot:
     csi_nodes: Mapping[str, CSINode] = field(default_factory=_nothing)
     csi_drivers: Mapping[str, CSIDriver] = field(default_factory=_nothing)
     csi_capacities: Mapping[ObjectKey, CSIStorageCapacity] = field(default_factory=_nothing)
+    attachments: Mapping[str, VolumeAttachment] = field(default_factory=_nothing)
+    device_classes: Mapping[str, DeviceClass] = field(default_factory=_nothing)
     services: Mapping[ObjectKey, Service] = field(default_factory=_nothing)
     reservations: Mapping[str, Reservation] = field(default_factory=_nothing)
     migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_nothing)

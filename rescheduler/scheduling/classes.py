@@ -62,7 +62,7 @@ class PodClass:
         """Results of plugins for this class; each plugin checks itself what they depend on."""
         self.claims = any(volume.kind in _CLAIMS for volume in key.spec.volumes)
         self.disks = any(volume.kind in _DISKS for volume in key.spec.volumes)
-        self.attaches = self.claims or any(volume.driver for volume in key.spec.volumes)
+        self.attaches = self.claims or any(v.driver or v.untranslatable for v in key.spec.volumes)
         self.plain = not (self.attaches or self.disks or key.spec.host_ports)
         """True if its pods hold nothing on a node but resources."""
 

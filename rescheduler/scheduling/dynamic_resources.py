@@ -1,4 +1,8 @@
-"""DynamicResources is left out on purpose: pods with resource claims are refused openly, never guessed."""
+"""DynamicResources is left out on purpose: where devices would be allocated, it refuses openly, never guesses.
+
+That is everywhere for pods with resource claims. For an extended resource that a DeviceClass stands behind,
+it is where the node does not offer the resource itself; elsewhere NodeResourcesFit judges it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ import numpy as np
 
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import IntArray, Refusal
+from rescheduler.scheduling.extended_resources import is_devices, may_be_devices
+from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
 from rescheduler.scheduling.plugin import NodeIndices
 
 REASON = "not judged: dynamic resource allocation (spec.resourceClaims) is left out"
+CANNOT_FIT = "cannot fit resource"
 
 
 class DynamicResources:
@@ -24,19 +30,47 @@ class DynamicResources:
         """Refuses a pod with resource claims."""
         return Refusal(self.name, REASON, unresolvable=True) if ask.kind.spec.resource_claims else None
 
-    def mask(self, ask: Ask, cluster: Cluster) -> None:
-        """Nothing to say of single nodes."""
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+        """Nodes that offer every extended resource themselves, if devices stand behind one of them."""
+        if not _devices(ask, cluster):
+            return None
+        mask = cluster.nodes.all.copy()
+        for node in range(cluster.nodes.size):
+            mask[node] = not self.refusals(ask, cluster, node)
+        return mask
 
     def refusals(
         self,
-        ask: Ask,  # noqa: ARG002 -- the plugin protocol
-        cluster: Cluster,  # noqa: ARG002 -- the plugin protocol
-        node: int,  # noqa: ARG002 -- the plugin protocol
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- the plugin protocol
+        ask: Ask,
+        cluster: Cluster,
+        node: int,
+        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
     ) -> tuple[Refusal, ...]:
-        """Nothing to say of single nodes."""
+        """The resource whose devices would be allocated there; before it, one that nobody offers."""
+        devices = _devices(ask, cluster)
+        if not devices:
+            return ()
+        offered = dict(cluster.nodes.records[node].allocatable.scalars)
+        for resource, amount in ask.kind.spec.requests.scalars:
+            if amount and may_be_devices(resource) and resource not in devices and resource not in offered:
+                return (Refusal(self.name, CANNOT_FIT),)
+        for resource in devices:
+            if not offered.get(resource):
+                reason = (
+                    f"not judged: allocating devices for {resource} (dynamic resource allocation) is left out"
+                )
+                return (Refusal(self.name, reason, unresolvable=True),)
         return ()
 
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:  # noqa: ARG002 -- the plugin protocol
-        """0 for every pod that gets here, as kube-scheduler gives pods without claims."""
+        """0 for every pod that gets here, as kube-scheduler gives pods for which nothing is allocated."""
         return np.zeros(len(nodes), dtype=np.int64)
+
+
+def _devices(ask: Ask, cluster: Cluster) -> tuple[str, ...]:
+    """The pod's resources that devices stand behind."""
+    if not cluster.snapshot.device_classes:
+        return ()
+    return tuple(
+        name for name, amount in ask.kind.spec.requests.scalars if amount and is_devices(name, cluster)
+    )

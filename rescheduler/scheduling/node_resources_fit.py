@@ -1,6 +1,7 @@
 """NodeResourcesFit: room for one more pod and for its requests; three ways to score it.
 
-Only what the pod requests is checked, so a pod without requests fits an overfull node (rows M35 ff.).
+Only what the pod requests is checked, so a pod without requests fits an overfull node (rows M35 ff.). A
+resource that devices stand behind is not checked where the node does not offer it itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import ClassVar
 from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.extended_resources import is_devices, is_extended
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile, Refusal
 from rescheduler.scheduling.plugin import NodeIndices
 from rescheduler.scheduling.resource_scores import allocation_score
@@ -30,8 +32,9 @@ class NodeResourcesFit:
         """Nodes with room for one more pod and for every requested amount."""
         mask: BoolArray = cluster.occupancy.pods < cluster.nodes.allocatable("pods")
         for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile):
-            free = cluster.nodes.allocatable(resource) - cluster.requested(resource)
-            mask &= free >= amount
+            capacity = cluster.nodes.allocatable(resource)
+            fits = capacity - cluster.requested(resource) >= amount
+            mask &= fits | (capacity == 0) if is_devices(resource, cluster) else fits
         return mask
 
     def refusals(
@@ -47,6 +50,8 @@ class NodeResourcesFit:
             held = int(cluster.requested(resource)[node])
             held += sum(dict(one.kind.spec.requests.items()).get(resource, 0) for one in nominated)
             capacity = int(nodes.allocatable(resource)[node])
+            if not capacity and is_devices(resource, cluster):
+                continue
             if amount > capacity - held:
                 lacking.append(f"Insufficient {resource}")
                 too_small |= amount > capacity
@@ -71,10 +76,3 @@ def _ignored(resource: str, profile: Profile) -> bool:
         return False
     group = resource.split("/", 1)[0]
     return resource in profile.ignored_resources or group in profile.ignored_resource_groups
-
-
-def is_extended(resource: str) -> bool:
-    """True for extended resources: a domain that is not kubernetes.io's, as the API defines them."""
-    if "/" not in resource or "kubernetes.io/" in resource:
-        return False
-    return not resource.startswith("requests.")

@@ -1,51 +1,63 @@
 """NodeVolumeLimits: how many volumes of a CSI driver a node can attach, and whether it has the driver.
 
-Volumes of unbound claims count under a handle of their own. VolumeAttachments without a pod are not
-known here and do not count.
+Volumes of unbound claims count under a handle of their own. VolumeAttachments count besides the volumes of
+the node's pods, so a volume that is still attached counts twice for a pod that would come back to it.
+In-tree volumes count as CSI volumes only where the node has a CSINode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
+from rescheduler.model.csi_migration import DRIVERS
 from rescheduler.model.records import CSINode, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
-from rescheduler.scheduling.volume_claims import claim_volumes, foreign_claim
+from rescheduler.scheduling.volume_claims import claim_key, foreign, not_found
 
 EXCEEDED = "node(s) exceed max volume count"
-_MIGRATED = {
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
-    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com",
-    "kubernetes.io/cinder": "cinder.csi.openstack.org",
-    "kubernetes.io/portworx-volume": "pxd.portworx.com",
-}
+_NAME = "NodeVolumeLimits"
 _NOT_MIGRATED = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
 Volumes = frozenset[tuple[str, str]]
 """(driver, handle)."""
+_NOTHING: Volumes = frozenset()
+
+
+class Attached(NamedTuple):
+    """What a pod attaches to its node; ``refusal``: why that cannot be said."""
+
+    volumes: Volumes = _NOTHING
+    refusal: Refusal | None = None
 
 
 class NodeVolumeLimits:
     """Judges attach limits."""
 
-    name: ClassVar[str] = "NodeVolumeLimits"
+    name: ClassVar[str] = _NAME
 
     def everywhere(self, ask: Ask, cluster: Cluster) -> None:
         """Never refuses everywhere."""
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
-        """Nodes that can attach the pod's volumes."""
-        wanted = attached(ask.kind, cluster)
-        if not wanted:
+        """Nodes that can attach the pod's volumes. Nodes to which nothing is attached are alike."""
+        if not ask.kind.attaches:
             return None
         mask = cluster.nodes.all.copy()
+        csi_nodes, users = cluster.snapshot.csi_nodes, cluster.occupancy.claim_users
+        lingering = _attachments(cluster)
+        bare: dict[tuple[object, ...] | None, bool] = {}
         for node, name in enumerate(cluster.nodes.names):
-            csi_node = cluster.snapshot.csi_nodes.get(name)
-            if csi_node is not None or self._guarded(wanted, cluster):
+            csi_node = csi_nodes.get(name)
+            if csi_node is not None and (users.get(node) or name in lingering):
                 mask[node] = not self.refusals(ask, cluster, node)
+                continue
+            drivers = None if csi_node is None else csi_node.drivers
+            if drivers not in bare:
+                bare[drivers] = not self.refusals(ask, cluster, node)
+            mask[node] = bare[drivers]
         return mask
 
     def refusals(
@@ -53,67 +65,105 @@ class NodeVolumeLimits:
     ) -> tuple[Refusal, ...]:
         """A missing driver is reported before a full node; both may change.
 
-        A pod on the node whose ephemeral volume has the claim of another pod is an error of
-        kube-scheduler, which then takes no pod with volumes there.
+        A pod on the node whose volumes cannot be told (the claim of its ephemeral volume belongs to another
+        pod, an in-tree volume has no CSI identity) is an error of kube-scheduler, which then takes no pod
+        with volumes there.
         """
-        wanted = attached(ask.kind, cluster)
-        if not wanted:
+        if not ask.kind.attaches:
             return ()
-        csi_node = cluster.snapshot.csi_nodes.get(cluster.nodes.names[node])
-        installed = {name for name, _, _ in csi_node.drivers} if csi_node else set()
-        for driver in sorted({driver for driver, _ in wanted} - installed):
-            if _must_be_installed(driver, cluster):
-                return (Refusal(self.name, f"{driver} CSI driver is not installed on the node"),)
+        name = cluster.nodes.names[node]
+        csi_node = cluster.snapshot.csi_nodes.get(name)
+        wanted = attached(ask.kind, cluster, migrated=csi_node is not None, asked=True)
+        refusal = wanted.refusal or _missing_driver(wanted.volumes, csi_node, cluster)
+        if refusal is not None:
+            return (refusal,)
         limits = _limits(csi_node)
-        if not limits:
+        if not limits or not wanted.volumes:
             return ()
         present: set[tuple[str, str]] = set()
-        users = [*cluster.occupancy.claim_users.get(node, ()), *(one.kind for one in nominated)]
-        for kind in users:
-            error = foreign_claim(kind, cluster)
-            if error:
-                return (Refusal(self.name, f'running "{self.name}" filter plugin: {error}'),)
-            present |= attached(kind, cluster)
-        total = present | wanted
-        for driver in {driver for driver, _ in wanted - present}:
-            if driver in limits and sum(d == driver for d, _ in total) > limits[driver]:
-                return (Refusal(self.name, EXCEEDED),)
+        for kind in (*cluster.occupancy.claim_users.get(node, ()), *(one.kind for one in nominated)):
+            held = attached(kind, cluster, migrated=True, asked=False)
+            if held.refusal is not None:
+                return (held.refusal,)
+            present |= held.volumes
+        counted = Counter(driver for driver, _ in present | _attachments(cluster).get(name, _NOTHING))
+        for driver, count in Counter(driver for driver, _ in wanted.volumes - present).items():
+            if driver in limits and counted[driver] + count > limits[driver]:
+                return (Refusal(_NAME, EXCEEDED),)
         return ()
 
-    @staticmethod
-    def _guarded(wanted: Volumes, cluster: Cluster) -> bool:
-        return any(_must_be_installed(driver, cluster) for driver, _ in wanted)
 
+def attached(kind: PodClass, cluster: Cluster, *, migrated: bool, asked: bool) -> Attached:
+    """What a pod of the class attaches to its node.
 
-def attached(kind: PodClass, cluster: Cluster) -> Volumes:
-    """What a pod of the class attaches to its node."""
-    if not kind.attaches:
-        return frozenset()
-    memo: tuple[int, Volumes] | None = kind.memo.get("attached")
+    ``migrated``: in-tree volumes count. ``asked``: it is the pod that is judged, so its claims must exist.
+    """
+    memo: tuple[int, dict[tuple[bool, bool], Attached]] | None = kind.memo.get("attached")
     if memo is None or memo[0] != cluster.volume_epoch:
-        memo = (cluster.volume_epoch, _attached(kind, cluster))
-        kind.memo["attached"] = memo
+        memo = kind.memo["attached"] = (cluster.volume_epoch, {})
+    known = memo[1].get((migrated, asked))
+    if known is None:
+        known = memo[1][migrated, asked] = _attached(kind, cluster, migrated=migrated, asked=asked)
+    return known
+
+
+def _attached(kind: PodClass, cluster: Cluster, *, migrated: bool, asked: bool) -> Attached:
+    found: set[tuple[str, str]] = set()
+    for volume in kind.spec.volumes:
+        key = claim_key(kind, volume)
+        if key is None:
+            if migrated and volume.untranslatable:
+                return _error(volume.untranslatable)
+            if migrated and volume.driver:
+                found.add((volume.driver, volume.handle))
+            continue
+        claim = cluster.snapshot.claims.get(key)
+        if claim is None:
+            if asked:
+                missing = not_found("persistentvolumeclaim", key.name)
+                return Attached(refusal=Refusal(_NAME, f"looking up PVC {key}: {missing}", unresolvable=True))
+            continue
+        other = foreign(kind, volume, claim)
+        if other:
+            return _error(other)
+        driver, handle = _volume_of(claim, cluster, migrated=migrated)
+        if driver and handle:
+            found.add((driver, handle))
+    return Attached(frozenset(found))
+
+
+def _error(reason: str) -> Attached:
+    return Attached(refusal=Refusal(_NAME, f'running "{_NAME}" filter plugin: {reason}'))
+
+
+def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster, *, migrated: bool) -> tuple[str, str]:
+    volume = cluster.snapshot.volumes.get(claim.volume) if claim.volume else None
+    if volume is not None:
+        return ("", "") if volume.in_tree and not migrated else (volume.driver, volume.handle)
+    found = cluster.snapshot.storage_classes.get(claim.storage_class or "")
+    if found is None or found.provisioner in _NOT_MIGRATED:
+        return "", ""
+    driver = DRIVERS.get(found.provisioner)
+    if driver is not None and not migrated:
+        return "", ""
+    return driver or found.provisioner, f"unbound {claim.key}"
+
+
+def _attachments(cluster: Cluster) -> Mapping[str, Volumes]:
+    """The CSI volumes that are attached to each node, whoever uses them."""
+    memo: tuple[int, Mapping[str, Volumes]] | None = cluster.nodes.memo.get("attachments")
+    if memo is None or memo[0] != cluster.volume_epoch:
+        memo = cluster.nodes.memo["attachments"] = (cluster.volume_epoch, _attachments_by_node(cluster))
     return memo[1]
 
 
-def _attached(kind: PodClass, cluster: Cluster) -> Volumes:
-    found = {(v.driver, v.handle) for v in kind.spec.volumes if v.driver and v.handle}
-    for _, key in claim_volumes(kind):
-        claim = cluster.snapshot.claims.get(key)
-        if claim is not None:
-            found.add(_volume_of(claim, cluster))
-    found.discard(("", ""))
-    return frozenset(found)
-
-
-def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> tuple[str, str]:
-    volume = cluster.snapshot.volumes.get(claim.volume) if claim.volume else None
-    if volume is not None:
-        return (volume.driver, volume.handle) if volume.driver and volume.handle else ("", "")
-    found = cluster.snapshot.storage_classes.get(claim.storage_class or "")
-    if found is None or not found.provisioner or found.provisioner in _NOT_MIGRATED:
-        return "", ""
-    return _MIGRATED.get(found.provisioner, found.provisioner), f"unbound {claim.key}"
+def _attachments_by_node(cluster: Cluster) -> Mapping[str, Volumes]:
+    found: dict[str, set[tuple[str, str]]] = {}
+    for attachment in cluster.snapshot.attachments.values():
+        volume = cluster.snapshot.volumes.get(attachment.volume)
+        if attachment.attacher and volume is not None and volume.driver and not volume.in_tree:
+            found.setdefault(attachment.node, set()).add((attachment.attacher, volume.handle))
+    return {node: frozenset(volumes) for node, volumes in found.items()}
 
 
 def _limits(csi_node: CSINode | None) -> dict[str, int]:
@@ -122,6 +172,10 @@ def _limits(csi_node: CSINode | None) -> dict[str, int]:
     return {name: count for name, count, _ in csi_node.drivers if count is not None}
 
 
-def _must_be_installed(driver: str, cluster: Cluster) -> bool:
-    record = cluster.snapshot.csi_drivers.get(driver)
-    return record is not None and record.prevent_scheduling_if_missing
+def _missing_driver(wanted: Volumes, csi_node: CSINode | None, cluster: Cluster) -> Refusal | None:
+    installed = {name for name, _, _ in csi_node.drivers} if csi_node else set()
+    for driver in sorted({driver for driver, _ in wanted} - installed):
+        record = cluster.snapshot.csi_drivers.get(driver)
+        if record is not None and record.prevent_scheduling_if_missing:
+            return Refusal(_NAME, f"{driver} CSI driver is not installed on the node")
+    return None

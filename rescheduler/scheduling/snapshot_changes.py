@@ -81,6 +81,7 @@ def objects_differ(old: Snapshot, new: Snapshot) -> ObjectChanges:
         or _differ(old.csi_nodes, new.csi_nodes)
         or _differ(old.csi_drivers, new.csi_drivers)
         or _differ(old.csi_capacities, new.csi_capacities)
+        or _differ(old.attachments, new.attachments)
     )
     return ObjectChanges(_differ(old.services, new.services) or _selectors_differ(old, new), volumes)
 

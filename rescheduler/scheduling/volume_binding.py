@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from rescheduler.model.records import PersistentVolume
+from rescheduler.model.selectors import NodeSelector
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
@@ -58,6 +60,9 @@ class VolumeBinding:
         if not ask.kind.claims:
             return ()
         claims = pod_claims(ask, cluster)
+        error = _untranslatable(claims, cluster, node)
+        if error:
+            return (Refusal(self.name, f'running "{self.name}" filter plugin: {error}'),)
         reasons = [_bound_conflict(claims, cluster, node), _unbound_conflict(claims, cluster, node)]
         order = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING)
         found = sorted((reason for reason in reasons if reason), key=order.index)
@@ -83,8 +88,7 @@ class VolumeBinding:
             volume = cluster.snapshot.volumes.get(claim.volume)
             if volume is None:
                 return np.zeros(cluster.nodes.size, dtype=np.bool_)
-            if volume.node_affinity is not None:
-                mask &= cluster.nodes.selector_mask(volume.node_affinity)
+            mask &= _reachable(volume, cluster)
         if claims.delayed:
             for node in np.flatnonzero(mask):
                 mask[node] = not _unbound_conflict(claims, cluster, int(node))
@@ -96,8 +100,51 @@ def _bound_conflict(claims: PodClaims, cluster: Cluster, node: int) -> str:
         volume = cluster.snapshot.volumes.get(claim.volume)
         if volume is None:
             return VOLUME_MISSING
-        if volume.node_affinity is not None and not cluster.nodes.selector_mask(volume.node_affinity)[node]:
+        if not _reachable(volume, cluster)[node]:
             return NODE_CONFLICT
+    return ""
+
+
+def _reachable(volume: PersistentVolume, cluster: Cluster) -> BoolArray:
+    """Nodes that reach a bound volume: in its CSI topology where they say that its plugin is migrated."""
+    mask = _selected(volume.node_affinity, cluster)
+    if not volume.in_tree or (volume.migrated_affinity == volume.node_affinity and not volume.untranslatable):
+        return mask
+    migrated = _migrated_nodes(volume.in_tree, cluster)
+    there = ~cluster.nodes.all if volume.untranslatable else _selected(volume.migrated_affinity, cluster)
+    return np.where(migrated, there, mask)
+
+
+def _selected(affinity: NodeSelector | None, cluster: Cluster) -> BoolArray:
+    return cluster.nodes.all if affinity is None else cluster.nodes.selector_mask(affinity)
+
+
+def _migrated_nodes(plugin: str, cluster: Cluster) -> BoolArray:
+    memo: tuple[int, BoolArray] | None = cluster.nodes.memo.get(("migrated", plugin))
+    if memo is None or memo[0] != cluster.volume_epoch:
+        found = [_is_migrated(plugin, name, cluster) for name in cluster.nodes.names]
+        memo = cluster.nodes.memo["migrated", plugin] = (
+            cluster.volume_epoch,
+            np.asarray(found, dtype=np.bool_),
+        )
+    return memo[1]
+
+
+def _is_migrated(plugin: str, node: str, cluster: Cluster) -> bool:
+    csi_node = cluster.snapshot.csi_nodes.get(node)
+    return csi_node is not None and plugin in csi_node.migrated_plugins
+
+
+def _untranslatable(claims: PodClaims, cluster: Cluster, node: int) -> str:
+    """Why kube-scheduler fails to judge the node: the first bound volume in question is an error there."""
+    for claim in claims.bound:
+        volume = cluster.snapshot.volumes.get(claim.volume)
+        if volume is None:
+            return ""
+        if volume.untranslatable and _migrated_nodes(volume.in_tree, cluster)[node]:
+            return f"could not translate pv: {volume.untranslatable}"
+        if not _reachable(volume, cluster)[node]:
+            return ""
     return ""
 
 

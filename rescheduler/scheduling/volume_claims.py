@@ -6,7 +6,6 @@ kube-scheduler's listers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from rescheduler.model.records import ObjectKey, PersistentVolumeClaim, PodVolume, VolumeKind
@@ -24,13 +23,13 @@ class PodClaims(NamedTuple):
     error: str = ""
 
 
-def claim_volumes(kind: PodClass) -> Iterator[tuple[PodVolume, ObjectKey]]:
-    """Volumes that stand on a claim, and the claim's key."""
-    for volume in kind.spec.volumes:
-        if volume.kind is VolumeKind.CLAIM:
-            yield volume, ObjectKey(kind.namespace, volume.source)
-        elif volume.kind is VolumeKind.EPHEMERAL:
-            yield volume, ObjectKey(kind.namespace, f"{kind.key.pod_name}-{volume.source}")
+def claim_key(kind: PodClass, volume: PodVolume) -> ObjectKey | None:
+    """The claim that a volume stands on; None if it needs none."""
+    if volume.kind is VolumeKind.CLAIM:
+        return ObjectKey(kind.namespace, volume.source)
+    if volume.kind is VolumeKind.EPHEMERAL:
+        return ObjectKey(kind.namespace, f"{kind.key.pod_name}-{volume.source}")
+    return None
 
 
 def pod_claims(ask: Ask, cluster: Cluster) -> PodClaims:
@@ -42,13 +41,11 @@ def pod_claims(ask: Ask, cluster: Cluster) -> PodClaims:
     return memo[1]
 
 
-def foreign_claim(kind: PodClass, cluster: Cluster) -> str:
+def foreign(kind: PodClass, volume: PodVolume, claim: PersistentVolumeClaim) -> str:
     """What is wrong if an ephemeral volume of the pod has the claim of another pod; "" if nothing is."""
-    for volume, key in claim_volumes(kind):
-        claim = cluster.snapshot.claims.get(key)
-        if claim is not None and _is_foreign(kind, volume, claim):
-            return _not_owner(kind, claim)
-    return ""
+    if volume.kind is not VolumeKind.EPHEMERAL or claim.owner_uid == kind.key.pod_uid:
+        return ""
+    return f"PVC {claim.key} was not created for pod {kind.namespace}/{kind.key.pod_name} (pod is not owner)"
 
 
 def not_found(kind: str, name: str) -> str:
@@ -64,7 +61,10 @@ def is_delayed(claim: PersistentVolumeClaim, cluster: Cluster) -> bool:
 
 def _resolve(kind: PodClass, cluster: Cluster) -> PodClaims:
     found: list[PersistentVolumeClaim] = []
-    for volume, key in claim_volumes(kind):
+    for volume in kind.spec.volumes:
+        key = claim_key(kind, volume)
+        if key is None:
+            continue
         claim = cluster.snapshot.claims.get(key)
         error = _unusable(kind, volume, key, claim)
         if error or claim is None:
@@ -87,12 +87,4 @@ def _unusable(kind: PodClass, volume: PodVolume, key: ObjectKey, claim: Persiste
         return f'persistentvolumeclaim "{key.name}" bound to non-existent persistentvolume "{claim.volume}"'
     if claim.deleting:
         return f'persistentvolumeclaim "{key.name}" is being deleted'
-    return _not_owner(kind, claim) if _is_foreign(kind, volume, claim) else ""
-
-
-def _is_foreign(kind: PodClass, volume: PodVolume, claim: PersistentVolumeClaim) -> bool:
-    return volume.kind is VolumeKind.EPHEMERAL and claim.owner_uid != kind.key.pod_uid
-
-
-def _not_owner(kind: PodClass, claim: PersistentVolumeClaim) -> str:
-    return f"PVC {claim.key} was not created for pod {kind.namespace}/{kind.key.pod_name} (pod is not owner)"
+    return foreign(kind, volume, claim)
