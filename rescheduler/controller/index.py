@@ -18,11 +18,9 @@ from rescheduler.model.records import (
     ObjectKey,
     OwnerRef,
     Pod,
-    VolumeKind,
     Workload,
 )
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner
-from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import holds_gate
 
@@ -95,19 +93,6 @@ class RoundIndex:
         if owner.controller is not None and owner.controller.uid:
             return self.kept.workloads.under(owner.controller.uid)
         return self.snapshot.workloads.values()
-
-    def volume_affinities(self, pod: Pod) -> tuple[NodeSelector, ...]:
-        """Node affinity of the volumes that the pod's claims are bound to."""
-        result: list[NodeSelector] = []
-        for volume in pod.spec.volumes:
-            if volume.kind not in (VolumeKind.CLAIM, VolumeKind.EPHEMERAL):
-                continue
-            name = volume.source if volume.kind is VolumeKind.CLAIM else f"{pod.name}-{volume.source}"
-            claim = self.snapshot.claims.get(ObjectKey(pod.namespace, name))
-            bound = self.snapshot.volumes.get(claim.volume) if claim is not None else None
-            if bound is not None and bound.node_affinity is not None:
-                result.append(bound.node_affinity)
-        return tuple(result)
 
     def version(self, kind: Kind, key: ObjectKey) -> tuple[str, bool] | None:
         """(resource version, is being deleted) of an object as the cache has it; None if it is not there."""

@@ -15,6 +15,7 @@ from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises, is_of_another
 from rescheduler.controller.recent import Recent
 from rescheduler.controller.swaps import Swaps
+from rescheduler.controller.volumes import Volumes, volumes_of
 from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
@@ -26,7 +27,7 @@ from rescheduler.reservations.allocation import Room
 from rescheduler.reservations.handover import tainted
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
-from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.owners import any_owner_matches, namespace_of_pods
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.sharing import flying
 from rescheduler.reservations.template import reservation_name
@@ -77,6 +78,7 @@ class Observer:
         flight = [pod for pod in owners if not pod.node]
         promise = next((h for h in holders if not h.node), None) if node is not None else None
         here = self.promises.on(where) if node is not None else ()
+        volumes = self._volumes(reservation)
         return ObservedReservation(
             reservation=reservation,
             placeholder=placeholder,
@@ -89,10 +91,18 @@ class Observer:
             migration=migration,
             contended=node is not None and bool(flight) and self._contended(flight, node),
             tainted_since_s=self.recent.since("taint", where, self.now_s, true=tainted(node)),
+            volumes=volumes.affinities,
+            unbound_claims=volumes.unbound,
             room_free=promise is not None and self._room_free(promise, where),
             yields=promise is not None and self._yields(reservation, promise, where),
             crowded=any(is_of_another(p, reservation) for p in here if p.nominated_node),
         )
+
+    def _volumes(self, reservation: Reservation) -> Volumes:
+        if reservation.template is None or not reservation.template.volumes:
+            return Volumes()
+        namespace = namespace_of_pods(reservation)
+        return volumes_of(self.index.snapshot, namespace, "", reservation.template)
 
     def _holders(self, reservation: Reservation) -> tuple[Pod, ...]:
         """Its placeholders; more than one only while a room for several pods is split."""
@@ -153,8 +163,6 @@ class Observer:
             return Choice()
         if reservation.pre_allocation:
             return self.placement.for_reservation(reservation) if placeholder is None else Choice()
-        if reservation.template_node:
-            return Choice(node=reservation.template_node)
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
             return self.placement.for_reservation(reservation)
         return Choice()
@@ -223,7 +231,7 @@ class Observer:
             target_node=snapshot.nodes.get(choice.node) if choice.node else None,
             fits=fits,
             template=replacement_of(pod, snapshot).spec if pod else None,
-            volumes=self.index.volume_affinities(pod) if pod else (),
+            volumes=volumes_of(snapshot, pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
             owner_of_reservation=self._owns(pod, reservation),
             budgets=self.index.budgets_of(pod) if pod else (),

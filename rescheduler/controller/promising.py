@@ -21,8 +21,7 @@ def promising_node(state: SchedulingState, pod: Pod, only: str, promises: Iterab
 
     ``promises``: pending pods that are nominated somewhere; they count as if they were there, so that promises spread.
     """
-    weightless = msgspec.structs.replace(pod.spec, requests=NO_RESOURCES, host_ports=())
-    feasible = state.filter(msgspec.structs.replace(pod, spec=weightless, held=NO_RESOURCES)).feasible.copy()
+    feasible = state.filter(weightless(pod)).feasible.copy()
     if only:
         feasible &= np.array([name == only for name in state.node_names], dtype=bool)
     if not feasible.any():
@@ -38,6 +37,12 @@ def promising_node(state: SchedulingState, pod: Pod, only: str, promises: Iterab
     if not large.any():
         return Choice(message=_refused(only, "is large enough for it"))
     return Choice(node=state.node_names[int(np.where(large, missing, np.inf).argmin())])
+
+
+def weightless(pod: Pod) -> Pod:
+    """The pod without what running pods could be in the way of: its requests and host ports."""
+    spec = msgspec.structs.replace(pod.spec, requests=NO_RESOURCES, host_ports=())
+    return msgspec.structs.replace(pod, spec=spec, held=NO_RESOURCES)
 
 
 def _lack(state: SchedulingState, resource: str, amount: int, promises: Iterable[Pod]) -> FloatArray:

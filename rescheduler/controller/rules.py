@@ -1,8 +1,9 @@
 """Placement by our own scheduling rules: a ``SchedulingState`` that follows the snapshots.
 
 A claimant in hand-over is counted on its target as if it were bound: the scheduler ignores nominations of
-lower priority, and a placeholder that goes there takes the room (4 of 5 moves were lost so). Trial moves
-are rolled back before every answer.
+lower priority, and a placeholder that goes there takes the room (4 of 5 moves were lost so). A placeholder that
+people reserved is counted as the pod that will come, labels and all, so that rooms keep apart and spread as
+their pods must. Trial moves are rolled back before every answer.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rescheduler.controller.promising import promising_node
+from rescheduler.controller.promising import promising_node, weightless
 from rescheduler.migrations.observed import YES, Verdict
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.records import ObjectKey, Pod, PodSpec, PodVolume, VolumeKind
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.recheck import recheck, recheck_beside, take_off
+from rescheduler.planning.recheck import recheck, recheck_beside, recheck_room, take_off
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.target import Choice, choose_room, choose_target
 from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.scheduling.framework import Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState
@@ -56,6 +58,8 @@ class RulesPlacement:
     _state: SchedulingState | None = None
     _behind: bool = True
     _chosen: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    _stand_ins: dict[str, Pod] = field(default_factory=dict)
+    """Uid of a placeholder -> the pod of the template that stands in the state in its place."""
 
     def begin(self, snapshot: Snapshot) -> None:
         """A new round; the state follows only when something is asked."""
@@ -64,30 +68,38 @@ class RulesPlacement:
         self._chosen.clear()
 
     def for_reservation(self, reservation: Reservation) -> Choice:
-        """The feasible node with the best score for a pod of the template."""
+        """The feasible node with the best score for a pod of the template; the node that it names, if that is feasible."""
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
         state, mark = self._open(besides=reservation.name)
         pod = _imagined(reservation)
         placeholder = self._placeholder(reservation)
         if placeholder is not None:
-            take_off(state, placeholder)
-        choice = choose_room(self._known(), state, pod)
-        if reservation.pre_allocation and reservation.template_node not in ("", choice.node):
-            choice = Choice(message=choice.message)
-        if reservation.pre_allocation and not choice.node:
-            choice = promising_node(state, pod, reservation.template_node, self._nominated())
+            take_off(state, self._standing(placeholder))
+        choice = self._room(reservation, state, pod)
         state.rollback(mark)
         if choice.node:
             self._chosen[reservation.name] = (pod, choice.node)
         return choice
+
+    def _room(self, reservation: Reservation, state: SchedulingState, pod: Pod) -> Choice:
+        named, waits = reservation.template_node, reservation.pre_allocation
+        if named:
+            refusal = recheck_room(state, weightless(pod) if waits else pod, named)
+            if refusal is not None:
+                return Choice(message=f"node {named}: {refusal.reason}")
+            return promising_node(state, pod, named, self._nominated()) if waits else Choice(node=named)
+        choice = choose_room(self._known(), state, pod)
+        if choice.node or not waits:
+            return choice
+        return promising_node(state, pod, "", self._nominated())
 
     def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """By the scheduler's own filters, its gate, its nomination and those behind it taken off."""
         state, mark = self._open()
         at = state.node_index.get(node)
         for pod in (promise, *behind):
-            take_off(state, pod)
+            take_off(state, self._standing(pod))
         admitted = msgspec.structs.replace(promise, spec=msgspec.structs.replace(promise.spec, gates=()))
         free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
@@ -112,7 +124,8 @@ class RulesPlacement:
         """The replacement on ``node``, with the move's own placeholder gone; the old pod ending, and gone."""
         state, mark = self._open(besides=pod.uid)
         placeholder = self._placeholder(reservation) if reservation is not None else None
-        refusal = recheck(self._known(), state, pod, node, placeholder)
+        holder = self._standing(placeholder) if placeholder is not None else None
+        refusal = recheck(self._known(), state, pod, node, holder)
         state.rollback(mark)
         return _verdict(refusal)
 
@@ -128,21 +141,36 @@ class RulesPlacement:
 
         ``besides``: uid of the pod or name of the Reservation that is asked for; what was chosen for itself stands free.
         """
-        snapshot = self._known()
-        if self._state is None:
-            self._state = SchedulingState(snapshot, self.profile)
-        elif self._behind:
-            self._state.sync(snapshot)
-        self._behind = False
+        if self._state is None or self._behind:
+            self._state = self._renewed(self._known())
+            self._behind = False
         mark = self._state.checkpoint()
-        for claimant, node in _in_hand_over(snapshot):
-            if node in self._state.node_index:
-                take_off(self._state, claimant)
-                self._state.place(claimant, node)
         for asked_for, (pod, node) in self._chosen.items():
             if asked_for != besides:
                 self._state.place(pod, node)
         return self._state, mark
+
+    def _renewed(self, snapshot: Snapshot) -> SchedulingState:
+        """The state of this round as every question finds it."""
+        state = self._state
+        if state is None:
+            state = SchedulingState(snapshot, self.profile)
+        else:
+            state.sync(snapshot)
+        for claimant, node in _in_hand_over(snapshot):
+            if node in state.node_index:
+                take_off(state, claimant)
+                state.place(claimant, node)
+        self._stand_ins.clear()
+        for reservation in snapshot.reservations.values():
+            holder = self._placeholder(reservation) if _keeps_its_distance(reservation) else None
+            if holder is not None and holder.node in state.node_index and not holder.terminal:
+                take_off(state, holder)
+                self._stand_ins[holder.uid] = state.place(_imagined(reservation), holder.node)
+        return state
+
+    def _standing(self, pod: Pod) -> Pod:
+        return self._stand_ins.get(pod.uid, pod)
 
     def _placeholder(self, reservation: Reservation) -> Pod | None:
         """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
@@ -171,19 +199,33 @@ def _in_hand_over(snapshot: Snapshot) -> list[tuple[Pod, str]]:
     return result
 
 
+def _keeps_its_distance(reservation: Reservation) -> bool:
+    """True if its pods matter to the affinity or spread of others, or of each other."""
+    if reservation.template is None or reservation.status.phase in FINISHED or not reservation.allocate_once:
+        return False
+    return bool(reservation.template_labels or reservation.template.pod_anti_affinity)
+
+
 def _imagined(reservation: Reservation) -> Pod:
     """A pod of the template, for questions; its priority is a placeholder's."""
     template = reservation.template
     if template is None:
         raise ValueError(f"Reservation {reservation.name} has no template")
     return Pod(
-        namespace=reservation.template_namespace or "default",
+        namespace=namespace_of_pods(reservation),
         name=f"{reservation.name}+",
         uid=f"{reservation.uid}+",
-        spec=msgspec.structs.replace(template, priority=_PLACEHOLDER_PRIORITY),
+        spec=msgspec.structs.replace(
+            template, priority=_PLACEHOLDER_PRIORITY, volumes=_claims_there(template)
+        ),
         labels=reservation.template_labels,
         held=template.requests,
     )
+
+
+def _claims_there(template: PodSpec) -> tuple[PodVolume, ...]:
+    """Claims of ephemeral volumes are made for a pod once it exists: nothing can be judged of them before."""
+    return tuple(volume for volume in template.volumes if volume.kind is not VolumeKind.EPHEMERAL)
 
 
 def _verdict(refusal: Refusal | None) -> Verdict:

@@ -54,6 +54,13 @@ def recheck_beside(snapshot: Snapshot, state: SchedulingState, pod: Pod, target:
     return _unfit(snapshot, state, target) or _refusal(state, replacement_of(pod, snapshot), target)
 
 
+def recheck_room(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
+    """Why a pending pod would not fit ``target`` as everything is, or None if it would."""
+    if target not in state.node_index:
+        return Refusal(PLUGIN, "there is no such node", unresolvable=True)
+    return _refusal(state, pod, target)
+
+
 def take_off(state: SchedulingState, pod: Pod) -> None:
     """The pod is taken as gone; nothing happens if it stands nowhere."""
     try:

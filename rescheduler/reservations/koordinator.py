@@ -18,6 +18,7 @@ from rescheduler.model.reservation import ControllerRef, Reservation, Reservatio
 from rescheduler.reservations.deadlines import end_of
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.parts import WHOLE, Part
 from rescheduler.reservations.placeholder import placeholder_name
 
@@ -115,7 +116,7 @@ class KoordinatorEngine:
 def _template(reservation: Reservation, node: str) -> Json:
     template: Json = msgspec.json.decode(reservation.template_raw)
     metadata = {**(template.get("metadata") or {})}
-    metadata.setdefault("namespace", reservation.template_namespace or "default")
+    metadata.setdefault("namespace", namespace_of_pods(reservation))
     return {**template, "metadata": metadata, "spec": {**(template.get("spec") or {}), "nodeName": node}}
 
 

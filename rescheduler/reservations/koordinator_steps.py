@@ -94,9 +94,8 @@ def _pending(
 
 def _reserve(observed: ObservedReservation, status: ReservationStatus) -> Followed:
     reservation, choice = observed.reservation, observed.choice
-    node = reservation.template_node or choice.node
-    if node and not (reservation.template_node and choice.message):
-        return Followed(status=status, actions=(act.CreateKoordinatorReservation(reservation, node),))
+    if choice.node:
+        return Followed(status=status, actions=(act.CreateKoordinatorReservation(reservation, choice.node),))
     message = choice.message or "no node has been chosen yet"
     return Followed(status=status, event=ReservationEvent.UNSCHEDULABLE, message=message)
 

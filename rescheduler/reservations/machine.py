@@ -31,12 +31,13 @@ from rescheduler.reservations.lifecycle import (
     partly_held,
     transition,
 )
+from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.parts import Part
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.promised import wait_for_room, words
 from rescheduler.reservations.sharing import claim, flying, rest_of, share
-from rescheduler.reservations.validation import not_held, refusal
+from rescheduler.reservations.validation import refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +148,9 @@ def _pending(
 
 def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
     reservation = observed.reservation
-    node = reservation.template_node or observed.choice.node
-    if node and not (reservation.template_node and observed.choice.message):
-        part = Part(waits=reservation.pre_allocation)
-        draft.actions.append(act.CreatePlaceholder(reservation, node, part))
+    if observed.choice.node:
+        part = Part(waits=reservation.pre_allocation, volumes=observed.volumes)
+        draft.actions.append(act.CreatePlaceholder(reservation, observed.choice.node, part))
     else:
         _say_unschedulable(draft, _why_not_placed(observed), now_s)
 
@@ -180,9 +180,13 @@ def _unbound(
     message = placeholder.unschedulable_message
     if message:
         _say_unschedulable(draft, message, now_s)
-    retarget_at_s = placeholder.created_at_s + settings.retarget_s
     if observed.reservation.template_node:
+        if (
+            observed.choice.message
+        ):  # it would take whatever becomes free there, from a claimant in hand-over too
+            draft.actions.append(act.delete_placeholder(placeholder))
         return
+    retarget_at_s = placeholder.created_at_s + settings.retarget_s
     if now_s < retarget_at_s:
         draft.wake(retarget_at_s)
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
@@ -197,7 +201,7 @@ def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s
     template = observed.reservation.template
     held = NO_RESOURCES if template is None else template.requests
     draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held)
-    lacking = "" if template is None else not_held(template)
+    lacking = not_held(observed.reservation, observed.unbound_claims)
     if lacking:
         draft.status = partly_held(draft.status, lacking, now_s)
     if observed.node_usable:

@@ -14,6 +14,7 @@ from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.target import Choice
 
 NOT_ASKED: Final = Choice()
@@ -80,6 +81,7 @@ class ObservedReservation:
     room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
     the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
     ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
+    ``volumes``: node affinity of the volumes that the template's claims are bound to; ``unbound_claims``: those without.
     ``koordinator``: Koordinator's Reservation that holds the room; ``by_koordinator``: it does, or is to do so.
     """
 
@@ -97,6 +99,8 @@ class ObservedReservation:
     tainted_since_s: float = 0.0
     koordinator: KoordinatorReservation | None = None
     by_koordinator: bool = False
+    volumes: tuple[NodeSelector, ...] = ()
+    unbound_claims: tuple[str, ...] = ()
     room_free: bool = False
     yields: bool = False
     crowded: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rescheduler.model.records import OwnerRef, Pod
-from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
+from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
 
 
 def any_owner_matches(
@@ -46,6 +46,17 @@ def empty_owner(owner: ReservationOwner) -> bool:
     )
 
 
+def home_of(reservation: Reservation) -> str:
+    """The one namespace that all its owners are confined to; "" if they may be of several."""
+    found = {_namespace_of(owner) for owner in reservation.owners}
+    return found.pop() if len(found) == 1 else ""
+
+
+def namespace_of_pods(reservation: Reservation) -> str:
+    """Where pods of the template are taken to be: claims and pod affinity are looked up there."""
+    return reservation.template_namespace or home_of(reservation) or "default"
+
+
 def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> bool:
     """True if every given field of ``wanted`` is that of the controller ``ref`` in ``namespace``."""
     return (
@@ -54,6 +65,12 @@ def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> 
         and wanted.name in ("", ref.name)
         and wanted.kind in ("", ref.kind)
         and wanted.api_version in ("", ref.api_version)
+    )
+
+
+def _namespace_of(owner: ReservationOwner) -> str:
+    return (owner.object.namespace if owner.object else "") or (
+        owner.controller.namespace if owner.controller else ""
     )
 
 

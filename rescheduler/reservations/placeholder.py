@@ -8,6 +8,7 @@ Its class says that it preempts nobody. Restricted Pod Security, except where ho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +18,9 @@ from rescheduler.model.records import HostPort, Pod, PodSpec
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resource_lists import encode_resources
 from rescheduler.model.resources import Resources
-from rescheduler.model.selectors import Operator
+from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.naming import digest, label_value, slug
+from rescheduler.reservations.node_terms import narrowed
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
 from rescheduler.reservations.parts import WHOLE, Part
 
@@ -100,7 +102,7 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": {_REQUIRED: _pinned(template, node)}},
+        "affinity": {"nodeAffinity": {_REQUIRED: _pinned(template, node, part.volumes)}},
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -145,16 +147,13 @@ def port_entry(port: HostPort) -> Json:
     return entry
 
 
-def _pinned(template: Json, node: str) -> Json:
-    """The template's required node affinity, each term narrowed to the node; terms are ORed."""
+def _pinned(template: Json, node: str, volumes: Sequence[NodeSelector]) -> Json:
+    """The template's required node affinity, narrowed to where its volumes are, and to the node in each term."""
     affinity = (template.get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    pin = {"key": _NODE_NAME, "operator": "In", "values": [node]}
-    return {
-        "nodeSelectorTerms": [
-            {**term, "matchFields": [*(term.get("matchFields") or []), pin]} for term in terms
-        ]
-    }
+    pin = Requirement(_NODE_NAME, Operator.IN, (node,))
+    here = NodeSelector((NodeSelectorTerm(fields=(pin,)),))
+    return {"nodeSelectorTerms": narrowed(terms, [*volumes, here])}
 
 
 def _template_spec(reservation: Reservation) -> Json:

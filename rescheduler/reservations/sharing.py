@@ -211,7 +211,7 @@ def _hand_over(
         return
     if needs_rest and stock.next is None:
         suffix = digest(" ".join(sorted(pod.uid for pod in stock.flight)))
-        part = Part(size=stock.rest, waits=True, suffix=suffix)
+        part = Part(size=stock.rest, waits=True, suffix=suffix, volumes=observed.volumes)
         shared.actions.append(act.CreatePlaceholder(observed.reservation, shared.status.node_name, part))
         return
     _swap(shared, observed, stock, now_s, settings, split=split)

@@ -17,8 +17,9 @@ from rescheduler.model.api_objects import encode_owner
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resource_lists import encode_resources
-from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Requirement
+from rescheduler.model.selectors import NodeSelector
 from rescheduler.reservations.naming import digest, slug
+from rescheduler.reservations.node_terms import narrowed
 from rescheduler.reservations.placeholder import port_entry
 
 Json = dict[str, Any]
@@ -96,8 +97,9 @@ def _template(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], nod
         spec["tolerations"] = [toleration_json(t) for t in pod.tolerations]
     if pod.scheduler_name != "default-scheduler":
         spec["schedulerName"] = pod.scheduler_name
-    terms = _terms([pod.node_affinity, *volumes])
-    if terms:
+    selectors = [*((pod.node_affinity,) if pod.node_affinity is not None else ()), *volumes]
+    if selectors:
+        terms = narrowed([{}], selectors)
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
     return {"metadata": {"namespace": namespace}, "spec": spec}
 
@@ -114,37 +116,4 @@ def toleration_json(toleration: Toleration) -> Json:
             entry[name] = text
     if toleration.seconds is not None:
         entry["tolerationSeconds"] = toleration.seconds
-    return entry
-
-
-def _terms(selectors: Sequence[NodeSelector | None]) -> list[Json]:
-    """All selectors ANDed: the product of their ORed terms."""
-    product: list[NodeSelectorTerm] = []
-    for selector in selectors:
-        if selector is None:
-            continue
-        if not product:
-            product = list(selector.terms)
-            continue
-        product = [
-            NodeSelectorTerm(expressions=(*a.expressions, *b.expressions), fields=(*a.fields, *b.fields))
-            for a in product
-            for b in selector.terms
-        ]
-    return [_term(term) for term in product]
-
-
-def _term(term: NodeSelectorTerm) -> Json:
-    entry: Json = {}
-    if term.expressions:
-        entry["matchExpressions"] = [_requirement(r) for r in term.expressions]
-    if term.fields:
-        entry["matchFields"] = [_requirement(r) for r in term.fields]
-    return entry
-
-
-def _requirement(requirement: Requirement) -> Json:
-    entry: Json = {"key": requirement.key, "operator": str(requirement.operator)}
-    if requirement.values:
-        entry["values"] = list(requirement.values)
     return entry

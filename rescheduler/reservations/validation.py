@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rescheduler.model.records import PodSpec, VolumeKind
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import soft_mode
@@ -36,18 +35,6 @@ def refusal(reservation: Reservation) -> Refused | None:
     if any(amount < 0 for _, amount in reservation.template.requests.items()):
         return _invalid("spec.template requests a negative amount")
     return _unsupported_part(reservation)
-
-
-def not_held(template: PodSpec) -> str:
-    """What a placeholder does not hold of what the template asks for, for people; "" if it holds everything."""
-    parts: list[str] = []
-    if any(volume.kind in (VolumeKind.CLAIM, VolumeKind.EPHEMERAL) for volume in template.volumes):
-        parts.append("volumes are attached only when the owner comes: attach limits are not held")
-    if template.spread or template.pod_affinity or template.pod_anti_affinity:
-        parts.append("spread and pod affinity were judged when the node was chosen and are not kept true")
-    if any(name.startswith("hugepages-") for name, _ in template.requests.scalars):
-        parts.append("which NUMA node serves huge pages and exclusive CPUs is decided by the kubelet later")
-    return "; ".join(parts)
 
 
 def _unsupported_part(reservation: Reservation) -> Refused | None:

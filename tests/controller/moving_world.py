@@ -248,10 +248,11 @@ class World:
         pass
 
     def for_reservation(self, reservation):
-        if reservation.pre_allocation and reservation.template_node:
-            return Choice(node=reservation.template_node)
-        for name in sorted(self.nodes):
-            if self.free(name) >= reservation.template.requests.cpu_milli:
+        named = reservation.template_node
+        if reservation.pre_allocation and named:
+            return Choice(node=named)
+        for name in [named] if named else sorted(self.nodes):
+            if name in self.nodes and self.free(name) >= reservation.template.requests.cpu_milli:
                 return Choice(node=name)
         return Choice(message="no room on any node")
 

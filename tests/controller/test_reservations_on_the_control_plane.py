@@ -3,75 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, reserve, scale
 
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World, condition, gates_of, node_of
+from rescheduler.testing.world import condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
-PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
-
-
-@pytest.fixture(scope="module")
-def controller(control_plane):
-    with running(control_plane.api().transport) as controller:
-        yield controller
 
 
 @pytest.fixture
-def world(control_plane, controller):
-    with World(control_plane.api(), "rsv") as world:
-        yield world
-        for item in world.api.get(f"/apis/{GROUP}/reservations").expect().items:
-            world.api.delete(f"/apis/{GROUP}/reservations/{item['metadata']['name']}")
-
-
-def reserve(world, name, owner, *, node="", cpu="1", template=None, **spec):
-    pinned = {"nodeName": node} if node else {}
-    body = {
-        "apiVersion": GROUP,
-        "kind": "Reservation",
-        "metadata": {"name": f"{world.namespace}-{name}"},
-        "spec": {
-            "template": {"spec": world.spec(cpu, **pinned, **(template or {}))},
-            "owners": [owner],
-            **spec,
-        },
-    }
-    return world.api.create(f"/apis/{GROUP}/reservations", body)
-
-
-def look(world, name):
-    path = f"/apis/{GROUP}/reservations/{world.namespace}-{name}"
-    return world.api.get(path).expect().body.get("status") or {}
-
-
-def phase(world, name, wanted, seconds=30):
-    try:
-        world.wait(lambda: look(world, name).get("phase") == wanted, seconds)
-    except AssertionError as error:
-        raise AssertionError(f"{look(world, name)}") from error
-    return look(world, name)
-
-
-def of_web(world):
-    return {"controller": {"kind": "Deployment", "name": "web", "namespace": world.namespace}}
-
-
-def scale(world, count):
-    path = world.path("deployments", "web", group="apps/v1")
-    world.api.patch(path, {"spec": {"replicas": count}}).expect()
-
-
-def on(world, node, app="web"):
-    return [p["metadata"]["name"] for p in world.pods(app) if node_of(p) == node]
-
-
-def crowd(world, count):
-    for index in range(count):
-        world.pod(f"crowd-{index}", "1" if index % 2 else "500m", labels={"app": "crowd"})
+def world(reserving):
+    return reserving
 
 
 def test_several_pods_share_a_room_and_the_rest_stays_held(world):

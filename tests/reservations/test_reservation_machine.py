@@ -108,9 +108,19 @@ def test_terminal_is_terminal():
 
 
 def test_pending_makes_a_placeholder_on_the_named_node():
-    outcome = look(reservation())
+    outcome = look(reservation(), choice=Choice(node="n2"))
     assert kinds(outcome) == ["WriteReservationStatus", "CreatePlaceholder"]
     assert outcome.actions[1].node == "n2"
+
+
+def test_a_named_node_that_is_refused_gets_no_placeholder_and_keeps_none():
+    refused = Choice(message="node n2: Insufficient cpu")
+    outcome = look(reservation(), choice=refused)
+    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert condition(outcome.status.conditions, "Scheduled").message == "node n2: Insufficient cpu"
+    waiting = placeholder(node="", unschedulable_message="0/3 nodes: Insufficient cpu")
+    assert kinds(look(reservation(), placeholder=waiting, choice=refused))[1:] == ["DeletePlaceholder"]
+    assert kinds(look(reservation(), placeholder=waiting, choice=Choice(node="n2")))[1:] == []
 
 
 def test_pending_says_what_the_scheduler_says():
