@@ -29,6 +29,7 @@ CREATED = "2026-11-01T08:00:00Z"
 NODE_CPU_MILLI = 16_000
 NODE_MEMORY_MIB = 65_536
 DAEMONS = ("node-agent", "log-shipper")
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "PodDisruptionBudget")
 DAEMON_CPU_MILLI = 100
 DAEMON_MEMORY_MIB = 128
 """What the daemons of a node hold together."""
@@ -115,13 +116,14 @@ def objects(shape: Shape) -> Iterator[bytes]:
         yield _encode(
             _object("v1", "Namespace", namespace, labels={"kubernetes.io/metadata.name": namespace})
         )
-    for app in apps:
-        yield from (_encode(item) for item in _workload(app))
-    for number, name in enumerate(DAEMONS):
-        daemon = App(
-            1_000_000 + number, "DaemonSet", "kube-system", name, shape.nodes, 50, 64, tolerates=True
-        )
-        yield from (_encode(item) for item in _workload(daemon))
+    daemons = [
+        App(1_000_000 + number, "DaemonSet", "kube-system", name, shape.nodes, 50, 64, tolerates=True)
+        for number, name in enumerate(DAEMONS)
+    ]
+    for kind in WORKLOADS:  # kubectl writes one kind after the other
+        items = (item for app in (*apps, *daemons) for item in _workload(app))
+        yield from (_encode(item) for item in items if item["kind"] == kind)
+    for daemon, name in zip(daemons, DAEMONS, strict=True):
         template = _pod_template(daemon)
         for index, room in enumerate(rooms):
             room.take(daemon)

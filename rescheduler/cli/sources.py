@@ -17,8 +17,8 @@ from rescheduler.cli.input_errors import InputError, SourceWarning
 from rescheduler.cli.streams import STANDARD_INPUT, Bytes, opened
 from rescheduler.cli.yaml_items import yaml_items
 from rescheduler.model.cluster import ClusterState, key_of
-from rescheduler.model.decode import BadObject, Decoder
-from rescheduler.model.dump import PIECE_BYTES, DumpError, Item, items_of
+from rescheduler.model.decode import BadObject, Decoder, Record
+from rescheduler.model.dump import PIECE_BYTES, DumpError, Item, Stretch, items_of
 from rescheduler.model.kinds import Kind
 
 __all__ = ["InputError", "SourceWarning", "read_sources"]
@@ -96,7 +96,7 @@ def _read_file(path: str, collection: _Collection, advance: Callable[[int], None
         again = _Rejoined(first, stream)
         try:
             if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-                collection.take(path, items_of(again.read))
+                collection.take(path, items_of(again.read, take=partial(collection.take_stretch, path)))
             else:
                 collection.take(path, yaml_items(path, again, collection.warn))
         except DumpError as error:
@@ -159,10 +159,16 @@ class _Collection:
                 name = f"{record.kind} {record.name}"
                 self.warn(SourceWarning(f"{path}:{item.line}", f"left out: {record.error}", name))
                 continue
-            change = state.apply(kind, record)
-            if change is None or change.before is not None:
-                first = self._repeated.get(kind, (path, str(key_of(record)), 0))
-                self._repeated[kind] = (*first[:2], first[2] + 1)
+            self._note_repeated(path, kind, state.add(kind, (record,)))
+
+    def take_stretch(self, path: str, stretch: Stretch) -> bool:
+        """Add many objects of one file at once, if they are of a known kind and whole."""
+        kind = stretch.type.known
+        records = self._decoder.stretch(kind, stretch) if kind is not None else None
+        if kind is None or records is None:
+            return False
+        self._note_repeated(path, kind, self.state.add(kind, records))
+        return True
 
     def warnings(self) -> tuple[SourceWarning, ...]:
         """All warnings: of single objects, then of repeated ones, then of kinds that mean nothing here."""
@@ -176,6 +182,11 @@ class _Collection:
         for kind_name, (path, count) in sorted(self._unknown.items()):
             found.append(SourceWarning(path, f"{count} objects of kind {kind_name} are not used"))
         return tuple(found)
+
+    def _note_repeated(self, path: str, kind: Kind, again: Sequence[Record]) -> None:
+        for record in again:
+            first = self._repeated.get(kind, (path, str(key_of(record)), 0))
+            self._repeated[kind] = (*first[:2], first[2] + 1)
 
     def _note_unknown(self, path: str, item: Item) -> None:
         name = item.type.kind or "(none)"

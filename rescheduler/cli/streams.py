@@ -16,7 +16,7 @@ STANDARD_INPUT: Final = "-"
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LOOK: Final = 4
-_BUFFER: Final = 1 << 20
+_BUFFER: Final = 1 << 16
 
 Advance = Callable[[int], None]
 """Takes the number of bytes of the file, as it is on disk, that were read so far."""
@@ -33,7 +33,7 @@ class Bytes(Protocol):
 class _Counted(io.RawIOBase):
     """A raw stream that reports how far it was read."""
 
-    def __init__(self, inner: Bytes, advance: Advance) -> None:
+    def __init__(self, inner: io.RawIOBase, advance: Advance) -> None:
         super().__init__()
         self._inner = inner
         self._advance = advance
@@ -43,11 +43,10 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
-        self._done += len(data)
+        count = self._inner.readinto(buffer) or 0
+        self._done += count
         self._advance(self._done)
-        return len(data)
+        return count
 
 
 @contextmanager
@@ -58,11 +57,11 @@ def opened(path: str, advance: Advance) -> Iterator[Bytes]:
         InputError: no such file, not readable, or compressed in a way that cannot be read here.
     """
     try:
-        raw = sys.stdin.buffer if path == STANDARD_INPUT else Path(path).open("rb")  # noqa: SIM115 - closed below
+        raw = sys.stdin.buffer if path == STANDARD_INPUT else Path(path).open("rb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise InputError(path, 0, error.strerror or str(error), "give a file that can be read") from error
     try:
-        counted = io.BufferedReader(_Counted(cast("Bytes", raw), advance), _BUFFER)
+        counted = io.BufferedReader(_Counted(cast("io.RawIOBase", raw), advance), _BUFFER)
         yield _uncompressed(path, counted)
     except (gzip.BadGzipFile, EOFError) as error:
         raise InputError(path, 0, f"damaged gzip file: {error}", "write the dump again") from error

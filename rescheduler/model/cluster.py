@@ -71,6 +71,21 @@ class ClusterState:
         self._touch(kind, key)
         return Change(before, record)
 
+    def add(self, kind: Kind, records: Iterable[Record]) -> list[Record]:
+        """Take objects that are read for the first time; gives those that were known already, in any version."""
+        objects, buried = self._objects[kind], self._tombstones[kind]
+        again: list[Record] = []
+        for record in records:
+            key = key_of(record)
+            if key not in objects and not buried:
+                objects[key] = record
+                continue
+            change = self.apply(kind, record)
+            if change is None or change.before is not None:
+                again.append(record)
+        self._touch(kind)
+        return again
+
     def delete(self, kind: Kind, key: Key, uid: str = "") -> Change | None:
         """Forget an object; with ``uid`` only if it is that very one. None if it was not held."""
         if uid:

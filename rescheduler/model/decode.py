@@ -20,6 +20,7 @@ from rescheduler.model.decode_api_objects import MigrationWire, ReservationWire,
 from rescheduler.model.decode_koordinator import KoordinatorReservationWire, koordinator_reservation
 from rescheduler.model.decode_pod import PodDecoder
 from rescheduler.model.decode_workloads import WorkloadWire, workload
+from rescheduler.model.dump import Stretch
 from rescheduler.model.kinds import Kind
 from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import PodMigration
@@ -175,9 +176,9 @@ class RawEventWire(Wire):
 
 
 class _Parsers:
-    """JSON decoders of one wire type: of a list page, of a watch event, of one object."""
+    """JSON decoders of one wire type: of a list page, of a watch event, of one object, of an array."""
 
-    __slots__ = ("event", "one", "page")
+    __slots__ = ("array", "event", "one", "page")
 
     def __init__(self, wire: type[Any]) -> None:
         optional: Any = wire | None
@@ -197,6 +198,12 @@ class _Parsers:
         self.page: Callable[[bytes], Any] = msgspec.json.Decoder(listed).decode
         self.event: Callable[[bytes], Any] = msgspec.json.Decoder(any_event).decode
         self.one: Callable[[bytes | memoryview | Raw], Any] = msgspec.json.Decoder(wire).decode
+        stating = msgspec.defstruct(
+            f"{wire.__name__}Stating",
+            [("api_version", str | None, None), ("kind", str | None, None)],
+            bases=(wire,), gc=False, rename="camel",
+        )  # fmt: skip
+        self.array: Callable[[bytes], Any] = msgspec.json.Decoder(list[stating]).decode  # type: ignore[valid-type]
 
 
 @cache
@@ -208,11 +215,11 @@ def _parsers(wire: Hashable) -> _Parsers:
 class _Codec:
     """Parsers and conversion of one kind."""
 
-    __slots__ = ("convert", "event", "one", "page")
+    __slots__ = ("array", "convert", "event", "one", "page")
 
     def __init__(self, wire: type[Any], convert: Callable[[Any], Record]) -> None:
         parsers = _parsers(cast("Hashable", wire))
-        self.page, self.event, self.one = parsers.page, parsers.event, parsers.one
+        self.page, self.event, self.one, self.array = parsers.page, parsers.event, parsers.one, parsers.array
         self.convert = convert
 
 
@@ -257,6 +264,21 @@ class Decoder:
             else:
                 records.append(found)
         return tuple(records), tuple(bad)
+
+    def stretch(self, kind: Kind, stretch: Stretch) -> list[Record] | None:
+        """All objects of a stretch of a dump; None unless it is an array of undamaged objects of its type."""
+        codec = self._codecs[kind]
+        version, name = stretch.type
+        unstated = stretch.implied == stretch.type
+        try:
+            wires = codec.array(stretch.text)
+            for wire in wires:
+                stated = wire.kind == name and wire.api_version == version
+                if not stated and not (unstated and not wire.kind):
+                    return None
+            return [codec.convert(wire) for wire in wires]
+        except DAMAGE:
+            return None  # looked at again, object by object, by whoever gets None
 
     def record(self, kind: Kind, raw: bytes) -> Record:
         """One object.

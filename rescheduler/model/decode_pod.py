@@ -1,18 +1,22 @@
-"""Pods from the wire: the part of its own is decoded per pod, the shared spec once per content."""
+"""Pods from the wire: the part of its own is decoded per pod, the shared spec once per content.
+
+Lists name the pods of one controller one after the other, so a pod is first compared with the pod before it:
+what is the same in both is taken over without making a key for it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from rescheduler.model.decode_spec import SpecError, pod_spec
 from rescheduler.model.intern import InternTable
-from rescheduler.model.pod_requests import Requests, held
+from rescheduler.model.pod_requests import Requests, asked, held
 from rescheduler.model.records import Pod, PodPhase, PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.shared import SharedParts, substitute_uid
@@ -33,7 +37,10 @@ _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PEND
 _NO_ANNOTATIONS: Final = PodAnnotationsHead()
 _NO_STATUS: Final = PodStatusHead()
 _ABSENT_PARTS: Final = (b"", b"null")
+_LOOKED_AT: Final = frozenset({"Ready", "PodScheduled", "PodResizePending", "DisruptionTarget"})
 _DIGEST_BYTES: Final = 16
+_MERGES: Final = b"atchLabelKeys"
+"""In a spec whose record depends on the labels of its pods: matchLabelKeys and mismatchLabelKeys."""
 
 
 class PodDecoder:
@@ -42,11 +49,14 @@ class PodDecoder:
     def __init__(self, shared: SharedParts) -> None:
         self._shared = shared
         self._encode = msgspec.json.Encoder().encode
+        self._decode_head = msgspec.json.Decoder(PodSpecHead).decode
         self._decode_spec = msgspec.json.Decoder(PodSpecWire).decode
         self._decode_held = msgspec.json.Decoder(HeldWire).decode
         self._specs: InternTable[bytes, PodSpec] = InternTable()
         self._equal_specs: InternTable[PodSpec, PodSpec] = InternTable()
+        self._asked: InternTable[bytes, Requests] = InternTable()
         self._held: InternTable[bytes, Requests] = InternTable()
+        self._before: _Sibling | None = None
 
     def pod(self, wire: PodHead) -> Pod:
         """The record of a pod.
@@ -60,13 +70,20 @@ class PodDecoder:
             raise SpecError("metadata.name is missing")
         if spec is None:
             raise SpecError("spec is missing")
-        node, spec.node_name = spec.node_name, None
+        node = spec.node_name
+        _forget_own_names(spec)
         namespace = intern(meta.namespace or "default")
-        encoded = self._spec_key(spec)
-        digest = hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
-        record = self._specs.get(digest, lambda _: self._make_spec(encoded))
         seen = _Conditions(status.conditions)
-        holds = self._holds(record, digest, encoded, status, infeasible=seen.infeasible)
+        reported = HeldKey(
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            seen.infeasible,
+        )
+        before = self._before
+        if before is None or before.spec != spec or before.reported != reported:
+            before = self._before = self._sibling(spec, reported)
         return Pod(
             namespace=namespace,
             name=meta.name,
@@ -74,13 +91,13 @@ class PodDecoder:
             resource_version=meta.resource_version or "",
             node=intern(node or ""),
             nominated_node=intern(status.nominated_node_name or ""),
-            spec=record,
+            spec=before.record,
             labels=self._shared.labels(meta.labels),
             annotations=_annotations(meta.annotations),
             controller=self._shared.controller(meta.owner_references, namespace),
-            held=holds.resources,
-            held_score_cpu_milli=holds.score_cpu_milli,
-            held_score_memory_bytes=holds.score_memory_bytes,
+            held=before.holds.resources,
+            held_score_cpu_milli=before.holds.score_cpu_milli,
+            held_score_memory_bytes=before.holds.score_memory_bytes,
             phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
             ready=seen.ready,
             ready_since_s=seen.ready_since_s,
@@ -93,36 +110,62 @@ class PodDecoder:
 
     def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> PodSpec:
         """The spec of a pod template, for the pods that would be made from it now."""
-        wire = self._decode_spec(raw)
-        return self._equal_specs.get(pod_spec(wire, labels), lambda same: same)
-
-    def _spec_key(self, spec: PodSpecHead) -> bytes:
-        """The shared part of a spec as JSON: without the names of volumes, unless a claim is named by it."""
-        for volume in spec.volumes or ():
-            if not volume.ephemeral:
-                volume.name = None
-        return self._encode(spec)
-
-    def _make_spec(self, encoded: bytes) -> PodSpec:
-        return self._equal_specs.get(pod_spec(self._decode_spec(encoded)), lambda same: same)
-
-    def _holds(
-        self, spec: PodSpec, digest: bytes, encoded: bytes, status: PodStatusHead, *, infeasible: bool
-    ) -> Requests:
-        key = HeldKey(
-            status.container_statuses,
-            status.init_container_statuses,
-            status.resources,
-            status.allocated_resources,
-            infeasible,
+        spec = self._decode_head(raw)
+        _forget_own_names(spec)
+        encoded = self._encode(spec)
+        merged = repr(sorted(labels.items())).encode() if _MERGES in encoded else b""
+        digest = _digest(merged + encoded)
+        return self._specs.get(
+            digest, lambda _: self._make_spec(encoded, self._encode(_amounts(spec)), labels)
         )
-        reported = self._encode(key)
-        return self._held.get(digest + reported, lambda _: self._make_held(spec, encoded, reported))
 
-    def _make_held(self, spec: PodSpec, encoded: bytes, reported: bytes) -> Requests:
-        """What is held; the very object of the spec's request where it is the same, to save memory."""
-        holds = held(self._decode_spec(encoded), self._decode_held(reported))
-        return holds._replace(resources=spec.requests) if holds.resources == spec.requests else holds
+    def _sibling(self, spec: PodSpecHead, reported: HeldKey) -> _Sibling:
+        encoded = self._encode(spec)
+        amounts = self._encode(_amounts(spec))
+        record = self._specs.get(_digest(encoded), lambda _: self._make_spec(encoded, amounts))
+        key = self._encode(reported)
+        holds = self._held.get(_digest(amounts + key), lambda _: self._make_held(encoded, key))
+        if holds.resources == record.requests:
+            holds = holds._replace(resources=record.requests)  # one object for both, to save memory
+        return _Sibling(spec, reported, record, holds)
+
+    def _make_spec(self, encoded: bytes, amounts: bytes, merge: LabelSet | None = None) -> PodSpec:
+        wire = self._decode_spec(encoded)
+        requests = self._asked.get(amounts, lambda _: asked(wire))
+        return self._equal_specs.get(pod_spec(wire, requests, merge), lambda same: same)
+
+    def _make_held(self, encoded: bytes, reported: bytes) -> Requests:
+        return held(self._decode_spec(encoded), self._decode_held(reported))
+
+
+class _Sibling(NamedTuple):
+    """A pod of stage one, and what was made of it: another with the same parts gets the same."""
+
+    spec: PodSpecHead
+    reported: HeldKey
+    record: PodSpec
+    holds: Requests
+
+
+def _forget_own_names(spec: PodSpecHead) -> None:
+    """Leave what pods of one template share: no node, and no names of volumes unless a claim is known by it."""
+    spec.node_name = None
+    for volume in spec.volumes or ():
+        if not volume.ephemeral:
+            volume.name = None
+
+
+def _amounts(spec: PodSpecHead) -> tuple[object, ...]:
+    """The parts of a spec that its requests depend on: few combinations, which many templates share."""
+    running, first = (
+        [(c.name, c.resources, c.restart_policy) for c in containers or ()]
+        for containers in (spec.containers, spec.init_containers)
+    )
+    return running, first, spec.overhead, spec.resources
+
+
+def _digest(encoded: bytes) -> bytes:
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
 
 
 class _Conditions:
@@ -138,6 +181,8 @@ class _Conditions:
         self.disruption_reason = ""
         for condition in conditions or ():
             kind = condition.type
+            if kind not in _LOOKED_AT:
+                continue
             if kind == "Ready":
                 self.ready = condition.status == "True"
                 if self.ready and condition.last_transition_time is not None:

@@ -19,7 +19,7 @@ from rescheduler.model.decode_affinity import (
 )
 from rescheduler.model.decode_pod_volumes import pod_volumes
 from rescheduler.model.decode_selectors import node_selector
-from rescheduler.model.pod_requests import asked
+from rescheduler.model.pod_requests import Requests
 from rescheduler.model.records import HostPort, PodSpec
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.wire_pod import (
@@ -38,16 +38,16 @@ class SpecError(ValueError):
     """A pod spec that no API server would hold."""
 
 
-def pod_spec(wire: PodSpecWire, merge: LabelSet | None = None) -> PodSpec:
-    """The scheduling view of a spec. ``merge``: the labels of a template, None for a stored pod.
+def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = None) -> PodSpec:
+    """The scheduling view of a spec that asks for ``requests``.
+
+    ``merge``: the labels of a template, None for a stored pod.
 
     Raises:
         SpecError: no containers.
-        ValueError: a quantity is malformed or negative.
     """
     if not wire.containers:
         raise SpecError("spec.containers is empty")
-    requests = asked(wire)
     affinity = wire.affinity or AffinityWire()
     node = affinity.node_affinity or NodeAffinityWire()
     near = affinity.pod_affinity or PodAffinityWire()

@@ -4,6 +4,11 @@ Understands what ``kubectl get -o json`` and the API itself write: Lists, Lists 
 arrays, several documents one after the other. The text comes through a function that is handed in, in
 pieces; a piece is kept only until its objects are cut out. msgspec finds where a value ends: it parses
 one value and says at which byte something else follows.
+
+That costs more than parsing does. So whoever reads may take many items of an array at once, as a Stretch: it ends
+before the last place in the piece that looks as if another item began there. That is a guess, and parsing the
+stretch as an array of its own proves it: what is before a comma and is whole between brackets can only be whole items.
+A guess that was wrong is refused, and its items are cut one by one.
 """
 
 from __future__ import annotations
@@ -13,22 +18,29 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import Raw
 
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.wire import Wire
 
-PIECE_BYTES: Final = 2 << 20
+PIECE_BYTES: Final = 128 << 10
 """How much text is read at once; an object may be larger."""
 
 _LONGEST_TOKEN: Final = 400
 _SPACE: Final = b" \t\r\n"
+_NEWLINE: Final = ord("\n")
 _SPACES: Final = re.compile(rb"[ \t\r\n]*")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _POSITION: Final = re.compile(r"^JSON is malformed: (?P<what>.*) \(byte (?P<byte>\d+)\)$")
 _KUBECTL_HEAD: Final = re.compile(
     rb'\{\s*"apiVersion"\s*:\s*"(?P<group>[^"\\]*)"\s*,\s*"kind"\s*:\s*"(?P<kind>[^"\\]*)"'
 )
+_OPENING: Final = re.compile(
+    rb'\{\s*"[^"\\]*"\s*:\s*(?:\{\s*)?"[^"\\]*"(?:\s*,\s*"[^"\\]*"\s*:\s*"[^"\\]*")?'
+)
+"""How an object begins: the two members that state its type, or as much as there is of such."""
+
 _KINDS: Final = {(resource.group, resource.kind or kind.value): kind for kind, resource in RESOURCES.items()}
 _skip = msgspec.json.Decoder(Raw).decode
 
@@ -69,6 +81,21 @@ class Item(NamedTuple):
     line: int
 
 
+class Stretch(NamedTuple):
+    """Items of an array that follow each other and look alike, as an array of its own.
+
+    ``type``: what the first of them is; ``implied``: what an item is that does not say it.
+    """
+
+    type: TypeName
+    implied: TypeName
+    text: bytes
+
+
+Take = Callable[[Stretch], bool]
+"""Takes all items of a stretch. False, and nothing done, unless all of its text is one JSON array."""
+
+
 class HeadWire(Wire):
     """What says of a JSON object whether it is a list."""
 
@@ -81,8 +108,17 @@ _decode_head = msgspec.json.Decoder(HeadWire).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 
 
-def items_of(read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES) -> Iterator[Item]:
+def _nobody(stretch: Stretch) -> bool:
+    del stretch
+    return False
+
+
+def items_of(
+    read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES, take: Take = _nobody
+) -> Iterator[Item]:
     """Every object of a dump. ``read(n)`` gives up to n more bytes, b"" at the end.
+
+    ``take`` is offered stretches of items; what it takes does not come out here.
 
     Raises:
         DumpError: not JSON, or JSON that is neither object nor array.
@@ -90,9 +126,9 @@ def items_of(read: Callable[[int], bytes], piece_bytes: int = PIECE_BYTES) -> It
     text = _Text(read, piece_bytes)
     while text.skip_space():
         if text.peek() == b"[":
-            yield from _array(text, TypeName())
+            yield from _array(text, TypeName(), take)
         elif text.peek() == b"{":
-            yield from _document(text)
+            yield from _document(text, take)
         else:
             raise DumpError(text.line(), "neither a JSON object nor an array")
 
@@ -135,7 +171,7 @@ def _type_of(raw: memoryview, fallback: TypeName) -> TypeName:
     return TypeName(head.api_version or fallback.api_version, head.kind)
 
 
-def _document(text: _Text) -> Iterator[Item]:
+def _document(text: _Text, take: Take) -> Iterator[Item]:
     """One object at the top: as a whole if it is short or no list, else its items as they come by."""
     line = text.line()
     whole = text.value_if_short()
@@ -145,7 +181,7 @@ def _document(text: _Text) -> Iterator[Item]:
         for key in _keys(text):
             if key == b'"items"' and text.peek() == b"[":
                 text.release()
-                yield from _array(text, head.item)
+                yield from _array(text, head.item, take)
                 continue
             value = bytes(text.value()).strip().strip(b'"')
             if key == b'"kind"':
@@ -172,18 +208,43 @@ def _keys(text: _Text) -> Iterator[bytes]:
             return
 
 
-def _array(text: _Text, fallback: TypeName) -> Iterator[Item]:
-    """The items of the array at hand."""
+def _array(text: _Text, fallback: TypeName, take: Take) -> Iterator[Item]:
+    """The items of the array at hand that were not taken as stretches."""
     text.expect(b"[")
     if text.next_is(b"]"):
         text.advance()
         return
+    single_until = 0
     while True:
-        text.skip_space()
+        gap = text.space()
+        if text.offset >= single_until:
+            single_until = _offer(text, gap, fallback, take)
         line = text.line()
         yield from items_within(text.value(), line, fallback)
         if text.comma_or(b"]"):
             return
+
+
+def _offer(text: _Text, gap: bytes, fallback: TypeName, take: Take) -> int:
+    """Let a stretch be taken, if there is one. Up to the offset that is returned items come one by one."""
+    opening = text.match(_OPENING)
+    end = text.last(b"," + gap + opening) if opening else None
+    if end is None:
+        return text.end  # whoever looks for a second item in vain does so once for each piece
+    stated = _type_of(memoryview(opening + b"}"), fallback)
+    if not take(Stretch(stated, fallback, text.array_until(end))):
+        return end
+    text.pass_until(end)
+    text.expect(b",")
+    text.skip_space()
+    return 0
+
+
+def _newlines(text: bytes, start: int, end: int) -> int:
+    """Newlines from ``start`` to ``end``; ``bytes.count`` takes five times as long, a tenth of all reading."""
+    if end <= start:
+        return 0
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8, end - start, start) == _NEWLINE))
 
 
 class _Text:
@@ -198,10 +259,11 @@ class _Text:
         self._held: int | None = None
         self._counted = 0
         self._lines = 1
+        self._dropped = 0
 
     def line(self) -> int:
         """The line on which the window stands; every byte is looked at once."""
-        self._lines += self._buffer.count(b"\n", self._counted, self._at)
+        self._lines += _newlines(self._buffer, self._counted, self._at)
         self._counted = self._at
         return self._lines
 
@@ -216,6 +278,40 @@ class _Text:
                 return True
             if not self._more():
                 return False
+
+    def space(self) -> bytes:
+        """The white space at hand, passed; b"" if it came in several pieces."""
+        before = self.offset
+        self.skip_space()
+        return self._buffer[before - self._dropped : self._at] if before >= self._dropped else b""
+
+    @property
+    def offset(self) -> int:
+        """How many bytes of the whole text were passed."""
+        return self._dropped + self._at
+
+    @property
+    def end(self) -> int:
+        """How many bytes of the whole text were read."""
+        return self._dropped + len(self._buffer)
+
+    def match(self, pattern: re.Pattern[bytes]) -> bytes:
+        """What of the text at hand matches; b"" if nothing does."""
+        found = pattern.match(self._buffer, self._at)
+        return found[0] if found else b""
+
+    def last(self, separator: bytes) -> int | None:
+        """Offset of the last place in what was read where this stands."""
+        found = self._buffer.rfind(separator, self._at)
+        return None if found < 0 else self._dropped + found
+
+    def array_until(self, offset: int) -> bytes:
+        """The text from here to ``offset`` between brackets."""
+        return b"".join((b"[", memoryview(self._buffer)[self._at : offset - self._dropped], b"]"))
+
+    def pass_until(self, offset: int) -> None:
+        """Pass everything before ``offset``."""
+        self._at = offset - self._dropped
 
     def peek(self) -> bytes:
         """The byte at hand."""
@@ -299,7 +395,7 @@ class _Text:
         return len(self._buffer) if closed or self._ended else None
 
     def _line_of(self, position: int) -> int:
-        return self.line() + self._buffer.count(b"\n", self._at, position)
+        return self.line() + _newlines(self._buffer, self._at, position)
 
     def _more(self) -> bool:
         """Drop what was passed and read on; at least doubles what is kept, so that nothing is quadratic."""
@@ -309,6 +405,7 @@ class _Text:
         text = b"" if self._ended else self._read(max(self._piece, len(kept)))
         self._ended = not text
         self._buffer = kept + text
+        self._dropped += start
         self._at -= start
         self._counted -= start
         self._held = None if self._held is None else 0
