@@ -122,7 +122,7 @@ class Configuration:
         """Modes that policies declare for their own moves, by the policy's name."""
         return {p.name: MoveMode(p.args.mode) for p in self.policies if p.args.mode and p.args.enabled}
 
-    def inputs(self, *, unlimited: bool = False) -> PlanningInputs:
+    def inputs(self, *, unlimited: bool = False, max_moves: int | None = None) -> PlanningInputs:
         """What planning takes of it."""
         return PlanningInputs(
             limits=self.limits,
@@ -131,6 +131,7 @@ class Configuration:
             mode=self.mode,
             modes=self.modes,
             unlimited=unlimited,
+            max_moves=max_moves,
         )
 
     def build_policies(self) -> tuple[Policy, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 import msgspec
 
@@ -25,6 +27,19 @@ from rescheduler.reports.structured import plan_json, plan_yaml
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
+_MOST_MOVES: Final = "1000"
+"""More than anybody reads; in a large cluster all moves are tens of thousands, and take minutes to plan."""
+
+
+def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    """The number of moves; None for all."""
+    del ctx
+    if value == "all":
+        return None
+    if not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", param=param)
+    return int(value)
+
 
 @click.command("plan", short_help="Show what would move where and why; changes nothing.")
 @from_options
@@ -38,6 +53,14 @@ from rescheduler.scheduling.state import SchedulingState
 @click.option("--output-file", metavar="FILE", help="Write there instead of to stdout.")
 @click.option(
     "--next-cycle", is_flag=True, help="Only what the controller would do now, within its limits per hour."
+)
+@click.option(
+    "--max-moves",
+    metavar="N|all",
+    default=_MOST_MOVES,
+    show_default=True,
+    callback=_moves,
+    help="Where a plan ends that is not of the next cycle.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 3 if anything wanted stays where it is.")
 @reports_errors
@@ -53,12 +76,14 @@ def plan_command(
     output: str,
     output_file: str | None,
     next_cycle: bool,
+    max_moves: int | None,
     exit_code: bool,
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
 
-    Without --from the live cluster is read. All moves are shown as if the limits per hour and at once did
-    not exist, in an order in which they can be carried out; --next-cycle applies those limits too.
+    Without --from the live cluster is read. Moves are shown as if the limits per hour and at once did
+    not exist, in an order in which they can be carried out; --next-cycle applies those limits too. What would be
+    looked at after --max-moves moves is counted, and left where it is.
     """
     configuration = load_configuration(config_file)
     profile = load_profile(scheduler_config, configuration)
@@ -69,7 +94,7 @@ def plan_command(
     plan = make_plan(
         found.snapshot,
         configuration.build_policies(),
-        configuration.inputs(unlimited=not next_cycle),
+        configuration.inputs(unlimited=not next_cycle, max_moves=max_moves),
         state,
     )
     metadata = msgspec.structs.replace(plan.metadata, source=found.source, warnings=found.warnings)

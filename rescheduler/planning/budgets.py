@@ -130,12 +130,15 @@ def evictions_to_come(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
 class LimitLedger:
     """Our own limits, with what moves under way and planned ones have spent."""
 
-    def __init__(self, snapshot: Snapshot, limits: Limits, *, unlimited: bool, this_hour: int) -> None:
-        """``this_hour``: moves that began within the last hour."""
+    def __init__(
+        self, snapshot: Snapshot, limits: Limits, *, unlimited: bool, max_moves: int | None, this_hour: int
+    ) -> None:
+        """``max_moves``: with which an unlimited plan ends. ``this_hour``: moves that began within the last hour."""
         self._snapshot = snapshot
         self._limits = limits
         self._unlimited = unlimited
-        self._this_hour = this_hour
+        self._max_moves = max_moves
+        self._before = self._this_hour = this_hour
         self._total = 0
         self._full: Blocked | None = None
         self._nodes: Counter[str] = Counter()
@@ -145,13 +148,15 @@ class LimitLedger:
     @property
     def exhausted(self) -> bool:
         """True if no pod at all may be moved any more."""
-        full = self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
-        return not self._unlimited and full
+        if self._unlimited:
+            return self._max_moves is not None and self._this_hour - self._before >= self._max_moves
+        return self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
 
     def refusal(self, pod: Pod) -> Blocked | None:
         """Which limit the move of a pod would pass, or None."""
         if self._unlimited:
-            return None
+            message = f"the plan ends after {self._max_moves} moves"
+            return Blocked(SkipReason.LIMIT_PLAN, message, "--max-moves") if self.exhausted else None
         limits = self._limits
         if self._total >= limits.moves_at_once:  # the usual one, without looking at the others
             if self._full is None:

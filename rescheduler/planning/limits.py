@@ -55,3 +55,5 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What policies declare for their own moves, by the policy's name; it goes before ``mode``."""
     unlimited: bool = False
     """True for ``plan``: show everything wanted, as if time passed; limits at once and per hour are ignored."""
+    max_moves: int | None = None
+    """With so many moves an unlimited plan ends; None: when nothing is left to move."""

@@ -23,6 +23,7 @@ class SkipReason(enum.StrEnum):
     LIMIT_NODE = "LimitPerNode"
     LIMIT_NAMESPACE = "LimitPerNamespace"
     LIMIT_WORKLOAD = "LimitPerWorkload"
+    LIMIT_PLAN = "LimitMovesOfPlan"
     COOLDOWN = "WorkloadCooldown"
     BACKOFF = "MoveBackoff"
     IN_PROGRESS = "MoveInProgress"
@@ -129,3 +130,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "ap
     skipped: tuple[Skipped, ...]
     before: ClusterSummary
     after: ClusterSummary
+
+    @property
+    def beyond(self) -> int:
+        """Badly placed pods that would be looked at next, had the plan not ended with its last move."""
+        return sum(1 for skipped in self.skipped if skipped.reason is SkipReason.LIMIT_PLAN)

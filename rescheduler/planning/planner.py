@@ -151,7 +151,11 @@ class _Planner:
         self._start_first = StartFirst(snapshot, inputs.mode, inputs.modes)
         self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.spares_budgets)
         self._limits = LimitLedger(
-            snapshot, inputs.limits, unlimited=inputs.unlimited, this_hour=self._history.begun_within_hour()
+            snapshot,
+            inputs.limits,
+            unlimited=inputs.unlimited,
+            max_moves=inputs.max_moves,
+            this_hour=self._history.begun_within_hour(),
         )
         self._protector = Protector(
             snapshot,

@@ -45,3 +45,8 @@ def memory(amount: int) -> str:
 def plural(count: int, word: str) -> str:
     """'1 pod', '2 pods'."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def beyond(pods: int) -> str:
+    """That a plan ended before so many pods were looked at."""
+    return f"and {pods:,} more badly placed pods: --max-moves all plans their moves too"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from rescheduler.planning.plan import NodeSummary, Plan, Skipped
-from rescheduler.reports.table import percent, plural, table
+from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
 """(text, role) -> text; roles: heading, good, bad, faint. The identity where there is no colour."""
@@ -70,6 +70,8 @@ def _moves(plan: Plan, style: Style) -> str:
     ]
     header = ("#", "POD", "FROM", "TO", "POLICY", "GAIN", "COST", "WHY")
     lines = table(header, rows, right=frozenset({0, 5, 6}))
+    if plan.beyond:
+        lines.append(f"  {beyond(plan.beyond)}")
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
 
 

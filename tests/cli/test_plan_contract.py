@@ -103,6 +103,26 @@ def test_next_cycle_keeps_to_the_limits(command, dump, crowded):
     }
 
 
+def test_a_plan_ends_with_the_most_moves_and_counts_the_rest(command, dump, crowded):
+    path = dump(crowded)
+    everything = json.loads(planned(command, path, "--max-moves", "all"))
+    some = json.loads(planned(command, path, "--max-moves", "5"))
+    assert some["moves"] == everything["moves"][:5]
+    assert some["before"]["policies"][0] == everything["before"]["policies"][0]
+    assert [s["reason"] for s in some["skipped"]] == ["LimitMovesOfPlan"] * 7
+    assert {s["blockedBy"] for s in some["skipped"]} == {"--max-moves"}
+    assert some["after"]["policies"][0]["badlyPlaced"] == 7
+    words = "and 7 more badly placed pods: --max-moves all plans their moves too"
+    for form in ("text", "html"):
+        assert words in command("plan", "--from", path, "--max-moves", "5", "-o", form).stdout
+        assert words not in command("plan", "--from", path, "-o", form).stdout
+    assert command("plan", "--from", path, "--max-moves", "5", "--exit-code").exit_code == 3
+    assert json.loads(planned(command, path, "--max-moves", "0"))["moves"] == []
+    refused = command("plan", "--from", path, "--max-moves", "many")
+    assert refused.exit_code == 2
+    assert "neither a number nor 'all'" in refused.stderr
+
+
 def test_files_and_standard_output_hold_the_same(command, dump, untidy, tmp_path):
     path = dump(untidy)
     target = tmp_path / "plan.html"

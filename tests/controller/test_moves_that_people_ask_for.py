@@ -1,6 +1,5 @@
 """PodMigrations as people apply them: every field, and every way to ask for nonsense; on both clusters."""
 
-
 import pytest
 
 from rescheduler.testing.world import World, is_ready, node_of

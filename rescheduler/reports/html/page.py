@@ -9,7 +9,7 @@ from html import escape
 from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.reports.html.drawing import change_bars, legend, load, node_map
 from rescheduler.reports.html.style import CSS
-from rescheduler.reports.table import plural
+from rescheduler.reports.table import beyond, plural
 
 _BARS_SHOWN = 60
 _SHOWN_PER_REASON = 200
@@ -29,6 +29,7 @@ def plan_html(plan: Plan) -> str:
             _maps(plan, changed),
             _bars(plan, changed),
             _moves(plan.moves),
+            f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else "",
             _skipped(plan.skipped),
             _policies(plan),
         )
