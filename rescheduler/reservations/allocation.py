@@ -72,11 +72,13 @@ def allot(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers)
         for room in index.candidates(pod, controllers(pod)):
             if not fits(pod.spec.requests, room.size):
                 too_large.add(pod.uid)
-            elif room.open:
+                continue
+            if room.open or room.since_s:
                 pairs.append((_rank(pod, room), pod, room))
-            else:
+            if not room.open:
                 waits.add(pod.uid)
-    claims = _serve(pairs)
+    open_now = {room.reservation.name for _, _, room in pairs if room.open}
+    claims = {name: pods for name, pods in _serve(pairs).items() if name in open_now}
     served = {pod.uid for pods in claims.values() for pod in pods}
     for pod in gated:
         if pod.uid in served:
@@ -137,8 +139,8 @@ def _rank(pod: Pod, room: Room) -> tuple[object, ...]:
     reservation = room.reservation
     return (
         room.replaces != pod.name,
+        not room.since_s or pod.created_at_s < float(int(room.since_s)),
         _order(reservation),
-        pod.created_at_s < float(int(room.since_s)),
         -_share(pod.spec.requests, room.size),
         pod.annotations.get(names.ANNOTATION_RESERVATION) != reservation.name,
         pod.created_at_s,

@@ -78,6 +78,18 @@ def test_while_an_eviction_is_undecided_nobody_claims_and_nobody_is_released():
     assert deal([pod("a")], [room("r", open=False)]) == ({}, {"a"}, set())
 
 
+def test_a_replacement_waits_for_its_own_room_while_another_room_of_the_owner_is_open():
+    open_one, undecided = room("a"), room("b", open=False, since_s=5.0)
+    assert deal([pod("new")], [open_one, undecided]) == ({}, {"new"}, set())
+    assert deal([pod("old", created=1.0), pod("new")], [open_one, undecided]) == ({"a": "old"}, {"new"}, set())
+
+
+def test_the_room_of_a_move_is_served_before_rooms_for_anybody():
+    rooms = [room("a", order="-1"), room("b", since_s=5.0)]
+    assert deal([pod("new")], rooms)[0] == {"b": "new"}
+    assert deal([pod("first"), pod("second")], rooms)[0] == {"b": "first", "a": "second"}
+
+
 def test_the_fullest_fit_is_chosen_and_the_order_label_goes_first():
     assert deal([pod("a")], [room("large", 4000), room("snug", 1000)])[0] == {"snug": "a"}
     assert deal([pod("a")], [room("large", 4000, order="1"), room("snug", 1000, order="2")])[0] == {
