@@ -21,12 +21,17 @@ _LIVE = (ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AV
 
 
 def apply_present(trial: Trial, in_flight: tuple[InFlight, ...]) -> None:
-    """Apply moves under way, then nominated and pending pods, then Reservations without a placeholder."""
+    """Apply moves under way, then nominated and pending pods, then Reservations without a placeholder.
+
+    A pod that two PodMigrations move (people may ask twice) goes once; the other move only holds its room.
+    """
     snapshot = trial.snapshot
     placeholders = _placeholders(trial)
     pending = [p for p in trial.index.loose.values() if not p.node and not p.deleting]
+    gone: set[str] = set()
     for move in in_flight:
-        _continue(trial, move, placeholders)
+        if move.pod.uid not in gone and _continue(trial, move, placeholders):
+            gone.add(move.pod.uid)
     waiting = _hand_over(trial, pending, placeholders)
     _expect_pending(trial, waiting)
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
@@ -45,16 +50,18 @@ def _reservation_of(placeholder: Pod) -> str:
     return owner.name if owner is not None else placeholder.labels[LABEL_PLACEHOLDER]
 
 
-def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod]) -> None:
+def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod]) -> bool:
+    """Put the replacement on its target; True if that was done."""
     pod, status = move.pod, move.migration.status
     target = status.node_name or move.migration.target_node
     if status.mode is MoveMode.START_FIRST and status.replacement is not None:
-        return  # a pod of its own stands or waits there, and the old pod still holds its room
+        return False  # a pod of its own stands or waits there, and the old pod still holds its room
     standing = pod.node in trial.state.node_index and not pod.terminal
     if not standing or target not in trial.state.node_index or target == pod.node:
-        return
+        return False
     _dismiss(trial, placeholders, status.reservation_name)
     trial.move(pod, replacement_of(pod, trial.snapshot), target)
+    return True
 
 
 def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -> list[Pod]:

@@ -136,3 +136,21 @@ def test_moves_under_way_hold_their_target_and_their_budget(decide, app):
     plan = decide(cluster, "NodeTaints")
     assert plan.moves == ()
     assert {s.pod.name: str(s.reason) for s in plan.skipped} == {"web-1": "DisruptionBudget"}
+
+
+def test_a_pod_that_was_asked_to_move_twice_is_counted_once(decide, app):
+    cluster = b.snapshot(b.node("n1").taint("old"), b.node("n2"), b.node("n3"), tainted(app, 2))
+    pod = next(p for p in cluster.pods.values() if p.name == "web-0")
+    asked = [
+        PodMigration(
+            namespace="default",
+            name=f"to-{target}",
+            pod_name=pod.name,
+            pod_uid=pod.uid,
+            target_node=target,
+            status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name=target),
+        )
+        for target in ("n2", "n3")
+    ]
+    cluster = dataclasses.replace(cluster, migrations={m.key: m for m in asked})
+    assert [move.pod.name for move in decide(cluster, "NodeTaints").moves] == ["web-1"]
