@@ -237,7 +237,7 @@ class Observer:
             budgets=self.index.budgets_of(pod) if pod else (),
             claimant=claimant or (room.claimant if room else None),
             stray=self._stray(migration, reservation) if handing_over and not same else None,
-            source=snapshot.nodes.get(migration.status.source_node),
+            source=self._left_behind(migration, reservation),
             swap=swap,
             calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
         )
@@ -273,6 +273,13 @@ class Observer:
         if migration.target_node:
             return Choice(node=migration.target_node)
         return self.placement.for_migration(pod)
+
+    def _left_behind(self, migration: PodMigration, reservation: Reservation | None) -> Node | None:
+        """The node that the pod leaves; None too if its controller is gone: hints for that one are collected."""
+        owner = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+        if owner is not None and owner.uid and owner.uid not in self.index.snapshot.workloads:
+            return None
+        return self.index.snapshot.nodes.get(migration.status.source_node)
 
     def _owns(self, pod: Pod | None, reservation: Reservation | None) -> bool:
         if pod is None or reservation is None:

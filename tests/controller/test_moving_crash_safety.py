@@ -11,6 +11,7 @@ from moving_world import NAMESPACE, Crash, World
 
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
@@ -264,6 +265,20 @@ def test_soft_moves_end_and_leave_nothing_behind(seed):
     assert (status.phase, status.node_name) == (MigrationPhase.SUCCEEDED, "n2"), f"seed {seed}: {status}"
     assert not any(isinstance(action, rooms.Nominate | rooms.Ungate) for action in world.actions)
     assert world.leftovers() == [], f"seed {seed}"
+
+
+def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():
+    """They would be collected at once, and written again, without an end."""
+    world, keys = full_cluster()
+    run = Run(world, 1, stale=False)
+    while world.migrations[keys[0]].status.phase is not MigrationPhase.HANDING_OVER:
+        run.random.choice(run.actors())()
+        world.now_s += 0.05
+    world.workloads.clear()
+    world.actions.clear()
+    for _ in range(20):
+        run.control()
+    assert sum(isinstance(action, WriteAvoidHints) for action in world.actions) <= 1
 
 
 def test_without_the_nomination_a_crowd_takes_the_rooms(monkeypatch):
