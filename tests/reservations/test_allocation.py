@@ -81,7 +81,11 @@ def test_while_an_eviction_is_undecided_nobody_claims_and_nobody_is_released():
 def test_a_replacement_waits_for_its_own_room_while_another_room_of_the_owner_is_open():
     open_one, undecided = room("a"), room("b", open=False, since_s=5.0)
     assert deal([pod("new")], [open_one, undecided]) == ({}, {"new"}, set())
-    assert deal([pod("old", created=1.0), pod("new")], [open_one, undecided]) == ({"a": "old"}, {"new"}, set())
+    assert deal([pod("old", created=1.0), pod("new")], [open_one, undecided]) == (
+        {"a": "old"},
+        {"new"},
+        set(),
+    )
 
 
 def test_the_room_of_a_move_is_served_before_rooms_for_anybody():
