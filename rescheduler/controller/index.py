@@ -62,6 +62,10 @@ class RoundIndex:
         found = (self.pod(owner) for owner in reservation.status.current_owners)
         return tuple(pod for pod in found if pod is not None)
 
+    def in_flight(self, reservation: Reservation) -> bool:
+        """True while a pod that has claimed it is not bound."""
+        return any(not pod.node for pod in self.owners(reservation))
+
     def unbound(self) -> Iterable[Pod]:
         """Pods without a node, gated ones included."""
         return self.kept.pods.unbound.values()

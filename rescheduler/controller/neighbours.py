@@ -3,8 +3,8 @@
 kube-scheduler adds pods that are nominated to a node to what stands there. While a claimant is nominated and its
 placeholder still stands, its room therefore counts twice, and a neighbour of the same priority that is let go at
 that moment is refused and loses its nomination, and with it the room (measured: 7 of 20 at three rooms per node).
-So neighbours go together: nobody is nominated once a room of the node is empty, and nobody is let go before the
-room of every nominated neighbour is empty too.
+So neighbours go together, rooms for one pod and rooms for several alike: nobody is nominated once a room of the
+node is empty, and nobody is let go before the room of every nominated neighbour is empty too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from rescheduler.model.records import Pod
 from rescheduler.reservations.handover import holds_gate, in_flight
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.sharing import emptied
 
 Rooms = dict[str, ObservedReservation]
 
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A claimant on its way. ``lands``: nothing but the scheduler is awaited. ``doubled``: its room counts twice."""
+    """The claimants of one room on their way. ``lands``: nothing but the scheduler is awaited. ``doubled``: its room counts twice."""
 
     name: str
     lands: bool
@@ -56,22 +57,22 @@ def with_neighbours(rooms: Mapping[str, ObservedReservation], blind: Callable[[s
 
 def _claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
     reservation = observed.reservation
-    if (
-        reservation.status.phase in FINISHED
-        or reservation.deleting
-        or observed.soft
-        or observed.by_koordinator
-    ):
+    left_out = reservation.deleting or observed.soft or observed.by_koordinator
+    if left_out or reservation.status.phase in FINISHED or not reservation.status.current_owners:
         return ()
-    return in_flight(observed) if reservation.allocate_once and reservation.status.current_owners else ()
+    return in_flight(observed)
 
 
 def _flight(
     name: str, observed: ObservedReservation, pods: tuple[Pod, ...], blind: Callable[[str], bool]
 ) -> _Flight:
-    claimant, node = pods[0], observed.reservation.status.node_name
-    gated, empty = holds_gate(claimant), observed.placeholder is None
-    nominated = claimant.nominated_node == node
+    node = observed.reservation.status.node_name
+    gated = [pod for pod in pods if holds_gate(pod)]
     if not gated:
-        return _Flight(name, lands=nominated or not claimant.unschedulable_message, doubled=False)
-    return _Flight(name, lands=nominated and empty, doubled=not empty and (nominated or blind(name)))
+        lands = any(pod.nominated_node == node or not pod.unschedulable_message for pod in pods)
+        return _Flight(name, lands=lands, doubled=False)
+    once = observed.reservation.allocate_once
+    empty = observed.placeholder is None if once else emptied(observed)
+    rests = [] if once else [holder for holder in observed.holders if not holder.node and not holder.deleting]
+    there = [pod.nominated_node == node for pod in (*gated, *rests)]
+    return _Flight(name, lands=all(there) and empty, doubled=not empty and (any(there) or blind(name)))

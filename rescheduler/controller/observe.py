@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.placement import Placement
-from rescheduler.controller.promises import Promises, is_of_another
+from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
 from rescheduler.controller.swaps import Swaps
 from rescheduler.controller.volumes import Volumes, volumes_of
@@ -29,6 +29,7 @@ from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.owners import any_owner_matches, namespace_of_pods
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.promised import lands
 from rescheduler.reservations.sharing import flying
 from rescheduler.reservations.template import reservation_name
 from rescheduler.scheduling.taint_toleration import tolerates
@@ -36,7 +37,7 @@ from rescheduler.scheduling.taint_toleration import tolerates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """Gathers the objects of one round. ``namespace``: where placeholders are."""
+    """Gathers the objects of one round. ``namespace``: where placeholders are. ``settle_s``: see ``_stands_back``."""
 
     index: RoundIndex
     placement: Placement
@@ -44,6 +45,7 @@ class Observer:
     recent: Recent
     swaps: Swaps
     namespace: str
+    settle_s: float
     now_s: float
 
     # Reservations
@@ -77,7 +79,8 @@ class Observer:
         node = self.index.snapshot.nodes.get(where) if where else None
         flight = [pod for pod in owners if not pod.node]
         promise = next((h for h in holders if not h.node), None) if node is not None else None
-        here = self.promises.on(where) if node is not None else ()
+        yields = promise is not None and self._yields(reservation, promise, where)
+        shut_since_s = self.recent.since("taint", where, self.now_s, true=tainted(node))
         volumes = self._volumes(reservation)
         return ObservedReservation(
             reservation=reservation,
@@ -90,12 +93,14 @@ class Observer:
             arrival=self._arrival(reservation, migration),
             migration=migration,
             contended=node is not None and bool(flight) and self._contended(flight, node),
-            tainted_since_s=self.recent.since("taint", where, self.now_s, true=tainted(node)),
+            tainted_since_s=shut_since_s,
             volumes=volumes.affinities,
             unbound_claims=volumes.unbound,
             room_free=promise is not None and self._room_free(promise, where),
-            yields=promise is not None and self._yields(reservation, promise, where),
-            crowded=any(is_of_another(p, reservation) for p in here if p.nominated_node),
+            yields=yields,
+            stands_back=self._stands_back(reservation, promise, node, yields=yields),
+            shut=bool(shut_since_s) and self.now_s >= shut_since_s + self.settle_s,
+            crowded=node is not None and self.promises.crowds(where, reservation),
         )
 
     def _volumes(self, reservation: Reservation) -> Volumes:
@@ -124,6 +129,22 @@ class Observer:
             return True
         older = self.promises.older(promise, node)
         return any(self.placement.has_room(p, node, self.promises.younger(p, node)) for p in older)
+
+    def _stands_back(
+        self, reservation: Reservation, promise: Pod | None, node: Node | None, *, yields: bool
+    ) -> bool:
+        """While its nomination is away, or about to be: the node stays shut, so that nobody takes what is freed then.
+
+        And until the scheduler has surely seen that the nomination is back: nodes and pods reach it by two informers.
+        """
+        shut = tainted(node)
+        nominated = promise is not None and node is not None and promise.nominated_node == node.name
+        back_s = self.recent.since("nominated", reservation.name, self.now_s, true=nominated and shut)
+        if promise is None or promise.deleting or lands(promise) or self.index.in_flight(reservation):
+            return False
+        if yields:
+            return nominated or shut
+        return shut and (not nominated or self.now_s < back_s + self.settle_s)
 
     def room(self, observed: ObservedReservation) -> Room | None:
         """The part that a Reservation takes in dealing rooms out; None if it has none to give."""

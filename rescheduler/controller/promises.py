@@ -14,7 +14,7 @@ from rescheduler.reservations.promised import waits_for_room
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
-    """``by_node``: placeholders that wait for room, the oldest first. ``users``: Reservations in hand-over."""
+    """``by_node``: placeholders that wait for room, the oldest first. ``users``: uids of Reservations in hand-over."""
 
     by_node: Mapping[str, tuple[Pod, ...]]
     users: Mapping[str, frozenset[str]]
@@ -31,8 +31,8 @@ class Promises:
                 found.setdefault(node, []).append(pod)
         users: dict[str, set[str]] = {}
         for reservation in index.snapshot.reservations.values():
-            if any(not pod.node for pod in index.owners(reservation)):
-                users.setdefault(reservation.status.node_name, set()).add(reservation.name)
+            if index.in_flight(reservation):
+                users.setdefault(reservation.status.node_name, set()).add(reservation.uid)
         return cls(
             by_node={node: tuple(sorted(pods, key=age)) for node, pods in found.items()},
             users={node: frozenset(names) for node, names in users.items()},
@@ -52,14 +52,17 @@ class Promises:
 
     def handing_over(self, node: str, other_than: Reservation) -> bool:
         """True while another Reservation's claimant is on its way to the node."""
-        return bool(self.users.get(node, frozenset()) - {other_than.name})
+        return bool(self.users.get(node, frozenset()) - {other_than.uid})
+
+    def crowds(self, node: str, reservation: Reservation) -> bool:
+        """True while another's promise counts there. The rest of a room in hand-over is no promise: its room is empty."""
+        users = self.users.get(node, frozenset()) | {reservation.uid}
+        return any(
+            promise.nominated_node and promise.controller is not None and promise.controller.uid not in users
+            for promise in self.on(node)
+        )
 
 
 def age(promise: Pod) -> tuple[float, str]:
     """The order in which promises are kept."""
     return promise.created_at_s, promise.name
-
-
-def is_of_another(promise: Pod, reservation: Reservation) -> bool:
-    """True if the placeholder is not that Reservation's."""
-    return promise.controller is not None and promise.controller.uid != reservation.uid

@@ -107,6 +107,7 @@ class Reconciler:
             recent=self.recent,
             swaps=swaps,
             namespace=self.settings.reservations.namespace,
+            settle_s=self.settings.reservations.taint_settle_s,
             now_s=now_s,
         )
         rooms = with_neighbours(
@@ -234,6 +235,8 @@ class Reconciler:
         """A node is not tainted while a claimant that would not tolerate it is on its way there."""
         snapshot = index.snapshot
         wanted = {o.node.name: o for o in rooms.values() if o.node is not None and _taintable(o)}
+        if any(observed.stands_back for observed in wanted.values()):
+            self._wake(now_s + self.settings.reservations.taint_settle_s)
         barred = {o.node.name for o in rooms.values() if o.node is not None and _would_shut_out(o)}
         for name, observed in wanted.items():
             node, reservation = snapshot.nodes[name], observed.reservation.name

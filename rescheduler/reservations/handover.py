@@ -46,7 +46,10 @@ def wants_taint(observed: ObservedReservation) -> bool:
 
     Once set it stays until the claimant is bound or gone: taking it away in between would let the
     contenders in. It never stays against an ungated claimant that does not tolerate it.
+    Also while a promise stands back on the node (``promised``).
     """
+    if observed.stands_back and not observed.reservation.deleting:
+        return True
     on_the_way = in_flight(observed)
     if not on_the_way or not observed.reservation.status.current_owners:
         return False
@@ -67,6 +70,8 @@ def taint_is_settled(
     observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> float | None:
     """None if the placeholder may be given up as far as contenders go; else when to look again."""
+    if now_s < settings.scheduler_lags_until_s:
+        return settings.scheduler_lags_until_s
     if not wants_taint(observed):
         return None
     if not observed.tainted_since_s:

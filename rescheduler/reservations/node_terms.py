@@ -13,10 +13,14 @@ _FIELDS = ("matchExpressions", "matchFields")
 
 
 def narrowed(terms: list[Json], selectors: Iterable[NodeSelector]) -> list[Json]:
-    """Terms for the nodes that one of ``terms`` and all ``selectors`` match."""
+    """Terms for the nodes that one of ``terms`` and all ``selectors`` match; empty and malformed ones match none."""
     for selector in selectors:
-        terms = [_both(term, _term(other)) for term in terms for other in selector.terms]
+        terms = [_both(term, _term(other)) for term in terms for other in selector.terms if _matches(other)]
     return terms
+
+
+def _matches(term: NodeSelectorTerm) -> bool:
+    return not term.invalid and bool(term.expressions or term.fields)
 
 
 def _both(one: Json, other: Json) -> Json:

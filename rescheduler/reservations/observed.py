@@ -31,6 +31,7 @@ class ReservationSettings:
     ``node_grace_s``: how long the node may be NotReady or unschedulable before the room counts as lost.
     ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node.
     ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
+    ``scheduler_lags_until_s``: a moment; before it the scheduler may not have heard of what was just nominated.
     ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
     ``koordinator_scheduler``: schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force.
     """
@@ -44,6 +45,7 @@ class ReservationSettings:
     node_grace_s: float = 60.0
     retarget_s: float = 30.0
     taint_settle_s: float = 1.0
+    scheduler_lags_until_s: float = 0.0
     orphan_grace_s: float = 30.0
     koordinator_scheduler: str = ""
 
@@ -76,7 +78,8 @@ class ObservedReservation:
     ``offered``: the gated owners that ``allocation`` gives to this Reservation (one, unless it is for several).
     ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
     them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
-    this node stands back for the moment. ``crowded``: another promise on the node has not stood back yet.
+    this node must stand back for the moment; ``shut``: the scheduler keeps others off the node, so it may;
+    ``stands_back``: the node is to be shut for its sake. ``crowded``: another promise there has not stood back yet.
     ``after_landing``: a neighbour lands first, ours is not nominated before. ``before_landing``: a nominated neighbour's
     room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
     the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
@@ -103,6 +106,8 @@ class ObservedReservation:
     unbound_claims: tuple[str, ...] = ()
     room_free: bool = False
     yields: bool = False
+    shut: bool = False
+    stands_back: bool = False
     crowded: bool = False
     after_landing: bool = False
     before_landing: bool = False

@@ -116,7 +116,9 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
             spec[field] = template[field]
     if part.waits:
         spec["schedulingGates"] = [{"name": names.GATE_ROOM}]
-    if part.size is not None:  # the rest of a room in hand-over: our own taint must not keep it out
+    if (
+        part.size is not None or part.waits
+    ):  # let in while the node is shut: our own taint must not keep it out
         spec["tolerations"] = [*spec.get("tolerations", ()), _HAND_OVER_TOLERATION]
     return spec
 

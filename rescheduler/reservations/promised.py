@@ -20,17 +20,25 @@ def waits_for_room(pod: Pod) -> bool:
     return names.GATE_ROOM in pod.spec.gates
 
 
+def lands(pod: Pod) -> bool:
+    """True if the placeholder was let in and the scheduler has not refused it: it is bound in a moment."""
+    return not waits_for_room(pod) and not pod.unschedulable_message
+
+
 def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[act.ReservationAction, ...]:
     """The next thing to do for a placeholder that is not bound; () while there is nothing but to wait.
 
     While another room on the node is handed over, or an older promise there can be kept now, the nomination is taken
-    back: it would count against them.
+    back: it would count against them. Not before the node is shut to everybody else: what is freed in between would
+    be lost.
     """
     node = pinned_node(holder)
-    wanted = "" if observed.yields else node
-    if holder.nominated_node != wanted:
-        return (act.Nominate(holder.key, holder.uid, wanted),)
-    if wanted and waits_for_room(holder) and observed.room_free and observed.node_usable:
+    if observed.yields:
+        withdraw = act.Nominate(holder.key, holder.uid, "")
+        return (withdraw,) if holder.nominated_node and observed.shut and not lands(holder) else ()
+    if holder.nominated_node != node:
+        return (act.Nominate(holder.key, holder.uid, node),)
+    if waits_for_room(holder) and observed.room_free and observed.node_usable:
         return (act.AdmitPlaceholder(holder.key, holder.uid),)
     return ()
 

@@ -91,6 +91,12 @@ def share(
     return shared
 
 
+def emptied(observed: ObservedReservation) -> bool:
+    """True if no placeholder stands for the room of the claimants any more."""
+    whole = _take_stock(observed, observed.reservation.status).whole
+    return whole is None and not any(holder.deleting and holder.node for holder in observed.holders)
+
+
 def claim(status: ReservationStatus, pods: tuple[Pod, ...]) -> ReservationStatus:
     """The status after these pods have been given their parts."""
     owners = (*status.current_owners, *map(_reference, pods))
@@ -228,10 +234,11 @@ def _swap(
 ) -> None:
     node, rest = shared.status.node_name, stock.next if split else None
     unbound = (*((rest,) if rest is not None and not rest.node else ()), *stock.gated)
-    shared.actions.extend(
-        act.Nominate(pod.key, pod.uid, node) for pod in unbound if pod.nominated_node != node
-    )
-    if shared.actions or any(holder.deleting for holder in observed.holders):
+    missing = [pod for pod in unbound if pod.nominated_node != node]
+    begun = len(missing) < len(unbound)  # neighbours wait for us already
+    if missing and (begun or not observed.after_landing):
+        shared.actions.extend(act.Nominate(pod.key, pod.uid, node) for pod in missing)
+    if missing or any(holder.deleting for holder in observed.holders):
         return
     if split and stock.whole is not None:
         ready_s = taint_is_settled(observed, now_s, settings)
@@ -239,6 +246,8 @@ def _swap(
             shared.wake_at_s = min(shared.wake_at_s or ready_s, ready_s)
         elif not observed.crowded:
             shared.actions.append(act.delete_placeholder(stock.whole))
+        return
+    if observed.before_landing:
         return
     if rest is not None and waits_for_room(rest):
         shared.actions.append(act.AdmitPlaceholder(rest.key, rest.uid))

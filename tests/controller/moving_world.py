@@ -439,7 +439,7 @@ class World:
         spec = replace(
             pod.spec,
             node_affinity=NodeSelector((NodeSelectorTerm(fields=(pin,)),)),
-            tolerations=(HAND_OVER_TOLERATION,) if action.part.size is not None else (),
+            tolerations=(HAND_OVER_TOLERATION,) if action.part.size is not None or action.part.waits else (),
         )
         self.put(replace(pod, spec=spec))
         return self._touched(Kind.POD, key, self.pods[key])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -110,16 +112,69 @@ def test_a_claim_whose_last_write_is_not_seen_yet_counts_as_nominated():
     [
         {"deleting": True},
         {"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})},
-        {"allocate_once": False},
         {"status": ReservationStatus(phase=ReservationPhase.FAILED, node_name="n1")},
     ],
-    ids=["deleting", "soft", "for several", "finished"],
+    ids=["deleting", "soft", "finished"],
 )
 def test_rooms_that_are_not_handed_over_this_way_are_no_neighbours(fields):
     assert seen(room("a", CLAIMED), room("b", NOMINATED, **fields)) == {
         "a": (False, False),
         "b": (False, False),
     }
+
+
+def several(name, state, node="n1"):
+    """A room for several, split: one pod of 1 CPU takes its part of 3, a placeholder for the rest is on its way."""
+    observed = room(name, state, node, allocate_once=False)
+    claimant, nominated = observed.claimant, state in (NOMINATED, GOING, EMPTY, LET_GO)
+    whole = observed.placeholder
+    holders = (replace(whole, spec=PodSpec(requests=Resources(cpu_milli=3000))),) if whole else ()
+    rest = Pod(
+        namespace="rescheduler",
+        name=f"rest-{name}",
+        uid=f"rest-{name}",
+        nominated_node=node if nominated else "",
+        spec=PodSpec(requests=Resources(cpu_milli=2000), gates=() if state == LET_GO else (names.GATE_ROOM,)),
+    )
+    status = replace(
+        observed.reservation.status, allocatable=Resources(cpu_milli=3000), allocated=claimant.spec.requests
+    )
+    return dataclasses.replace(
+        observed,
+        reservation=replace(observed.reservation, status=status),
+        owners=(claimant,),
+        holders=(*holders, rest),
+        placeholder=holders[0] if holders else rest,
+    )
+
+
+@pytest.mark.parametrize("kinds", [(several, several), (room, several), (several, room)])
+@pytest.mark.parametrize(
+    ("neighbour", "after", "before"),
+    [
+        (CLAIMED, False, False),
+        (NOMINATED, False, True),
+        (GOING, False, True),
+        (EMPTY, True, False),
+        (LET_GO, True, False),
+    ],
+)
+def test_rooms_for_several_go_together_with_their_neighbours(kinds, neighbour, after, before):
+    mine, other = kinds
+    assert seen(mine("a", CLAIMED), other("b", neighbour))["a"] == (after, before)
+
+
+def test_a_room_for_several_waits_for_its_neighbours_too():
+    def decide(*rooms):
+        return decided({r.reservation.name: r for r in rooms})["a"] - {act.WriteReservationStatus}
+
+    assert decide(several("a", CLAIMED), room("b", EMPTY)) == set()
+    assert act.Nominate in decide(several("a", CLAIMED), room("b", NOMINATED))
+    half = several("a", NOMINATED)
+    half = dataclasses.replace(half, owners=(replace(half.owners[0], nominated_node=""),))
+    assert decide(half, room("b", EMPTY)) == {act.Nominate}, "who has begun goes on: the others wait for it"
+    assert decide(several("a", EMPTY), room("b", GOING)) == set()
+    assert decide(several("a", EMPTY), room("b", EMPTY)) == {act.AdmitPlaceholder, act.Ungate}
 
 
 def decided(rooms):

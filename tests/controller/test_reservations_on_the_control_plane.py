@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, reserve, scale
+from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.testing.world import condition, gates_of, node_of
+from rescheduler.testing.world import WORLD, condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -64,6 +64,49 @@ def test_promised_rooms_come_in_pieces_and_disturb_nobody(world):
     for index in range(3):
         phase(world, f"p{index}", "Available")
     assert [n for node in nodes for n in on(world, node, "crowd")] == []
+
+
+def test_a_room_on_the_node_is_handed_over_and_the_promise_beside_it_loses_nothing(world):
+    node = world.node("both", cpu="3")
+    old = [world.pod(f"old-{half}", nodeName=node) for half in "ab"]
+    world.workload("Deployment", "web", 0)
+    reserve(world, "room", of_web(world), node=node).expect()
+    phase(world, "room", "Available")
+    crowd(world, 9)
+    mine = {"object": {"namespace": world.namespace, "name": "mine"}}
+    reserve(world, "promise", mine, node=node, cpu="2", preAllocation=True).expect()
+    phase(world, "promise", "Waiting")
+    nominated = lambda: [p["status"].get("nominatedNodeName", "") for p in placeholders(world, "promise")]  # noqa: E731
+    world.wait(lambda: nominated() == [node])
+    scale(world, 1)
+    world.wait(lambda: nominated() == [""])
+    for pod in old:
+        world.delete_pod(pod)
+    phase(world, "room", "Succeeded")
+    phase(world, "promise", "Available")
+    assert len(on(world, node)) == 1
+    assert on(world, node, "crowd") == []
+    taints = lambda: world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"].get("taints")  # noqa: E731
+    world.wait(
+        lambda: all("rescheduler.dev/" not in taint["key"] or taint["key"] == WORLD for taint in taints())
+    )
+
+
+def test_two_rooms_for_several_on_one_node_are_handed_out_together(world):
+    node = world.node("pool", cpu="6")
+    for app in ("web", "api"):
+        world.workload("Deployment", app, 0)
+        owner = {"controller": {"kind": "Deployment", "name": app, "namespace": world.namespace}}
+        reserve(world, app, owner, node=node, cpu="3", allocateOnce=False).expect()
+        phase(world, app, "Available")
+    crowd(world, 9)
+    for app in ("web", "api"):
+        path = world.path("deployments", app, group="apps/v1")
+        world.api.patch(path, {"spec": {"replicas": 2}}).expect()
+    world.wait(lambda: len(on(world, node)) == len(on(world, node, "api")) == 2, 30)
+    for app in ("web", "api"):
+        assert phase(world, app, "Available")["allocated"]["cpu"] == "2"
+    assert on(world, node, "crowd") == []
 
 
 def test_a_promise_that_no_node_can_keep_says_so(world):

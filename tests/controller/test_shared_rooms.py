@@ -169,3 +169,58 @@ def test_a_promise_stands_back_while_another_room_on_its_node_is_handed_over(see
     assert len(on(world, "n2", "web")) == 1
     waiting = [p for p in world.pods.values() if p.namespace == NAMESPACE]
     assert [p.nominated_node for p in waiting] == ["n2"], "the promise is nominated again"
+
+
+@seeds
+def test_what_becomes_free_while_a_promise_stands_back_is_not_lost(seed):
+    world, running = promised()
+    del world.reservations["second"]
+    world.nodes["n2"] = replace(
+        world.nodes["n2"], allocatable=replace(world.nodes["n2"].allocatable, cpu_milli=5000)
+    )
+    crowd = {key: world.pods.pop(key) for key in list(world.pods) if key.name.startswith("contender")}
+    promise = world.reservations.pop("first")
+    world.reserve("room", "uid-web", node="n2", cpu=1000)
+    run = Shared(world, seed, crash_every=crash_every(seed), stale=seed % 3 > 0)
+    run.contenders = 8
+    phase = lambda name: world.reservations[name].status.phase  # noqa: E731
+    assert run.play(lambda: phase("room") is ReservationPhase.AVAILABLE), f"seed {seed}"
+    world.pods.update(crowd)
+    world.reservations["first"] = promise
+    holder = lambda: next((p for p in world.pods.values() if p.namespace == NAMESPACE and not p.node), None)  # noqa: E731
+    assert run.play(lambda: holder() is not None and holder().nominated_node == "n2"), f"seed {seed}"
+    scale(world, 2)
+    assert run.play(lambda: holder().nominated_node == ""), f"seed {seed}: it never stood back"
+    for pod in running[:2]:
+        world.put(replace(world.pods[pod.key], deleting=True))
+    assert run.play(lambda: phase("first") is ReservationPhase.AVAILABLE), f"seed {seed}"
+    run.settle(40)
+    assert phase("room") is ReservationPhase.SUCCEEDED
+    assert on(world, "n2", "contender") == [], f"seed {seed}"
+    assert not any(node.taints for node in world.nodes.values()), f"seed {seed}: the node stays shut"
+
+
+@seeds
+def test_two_rooms_for_several_on_one_node_are_handed_out_together(seed):
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 1)
+    world.node("n2", 8)
+    world.workload("ReplicaSet", "web", ["n1"])
+    world.workload("ReplicaSet", "api", [])
+    world.reserve("one", "uid-web", node="n2", cpu=4000, allocate_once=False)
+    world.reserve("two", "uid-api", node="n2", cpu=4000, allocate_once=False)
+    run = Shared(world, seed, crash_every=crash_every(seed))
+    status = lambda name: world.reservations[name].status  # noqa: E731
+    both = lambda wanted: {status("one").phase, status("two").phase} == {wanted}  # noqa: E731
+    assert run.play(lambda: both(ReservationPhase.AVAILABLE)), f"seed {seed}"
+    run.crowd()
+    run.seen = world.look()
+    scale(world, 3)
+    world.workloads["uid-api"] = replace(world.workloads["uid-api"], replicas=3)
+    landed = lambda: (len(on(world, "n2", "web")), len(on(world, "n2", "api")))  # noqa: E731
+    assert run.play(lambda: landed() == (2, 3)), f"seed {seed}: {landed()} {world.reservations}"
+    run.settle()
+    assert both(ReservationPhase.AVAILABLE)
+    assert (status("one").allocated.cpu_milli, status("two").allocated.cpu_milli) == (2000, 3000)
+    assert on(world, "n2", "contender") == []

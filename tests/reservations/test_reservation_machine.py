@@ -261,6 +261,20 @@ def test_contended_rooms_wait_for_the_taint_and_are_tolerated():
     )
 
 
+def test_the_room_is_not_given_up_before_the_scheduler_has_heard_of_the_nomination():
+    lags = replace(SETTINGS, scheduler_lags_until_s=NOW + 9)
+
+    def after_an_outage(claimant):
+        room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED)
+        seen = ObservedReservation(reservation=room, node=NODE, claimant=claimant, placeholder=placeholder())
+        return step(seen, NOW, lags)
+
+    assert "Nominate" in kinds(after_an_outage(pod()))
+    waits = after_an_outage(pod(nominated="n2"))
+    assert "DeletePlaceholder" not in kinds(waits)
+    assert waits.wake_at_s == NOW + 9
+
+
 def test_a_claimant_that_goes_away_opens_the_room_again():
     dropped = claimed(None, placeholder=placeholder())
     assert dropped.status.current_owners == ()
