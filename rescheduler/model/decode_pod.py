@@ -148,10 +148,13 @@ class _Sibling(NamedTuple):
 
 
 def _forget_own_names(spec: PodSpecHead) -> None:
-    """Leave what pods of one template share: no node, and no names of volumes unless a claim is known by it."""
+    """Leave what pods of one template share: no node, and no names of volumes.
+
+    Names stay where a claim is known by them, and where the scheduler may complain of the disk by name.
+    """
     spec.node_name = None
     for volume in spec.volumes or ():
-        if not volume.ephemeral:
+        if not (volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
             volume.name = None
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
+from rescheduler.model.label_syntax import key_error, value_error
 from rescheduler.model.selectors import (
     LabelSelector,
     NodeSelector,
@@ -24,8 +27,10 @@ from rescheduler.model.wire import (
     RequirementWire,
 )
 
+_NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
 _SETS: Final = frozenset({Operator.IN, Operator.NOT_IN})
 _PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
+_ORDER: Final = frozenset({Operator.GT, Operator.LT})
 
 
 class SelectorError(ValueError):
@@ -36,10 +41,10 @@ def label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
     """A metav1.LabelSelector; None stays None (it matches nothing)."""
     if wire is None:
         return None
-    found = [
-        Requirement(key, Operator.IN, (value or "",)) for key, value in (wire.match_labels or {}).items()
-    ]
     try:
+        found = [
+            _checked(key, Operator.IN, [value or ""]) for key, value in (wire.match_labels or {}).items()
+        ]
         found.extend(_label_requirement(item) for item in wire.match_expressions or ())
     except SelectorError as error:
         return LabelSelector(invalid=str(error))
@@ -57,51 +62,86 @@ def node_selector_term(wire: NodeSelectorTermWire | None) -> NodeSelectorTerm:
     """A v1.NodeSelectorTerm; one without requirements matches nothing."""
     if wire is None:
         return NodeSelectorTerm()
-    try:
-        return NodeSelectorTerm(
-            expressions=_sorted(_requirement(item) for item in wire.match_expressions or ()),
-            fields=_sorted(_field_requirement(item) for item in wire.match_fields or ()),
-        )
-    except SelectorError as error:
-        return NodeSelectorTerm(invalid=str(error))
+    errors: list[str] = []
+    expressions = [_node_requirement(item, errors) for item in wire.match_expressions or ()]
+    fields = [_field_requirement(item, errors) for item in wire.match_fields or ()]
+    if errors:
+        return NodeSelectorTerm(invalid=_aggregate(errors))
+    return NodeSelectorTerm(_sorted(expressions), _sorted(fields))
 
 
-def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    return tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values)))
+def _sorted(requirements: Iterable[Requirement | None]) -> tuple[Requirement, ...]:
+    known = (requirement for requirement in requirements if requirement is not None)
+    return tuple(sorted(known, key=lambda r: (r.key, r.operator, r.values)))
 
 
-def _requirement(wire: RequirementWire) -> Requirement:
-    try:
-        operator = Operator(wire.operator or "")
-    except ValueError:
-        raise SelectorError(f'"{wire.operator or ""}" is not a valid selector operator') from None
-    values = tuple(sorted(wire.values or ()))
-    if not wire.key:
-        raise SelectorError("a requirement has no key")
+def _checked(key: str, operator: Operator, values: list[str]) -> Requirement:
+    """A requirement on labels, or every error that Kubernetes finds in it."""
+    errors: list[str] = []
+    if wrong := key_error(key):
+        errors.append(_invalid("key", key, wrong))
     if operator in _SETS and not values:
-        raise SelectorError(f"{wire.key}: for 'in', 'notin' operators, values set can't be empty")
-    if operator in _PRESENCE and values:
-        raise SelectorError(f"{wire.key}: values set must be empty for exists and does not exist")
-    if operator in (Operator.GT, Operator.LT) and not _one_integer(values):
-        raise SelectorError(f"{wire.key}: for 'Gt', 'Lt' operators, exactly one integer value is required")
-    return Requirement(wire.key, operator, values)
+        errors.append(_invalid("values", None, "for 'in', 'notin' operators, values set can't be empty"))
+    elif operator in _PRESENCE and values:
+        errors.append(_invalid("values", values, "values set must be empty for exists and does not exist"))
+    elif operator in _ORDER:
+        if len(values) != 1:
+            rule = "for 'Gt', 'Lt' operators, exactly one value is required"
+            errors.append(_invalid("values", values or None, rule))
+        errors.extend(
+            _invalid(f"values[{i}]", value, _NO_INTEGER)
+            for i, value in enumerate(values)
+            if int64(value) is None
+        )
+    for i, value in enumerate(values):
+        if wrong := value_error(value):
+            errors.append(_invalid(f"values[{i}][{key}]", value, wrong))
+    if errors:
+        raise SelectorError(_aggregate(errors))
+    return Requirement(key, operator, tuple(sorted(values)))
 
 
 def _label_requirement(wire: RequirementWire) -> Requirement:
-    requirement = _requirement(wire)
-    if requirement.operator in (Operator.GT, Operator.LT):
-        raise SelectorError(f'"{requirement.operator}" is not a valid label selector operator')
-    return requirement
+    operator = _operator(wire)
+    if operator is None or operator in _ORDER:
+        raise SelectorError(f'"{wire.operator or ""}" is not a valid label selector operator')
+    return _checked(wire.key or "", operator, wire.values or [])
 
 
-def _field_requirement(wire: RequirementWire) -> Requirement:
-    requirement = _requirement(wire)
-    if requirement.operator not in _SETS:
-        raise SelectorError(f'"{requirement.operator}" is not a valid field selector operator')
-    if len(requirement.values) != 1:
-        raise SelectorError(f"{requirement.key}: must have one element")
-    return requirement
+def _node_requirement(wire: RequirementWire, errors: list[str]) -> Requirement | None:
+    operator = _operator(wire)
+    if operator is None:
+        errors.append(f'"{wire.operator or ""}" is not a valid node selector operator')
+        return None
+    try:
+        return _checked(wire.key or "", operator, wire.values or [])
+    except SelectorError as error:
+        errors.append(str(error))
+        return None
 
 
-def _one_integer(values: tuple[str, ...]) -> bool:
-    return len(values) == 1 and int64(values[0]) is not None
+def _field_requirement(wire: RequirementWire, errors: list[str]) -> Requirement | None:
+    operator, values = _operator(wire), wire.values or []
+    if operator not in _SETS or operator is None:
+        errors.append(f'"{wire.operator or ""}" is not a valid field selector operator')
+        return None
+    if len(values) != 1:
+        errors.append(_invalid("values", values or None, "must have one element"))
+    return Requirement(wire.key or "", operator, tuple(values))
+
+
+def _operator(wire: RequirementWire) -> Operator | None:
+    try:
+        return Operator(wire.operator or "")
+    except ValueError:
+        return None
+
+
+def _invalid(place: str, value: str | list[str] | None, rule: str) -> str:
+    return f"{place}: Invalid value: {msgspec.json.encode(value).decode()}: {rule}"
+
+
+def _aggregate(errors: list[str]) -> str:
+    """Several errors as Kubernetes writes them: each once, in brackets if they are more than one."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""

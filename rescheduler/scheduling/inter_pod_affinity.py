@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import PodAffinityTerm
+from rescheduler.model.records import PodAffinityTerm, PodSpec
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.counts import Counts, PodGroup, TermCount, TermKind
@@ -126,16 +126,25 @@ def _bind(kind: PodClass, cluster: Cluster) -> _Terms:
         affinity=tuple(cluster.nodes.column(term.topology_key) for term in spec.pod_affinity),
         anti=tuple(_count(term, namespace, cluster) for term in spec.pod_anti_affinity),
         self_match=all(_covers(matcher, kind, cluster) for matcher in wanted),
-        invalid=_invalid((*spec.pod_affinity, *spec.pod_anti_affinity)),
+        invalid=_invalid(spec),
     )
 
 
-def _invalid(terms: Iterable[PodAffinityTerm]) -> str:
-    for term in terms:
-        for selector in (term.selector, term.namespace_selector):
-            if selector is not None and selector.invalid:
-                return selector.invalid
-    return ""
+def _invalid(spec: PodSpec) -> str:
+    """What kube-scheduler says of selectors that cannot be parsed: the first of each group of terms."""
+    groups: tuple[tuple[str, Iterable[PodAffinityTerm]], ...] = (
+        ("requiredAffinityTerms", spec.pod_affinity),
+        ("requiredAntiAffinityTerms", spec.pod_anti_affinity),
+        ("preferredAffinityTerms", (weighted.term for weighted in spec.pod_affinity_preferred)),
+        ("preferredAntiAffinityTerms", (weighted.term for weighted in spec.pod_anti_affinity_preferred)),
+    )
+    errors = [f"{name}: {error}" for name, terms in groups if (error := _first_error(terms))]
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
+
+
+def _first_error(terms: Iterable[PodAffinityTerm]) -> str:
+    selectors = (selector for term in terms for selector in (term.selector, term.namespace_selector))
+    return next((selector.invalid for selector in selectors if selector is not None and selector.invalid), "")
 
 
 def _count(term: PodAffinityTerm, namespace: str, cluster: Cluster, weight: int = 0) -> _Counted:

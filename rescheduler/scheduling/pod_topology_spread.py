@@ -50,8 +50,15 @@ class PodTopologySpread:
 
     name: ClassVar[str] = "PodTopologySpread"
 
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
+    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:  # noqa: ARG002 -- the plugin protocol
+        """Refuses a pod with a hard constraint whose selector cannot be parsed."""
+        error = malformed(ask.kind, hard=True)
+        if not error:
+            return None
+        what = "get constraints from pod: obtaining pod's hard topology spread constraints"
+        return Refusal(
+            self.name, f'running PreFilter plugin "{self.name}": {what}: {error}', unresolvable=True
+        )
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes on which no hard constraint's skew is exceeded."""
@@ -164,6 +171,14 @@ def _soft(kind: PodClass, cluster: Cluster) -> tuple[SoftConstraint, ...]:
         known = (cluster.selector_epoch, bound)
         kind.memo["soft_spread"] = known
     return known[1]
+
+
+def malformed(kind: PodClass, *, hard: bool) -> str:
+    """Why a selector of the pod's hard, or of its soft, constraints cannot be parsed; "" if all can."""
+    for constraint in kind.spec.spread:
+        if constraint.hard is hard and constraint.selector is not None and constraint.selector.invalid:
+            return constraint.selector.invalid
+    return ""
 
 
 def constraints_of(

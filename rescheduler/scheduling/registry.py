@@ -14,6 +14,7 @@ from rescheduler.scheduling.node_unschedulable import NodeUnschedulable
 from rescheduler.scheduling.node_volume_limits import NodeVolumeLimits
 from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
+from rescheduler.scheduling.pre_score import PreScore
 from rescheduler.scheduling.scheduling_gates import SchedulingGates
 from rescheduler.scheduling.taint_toleration import TaintToleration
 from rescheduler.scheduling.volume_binding import VolumeBinding
@@ -35,6 +36,7 @@ FILTERS: tuple[FilterPlugin, ...] = (
     InterPodAffinity(),
     DynamicResources(),
     NodeDeclaredFeatures(),
+    PreScore(),
 )
 
 SCORES: tuple[ScorePlugin, ...] = (

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from rescheduler.model.csi_migration import gce_volume
+from rescheduler.model.csi_migration import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Image, ObjectKey, Taint
 from rescheduler.model.resources import Resources
-from rescheduler.model.selectors import LabelSet, Operator, Requirement
+from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.testing.builders import (
     claim,
     daemonset,
@@ -285,3 +285,67 @@ def test_storage_classes_and_csi_objects():
     ).build()
     assert (capacity.storage_class, capacity.capacity_bytes, capacity.maximum_bytes) == ("s", GIB, None)
     assert capacity.topology.matches(LabelSet({"zone": "a"}))
+
+
+def test_csi_nodes_say_which_plugins_are_migrated():
+    annotation = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/cinder"}
+    found = object_of(Kind.CSI_NODE, "n", spec={"drivers": []}).annotate(annotation).build()
+    assert found.migrated_plugins == ("kubernetes.io/gce-pd", "kubernetes.io/cinder")
+    assert object_of(Kind.CSI_NODE, "n", spec={"drivers": []}).build().migrated_plugins == ()
+
+
+def test_attachments_and_device_classes():
+    spec = {"attacher": "one.csi", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    found = object_of(Kind.VOLUME_ATTACHMENT, "a", spec=spec).build()
+    assert (found.name, found.node, found.attacher, found.volume) == ("a", "n", "one.csi", "v")
+    inline = object_of(Kind.VOLUME_ATTACHMENT, "a", spec={"source": {"inlineVolumeSpec": {}}}).build()
+    assert (inline.node, inline.volume) == ("", "")
+    gpus = object_of(Kind.DEVICE_CLASS, "gpus", spec={"extendedResourceName": "x/gpu"}).build()
+    assert (gpus.name, gpus.extended_resource) == ("gpus", "x/gpu")
+    assert object_of(Kind.DEVICE_CLASS, "gpus", spec={}).build().extended_resource == ""
+
+
+@pytest.mark.parametrize(
+    ("volume_id", "handle", "translates"),
+    [
+        ("vol-1", "vol-1", True),
+        ("aws://z1/vol-1", "vol-1", True),
+        ("aws://z1/vol-1/", "vol-1", True),
+        ("anything", "anything", True),
+        ("aws://z1/disk-1", "", False),
+        ("aws://z1/vol-1/2", "", False),
+        ("aws://[", "", False),
+    ],
+)
+def test_handles_of_migrated_aws_disks(volume_id, handle, translates):
+    found = aws_volume(volume_id)
+    assert (found.handle, bool(found.driver), not found.error) == (handle, translates, translates)
+
+
+REGION = "failure-domain.beta.kubernetes.io/region"
+BETA = "failure-domain.beta.kubernetes.io/zone"
+ZONE = "topology.kubernetes.io/zone"
+GKE = "topology.gke.io/zone"
+
+
+def among(*requirements):
+    """A node selector of one term; requirements as (key, values)."""
+    expressions = tuple(Requirement(key, Operator.IN, values) for key, values in requirements)
+    return NodeSelector((NodeSelectorTerm(expressions),))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "affinity", "labels", "expected"),
+    [
+        (GCE, None, {}, None),
+        (GCE, None, {ZONE: "z1__ z2__"}, among((GKE, ("z1", "z2")))),
+        (GCE, None, {ZONE: "__"}, None),
+        (GCE, None, {BETA: "z1"}, among((GKE, ("z1",)))),
+        (GCE, among((ZONE, ("z1",))), {ZONE: "z2"}, among((GKE, ("z1",)))),
+        (GCE, among(("host", ("a",))), {ZONE: "z2"}, among(("host", ("a",)), (GKE, ("z2",)))),
+        (GCE, among((BETA, ("z1",)), (REGION, ("r",))), {}, among((GKE, ("z1",)), ("topology.kubernetes.io/region", ("r",)))),
+        (AZURE, among((ZONE, ("z1",))), {ZONE: "z2"}, among((ZONE, ("z1",)))),
+    ],
+)  # fmt: skip
+def test_migrated_volumes_are_placed_by_the_topology_of_their_driver(plugin, affinity, labels, expected):
+    assert migrated_affinity(plugin, affinity, LabelSet(labels)) == expected

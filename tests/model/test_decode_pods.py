@@ -234,7 +234,15 @@ def test_match_label_keys_of_a_template_are_merged_as_its_pods_will_have_them():
         ({"key": "a", "operator": "In"}, "can't be empty"),
         ({"key": "a", "operator": "Exists", "values": ["b"]}, "must be empty"),
         ({"key": "a", "operator": "Gt", "values": ["1"]}, "Gt"),
-        ({"operator": "Exists"}, "no key"),
+        ({"operator": "Exists"}, 'key: Invalid value: "": name part must be non-empty'),
+        ({"key": "a/b/c", "operator": "Exists"}, "with an optional DNS subdomain prefix"),
+        ({"key": "A.b/c", "operator": "Exists"}, "prefix part a lowercase RFC 1123 subdomain"),
+        ({"key": "x" * 64, "operator": "Exists"}, "name part must be no more than 63 bytes"),
+        ({"key": "a", "operator": "In", "values": ["b", "x" * 64]}, "must be no more than 63 bytes"),
+        (
+            {"key": "a", "operator": "NotIn", "values": ["{bad}"]},
+            'values[0][a]: Invalid value: "{bad}": a valid label',
+        ),
     ],
 )
 def test_a_malformed_selector_matches_nothing_and_says_why(expression, says):

@@ -1,0 +1,74 @@
+"""What keys and values of labels look like, and how Kubernetes says that one does not (apimachinery 1.37).
+
+A selector with such a key or value is malformed. The API server accepts some of them in node affinity, so
+the scheduler's words are kept: they are the reason why a pod is not scheduled.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NAME_SYNTAX: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE_SYNTAX: Final = f"({_NAME_SYNTAX})?"
+_DOMAIN_SYNTAX: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_NAME: Final = re.compile(_NAME_SYNTAX)
+_VALUE: Final = re.compile(_VALUE_SYNTAX)
+_DOMAIN: Final = re.compile(_DOMAIN_SYNTAX)
+_LONGEST: Final = 63
+_LONGEST_DOMAIN: Final = 253
+_ENDS: Final = "and must start and end with an alphanumeric character"
+_NAME_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+_VALUE_RULE: Final = (
+    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+)
+_DOMAIN_RULE: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " + _ENDS
+)
+_EMPTY: Final = "must be non-empty"
+
+
+def value_error(value: str) -> str:
+    """What is wrong with a label's value; "" if nothing is."""
+    errors: list[str] = []
+    if len(value.encode()) > _LONGEST:
+        errors.append(_too_long(_LONGEST))
+    if not _VALUE.fullmatch(value):
+        errors.append(_against(_VALUE_RULE, _VALUE_SYNTAX, "MyValue", "my_value", "12345"))
+    return "; ".join(errors)
+
+
+def key_error(key: str) -> str:
+    """What is wrong with a label's key; "" if nothing is."""
+    rule = _against(_NAME_RULE, _NAME_SYNTAX, "MyName", "my.name", "123-abc")
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        return f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+    errors = [f"prefix part {error}" for error in _domain_errors(prefix)] if slash else []
+    if not name:
+        errors.append(f"name part {_EMPTY}")
+    elif len(name.encode()) > _LONGEST:
+        errors.append(f"name part {_too_long(_LONGEST)}")
+    if not _NAME.fullmatch(name):
+        errors.append(f"name part {rule}")
+    return "; ".join(errors)
+
+
+def _domain_errors(domain: str) -> list[str]:
+    if not domain:
+        return [_EMPTY]
+    errors: list[str] = []
+    if len(domain.encode()) > _LONGEST_DOMAIN:
+        errors.append(_too_long(_LONGEST_DOMAIN))
+    if not _DOMAIN.fullmatch(domain):
+        errors.append(_against(_DOMAIN_RULE, _DOMAIN_SYNTAX, "example.com"))
+    return errors
+
+
+def _too_long(most: int) -> str:
+    return f"must be no more than {most} bytes"
+
+
+def _against(rule: str, syntax: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{syntax}')"
