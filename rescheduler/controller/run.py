@@ -30,6 +30,7 @@ from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Pace
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import Mirror, Switch
+from rescheduler.controller.outages import CautiousRounds
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.reporting import EventReporter, MoveCounter
 from rescheduler.controller.rules import RulesPlacement
@@ -190,7 +191,7 @@ class Controller:
         )
         return Loop(
             informers=informers,
-            rounds=reconciler,
+            rounds=CautiousRounds(reconciler, informers.of(Kind.POD).relisted),
             cycle=cycle,
             configuration=self._configuration,
             leads=leads,

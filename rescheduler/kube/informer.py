@@ -145,6 +145,11 @@ class Informer:
         last_s = self._reflector.last_contact_s
         return self._clock() - (self._started_at_s if last_s is None else last_s)
 
+    def relisted(self) -> tuple[float, float] | None:
+        """Seconds since the server came back without a memory of what we missed, and how long it was lost; None: never."""
+        at_s = self._reflector.relisted_at_s
+        return None if at_s is None else (self._clock() - at_s, self._reflector.away_s)
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             with ExitStack() as pause:

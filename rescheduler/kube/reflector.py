@@ -126,6 +126,11 @@ class Reflector:
         """What keeps it from being up to date, in words; "" if nothing."""
         self.last_contact_s: float | None = None
         """When the server last proved that we are up to date: end of a list, watch accepted, event, bookmark."""
+        self.relisted_at_s: float | None = None
+        """When a list had to be read anew because what had happened meanwhile was not to be had any more."""
+        self.away_s = 0.0
+        """How long before that the server had been lost."""
+        self._lost_at_s: float | None = None
         self.relists: dict[EndKind, int] = dict.fromkeys(EndKind, 0)
         self.damaged = 0
 
@@ -165,6 +170,7 @@ class Reflector:
         """An object was added, modified or deleted; which one, our own memory says."""
         self._version = version or self._version
         self.last_contact_s = now_s
+        self._caught_up()
         return self._remove(_key(record), record) if deleted else self._upsert(record)
 
     def on_damaged(self, key: ObjectKey, version: str, now_s: float) -> list[InformerEvent]:
@@ -180,6 +186,7 @@ class Reflector:
             return self._complete(version, now_s)
         self._version = version or self._version
         self.last_contact_s = now_s
+        self._caught_up()
         return []
 
     def on_end(self, end: End, now_s: float, chance: float) -> tuple[float, list[InformerEvent]]:
@@ -195,6 +202,8 @@ class Reflector:
             self._restart(end)
             return 0.0, []
         self.problem = "" if end.kind in (EndKind.CLEAN, EndKind.SILENT) else end.message
+        if self.synced and self._lost_at_s is None and end.kind not in (EndKind.CLEAN, EndKind.SILENT):
+            self._lost_at_s = now_s
         self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
         if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
@@ -239,7 +248,15 @@ class Reflector:
         self._phase = _Phase.WATCHING
         self.last_contact_s = now_s
         self.problem, self.absent = "", False
+        if self._lost_at_s is not None:
+            self.relisted_at_s, self.away_s = now_s, now_s - self._lost_at_s
+            self._lost_at_s = None
         return events + self._now_synced()
+
+    def _caught_up(self) -> None:
+        """A watch that goes on from where it broke has missed nothing."""
+        if not self.filling:
+            self._lost_at_s = None
 
     def _now_synced(self) -> list[InformerEvent]:
         if self.synced:

@@ -262,7 +262,7 @@ def test_contended_rooms_wait_for_the_taint_and_are_tolerated():
 
 
 def test_the_room_is_not_given_up_before_the_scheduler_has_heard_of_the_nomination():
-    lags = replace(SETTINGS, scheduler_lags_until_s=NOW + 9)
+    lags = ReservationSettings(scheduler_lags_until_s=NOW + 9)
 
     def after_an_outage(claimant):
         room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED)
