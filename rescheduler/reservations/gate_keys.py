@@ -1,8 +1,9 @@
 """Keys of the ConfigMap ``live`` that find pods without asking for their controller: by name, by one label (pure).
 
 The gate policy (``manifests/base/gate.yaml``) looks up, for each new pod, the uid of its controller,
-``object.NAMESPACE.NAME`` and ``label.KEY.VALUE`` of each of its labels (``/`` in a label's key is written ``__``):
-a few look-ups whatever the number of Reservations. A key may find more pods than the owner matches; these are
+``object.NAMESPACE.NAME``, and ``label.NAMESPACE.KEY.VALUE`` and ``labelled.NAMESPACE.KEY`` of each of its labels (``/`` in
+a label's key is written ``__``), each also with an empty namespace for owners that are confined to none: a few look-ups
+whatever the number of Reservations, and no pod of a namespace that an owner does not mean. A key may find more pods than the owner matches; these are
 released at once, for only the owner decides (``owners``).
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.selectors import LabelSelector, Operator
 
 _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
@@ -22,29 +23,44 @@ def keys_of_owner(owner: ReservationOwner) -> tuple[str, ...]:
     """What finds the owner's pods; () if only their controllers can (a controller is given, or nothing positive)."""
     if owner.controller is not None and owner.controller != ControllerRef():
         return ()
-    if owner.object is not None and owner.object != ObjectRef():
-        found = [f"object.{owner.object.namespace}.{owner.object.name}"] if owner.object.name else []
-    else:
-        found = _label_keys(owner.label_selector)
-    return tuple(key for key in found if _LEGAL.fullmatch(key))
+    thing = owner.object or ObjectRef()
+    found = [f"object.{thing.namespace}.{thing.name}"] if thing.name else []
+    return tuple(
+        key for key in found or _label_keys(thing.namespace, owner.label_selector) if _LEGAL.fullmatch(key)
+    )
 
 
 def keys_of_pod(namespace: str, name: str, labels: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The keys under which the gate looks for a pod, besides its controller's uid."""
-    named = [f"object.{namespace}.{name}", f"object..{name}"] if name else []
-    return (*named, *(_label_key(key, value) for key, value in labels))
+    scopes = (namespace, "")
+    named = [f"object.{scope}.{name}" for scope in scopes] if name else []
+    pairs = list(labels)
+    by_label = [_label_key(scope, key, value) for scope in scopes for key, value in pairs]
+    by_label += [_labelled_key(scope, key) for scope in scopes for key, _ in pairs]
+    return (*named, *by_label)
 
 
-def _label_keys(selector: LabelSelector | None) -> list[str]:
-    """By the requirement with the fewest values: every pod that matches has one of them."""
-    positive: list[Requirement] = [
-        r for r in (selector.requirements if selector else ()) if r.operator is Operator.IN
-    ]
-    if not positive:
-        return []
-    best = min(positive, key=lambda r: (len(r.values), r.key))
-    return [_label_key(best.key, value) for value in best.values]
+def can_be_found(owner: ReservationOwner) -> bool:
+    """False if nothing tells at its creation that a pod may be the owner's: no pod could be held for it."""
+    by_controller = owner.controller is not None and owner.controller != ControllerRef()
+    by_name = owner.object is not None and bool(owner.object.name)
+    positive = owner.label_selector.requirements if owner.label_selector is not None else ()
+    return by_controller or by_name or any(r.operator in (Operator.IN, Operator.EXISTS) for r in positive)
 
 
-def _label_key(key: str, value: str) -> str:
-    return f"label.{key.replace('/', '__')}.{value}"
+def _label_keys(namespace: str, selector: LabelSelector | None) -> list[str]:
+    """By the requirement with the fewest values, else by a label of any value: every pod that matches has one of them."""
+    requirements = selector.requirements if selector is not None else ()
+    listed = [r for r in requirements if r.operator is Operator.IN]
+    if listed:
+        best = min(listed, key=lambda r: (len(r.values), r.key))
+        return [_label_key(namespace, best.key, value) for value in best.values]
+    return [_labelled_key(namespace, r.key) for r in requirements if r.operator is Operator.EXISTS][:1]
+
+
+def _label_key(namespace: str, key: str, value: str) -> str:
+    return f"label.{namespace}.{key.replace('/', '__')}.{value}"
+
+
+def _labelled_key(namespace: str, key: str) -> str:
+    return f"labelled.{namespace}.{key.replace('/', '__')}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.gate_keys import can_be_found
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.owners import empty_owner
@@ -60,6 +61,11 @@ def _owners_refusal(reservation: Reservation) -> Refused | None:
             )
         if owner.label_selector is not None and owner.label_selector.invalid:
             return _invalid(f"spec.owners[{index}].labelSelector: {owner.label_selector.invalid}")
+        if not can_be_found(owner):
+            return _invalid(
+                f"spec.owners[{index}] says nothing by which a new pod can be found: "
+                "a labelSelector needs matchLabels, In or Exists, an object needs a name"
+            )
     return None
 
 

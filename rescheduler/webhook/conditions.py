@@ -21,6 +21,7 @@ MOST_CHARACTERS: Final = 100_000
 _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _OBJECT: Final = "object."
 _LABEL: Final = "label."
+_LABELLED: Final = "labelled."
 
 
 class MatchCondition(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ NOTHING: Final = MatchCondition("nothing", "false")
 
 
 def match_conditions(keys: Iterable[str]) -> tuple[MatchCondition, ...]:
-    """True for unbound pods that one of ``keys`` finds (uid, ``object.…``, ``label.…``); nothing if there are none.
+    """True for unbound pods that one of ``keys`` finds (uid, ``object.…``, ``label.…``, ``labelled.…``); nothing if there are none.
 
     Beyond MOST_KEYS every unbound pod that could be held matches, and the webhook itself looks.
     """
@@ -57,7 +58,8 @@ def _alternatives(keys: list[str]) -> Iterator[str]:
     """One expression for each kind of key that occurs; the lists are constants of the expression."""
     named = [key for key in keys if key.startswith(_OBJECT)]
     labelled = [key for key in keys if key.startswith(_LABEL)]
-    uids = [key for key in keys if not key.startswith((_OBJECT, _LABEL))]
+    any_value = [key for key in keys if key.startswith(_LABELLED)]
+    uids = [key for key in keys if not key.startswith((_OBJECT, _LABEL, _LABELLED))]
     if uids:
         yield (
             "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
@@ -70,8 +72,14 @@ def _alternatives(keys: list[str]) -> Iterator[str]:
         )
     if labelled:
         yield (
-            "(has(object.metadata.labels) && object.metadata.labels.exists(k,"
-            f" ('label.' + k.replace('/', '__') + '.' + object.metadata.labels[k]) in {_list(labelled)}))"
+            "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
+            " ('label.' + n + '.' + k.replace('/', '__') + '.' + object.metadata.labels[k])"
+            f" in {_list(labelled)})))"
+        )
+    if any_value:
+        yield (
+            "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
+            f" ('labelled.' + n + '.' + k.replace('/', '__')) in {_list(any_value)})))"
         )
 
 

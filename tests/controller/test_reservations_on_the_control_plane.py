@@ -6,7 +6,7 @@ import pytest
 from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.testing.world import WORLD, condition, gates_of, node_of
+from rescheduler.testing.world import WORLD, World, condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -117,15 +117,27 @@ def test_a_promise_that_no_node_can_keep_says_so(world):
     assert "large enough" in condition({"status": status}, "Scheduled")["message"]
 
 
-@pytest.mark.parametrize("kind", ["label", "object"])
-def test_pods_without_a_controller_get_their_room(world, kind):
+WHO = "rescheduler.test/who"
+BY_LABEL = {"matchLabels": {WHO: "me"}}
+BY_ANY_VALUE = {
+    "matchExpressions": [{"key": WHO, "operator": "Exists"}, {"key": "no", "operator": "DoesNotExist"}]
+}
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"labelSelector": BY_LABEL},
+        {"labelSelector": BY_ANY_VALUE},
+        {"object": {"namespace": "HERE"}, "labelSelector": BY_LABEL},
+        {"object": {"namespace": "HERE"}, "labelSelector": BY_ANY_VALUE},
+        {"object": {"namespace": "HERE", "name": "mine"}},
+    ],
+)
+def test_pods_without_a_controller_get_their_room(world, owner):
     node = world.node("one", cpu="1")
-    labels = {"rescheduler.test/who": world.namespace}
-    owner = (
-        {"labelSelector": {"matchLabels": labels}}
-        if kind == "label"
-        else {"object": {"namespace": world.namespace, "name": "mine"}}
-    )
+    labels = {WHO: "me"}
+    owner = {k: {**v, "namespace": world.namespace} if k == "object" else v for k, v in owner.items()}
     reserve(world, "room", owner, node=node).expect()
     phase(world, "room", "Available")
     crowd(world, 3)
@@ -136,6 +148,16 @@ def test_pods_without_a_controller_get_their_room(world, kind):
     world.pod("late", labels=labels)
     world.wait_unschedulable("late")
     assert gates_of(world.get_pod("late")) == []
+
+
+def test_labels_of_another_namespace_hold_nobody(world):
+    node = world.node("one", cpu="1")
+    owner = {"object": {"namespace": world.namespace}, "labelSelector": BY_LABEL}
+    reserve(world, "room", owner, node=node).expect()
+    phase(world, "room", "Available")
+    with World(world.api, "else") as another:
+        assert gates_of(another.pod("theirs", labels={WHO: "me"})) == []
+    assert gates_of(world.pod("mine", labels={WHO: "me"})) == ["rescheduler.dev/hold"]
 
 
 def test_a_larger_pod_and_surplus_siblings_are_let_go_at_once(world):
@@ -156,6 +178,11 @@ def test_a_larger_pod_and_surplus_siblings_are_let_go_at_once(world):
         ({"expires": "2030-01-01T00:00:00Z"}, "exclude each other"),
         ({"owners": []}, "owners"),
         ({"owners": [{}]}, "an owner names"),
+        (
+            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}]},
+            "nothing here finds a pod",
+        ),
+        ({"owners": [{"object": {"uid": "u"}}]}, "nothing here finds a pod"),
     ],
 )
 def test_what_must_not_change_is_refused_with_words(world, change, words):

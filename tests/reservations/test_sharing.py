@@ -185,6 +185,9 @@ def test_a_deleted_node_fails_waiting_and_available_rooms(phase):
     assert condition(outcome.status.conditions, "Ready").reason == "NodeDeleted"
 
 
+ANY_VALUE = LabelSelector(
+    (Requirement("a", Operator.NOT_IN, ("x",)), Requirement("example.org/who", Operator.EXISTS))
+)
 WHO = LabelSelector((Requirement("example.org/who", Operator.IN, ("a", "b")),))
 
 
@@ -193,15 +196,27 @@ WHO = LabelSelector((Requirement("example.org/who", Operator.IN, ("a", "b")),))
     [
         (ReservationOwner(object=ObjectRef("ns", "p")), ("object.ns.p",)),
         (ReservationOwner(object=ObjectRef("", "p")), ("object..p",)),
-        (ReservationOwner(label_selector=WHO), ("label.example.org__who.a", "label.example.org__who.b")),
+        (ReservationOwner(label_selector=WHO), ("label..example.org__who.a", "label..example.org__who.b")),
+        (
+            ReservationOwner(object=ObjectRef("ns"), label_selector=WHO),
+            ("label.ns.example.org__who.a", "label.ns.example.org__who.b"),
+        ),
+        (
+            ReservationOwner(object=ObjectRef("ns"), label_selector=ANY_VALUE),
+            ("labelled.ns.example.org__who",),
+        ),
         (ReservationOwner(label_selector=WHO, controller=ControllerRef(uid="u")), ()),
-        (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.EXISTS),))), ()),
+        (ReservationOwner(label_selector=ANY_VALUE), ("labelled..example.org__who",)),
+        (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.DOES_NOT_EXIST),))), ()),
     ],
 )
 def test_owners_without_a_controller_are_found_by_name_or_label(owner, keys):
     assert keys_of_owner(owner) == keys
     found = keys_of_pod("ns", "p", {"example.org/who": "b"}.items())
     assert not keys or set(keys) & set(found)
+    elsewhere = keys_of_pod("other", "p", {"example.org/who": "b"}.items())
+    confined = owner.object is not None and owner.object.namespace
+    assert not confined or not set(keys) & set(elsewhere), "pods of another namespace are left alone"
 
 
 class Nothing:

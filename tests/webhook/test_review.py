@@ -28,7 +28,13 @@ def stored(**data):
     return lambda keys: next((data[key] for key in keys if key in data), "")
 
 
-GATE = Purpose(gate_keys, stored(**{"u1": "room", "object.ns.by-name": "named", "label.a__b.c": "lab"}), hold)
+GATE = Purpose(
+    gate_keys,
+    stored(
+        **{"u1": "room", "object.ns.by-name": "named", "label.ns.a__b.c": "lab", "labelled..any": "every"}
+    ),
+    hold,
+)
 HINT = Purpose(controller_keys, stored(u1="node-a,node-b"), steer)
 
 
@@ -118,6 +124,7 @@ def test_other_pods_are_left_alone(other):
 def test_pods_are_found_by_name_and_by_label_and_first_by_their_controller():
     assert patched(pod(name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "named"}
     assert patched(pod(labels={"a/b": "c"}))["metadata"]["annotations"] == {ANNOTATION: "lab"}
+    assert patched(pod(labels={"any": "x"}))["metadata"]["annotations"] == {ANNOTATION: "every"}
     assert patched(pod(owner(), name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "room"}
 
 
@@ -175,5 +182,5 @@ def test_conditions_say_nothing_for_nobody_and_stop_at_the_limit():
 
 
 def test_conditions_are_the_same_whatever_the_order():
-    keys = ["u2", "label.a.b", "object.n.p", "u1"]
+    keys = ["u2", "label.n.a.b", "labelled..a", "object.n.p", "u1"]
     assert match_conditions(keys) == match_conditions(reversed(keys))

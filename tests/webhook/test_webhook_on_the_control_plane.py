@@ -255,7 +255,8 @@ def through(api, world):
         f"object.{world.namespace}.by-name": "named",
         "object..any": "any",
     }
-    keys["label.example.org__tier.web"] = "labelled"
+    keys["label..example.org__tier.web"] = "labelled"
+    keys["labelled.nowhere.example.org__tier"] = "elsewhere"
     for name, value, more in (("live", "room", keys), (AVOID_CONFIG_MAP, "node-a,node-b", {})):
         path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
         api.patch(path, {"data": {"uid-of-web": value, **more}}).expect()
