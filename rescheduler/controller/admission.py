@@ -13,7 +13,6 @@ from rescheduler.config import GateDefaults, GateMode
 from rescheduler.kube.discovery import Capabilities
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import Transport
-from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
 
 def by_webhook(mode: GateMode, capabilities: Capabilities) -> bool:
@@ -37,6 +36,8 @@ def served_webhook(
     leads: Callable[[], bool],
 ) -> Callable[[], bool]:
     """Starts the webhook, to be stopped with ``stack``; asks whether it is in force. Raises OSError."""
+    from rescheduler.webhook.webhook import Webhook, WebhookSettings  # noqa: PLC0415 - cryptography takes 8 MB
+
     settings = WebhookSettings(namespace=gate.namespace, port=defaults.port, url=defaults.url)
     webhook = Webhook(transport, settings, leads)
     webhook.start()

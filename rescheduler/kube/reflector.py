@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from rescheduler.kube.known import Known, namespace_of
 from rescheduler.kube.retry import full_jitter_s
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
@@ -112,8 +113,8 @@ class Reflector:
         self._optional = optional
         self._watch_list = watch_list
         self._phase = _Phase.INITIAL if watch_list else _Phase.LISTING
-        self._cache: dict[ObjectKey, Any] = {}
-        self._seen: set[ObjectKey] = set()
+        self._cache = Known()
+        self._seen = Known()
         self._token = ""
         self._version = ""
         self._failures = 0
@@ -171,7 +172,9 @@ class Reflector:
         self._version = version or self._version
         self.last_contact_s = now_s
         self._caught_up()
-        return self._remove(_key(record), record) if deleted else self._upsert(record)
+        if deleted:
+            return self._remove(ObjectKey(namespace_of(record), record.name), record)
+        return self._upsert(record)
 
     def on_damaged(self, key: ObjectKey, version: str, now_s: float) -> list[InformerEvent]:
         """An object that cannot be read is set aside: as if it were not there, as in a list."""
@@ -230,7 +233,7 @@ class Reflector:
             self.relists[end.kind] += 1
         self._phase = _Phase.INITIAL if self._watch_list else _Phase.LISTING
         self._version, self._token = "", ""
-        self._seen = set()
+        self._seen = Known()
 
     def _vanish(self, now_s: float) -> list[InformerEvent]:
         """The kind is not served (any more): no object of it exists."""
@@ -243,7 +246,7 @@ class Reflector:
     def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
         missed = [key for key in self._cache if key not in self._seen]
         events = [event for key in missed for event in self._remove(key)]
-        self._seen = set()
+        self._seen = Known()
         self._version, self._token = version, ""
         self._phase = _Phase.WATCHING
         self.last_contact_s = now_s
@@ -265,13 +268,12 @@ class Reflector:
         return [InformerEvent(self.kind, ChangeType.SYNCED, None)]
 
     def _upsert(self, record: Any) -> list[InformerEvent]:
-        key = _key(record)
         if self.filling:
-            self._seen.add(key)
-        old = self._cache.get(key)
+            self._seen.put(record)
+        old = self._cache.get(record)
         if old == record:
             return []
-        self._cache[key] = record
+        self._cache.put(record)
         if old is None:
             return [InformerEvent(self.kind, ChangeType.ADDED, record)]
         if getattr(old, "uid", "") != getattr(record, "uid", ""):
@@ -283,12 +285,8 @@ class Reflector:
         return [InformerEvent(self.kind, ChangeType.MODIFIED, record, old)]
 
     def _remove(self, key: ObjectKey, last: Any = None) -> list[InformerEvent]:
-        old = self._cache.pop(key, None)
-        self._seen.discard(key)
+        old = self._cache.pop(key)
+        self._seen.pop(key)
         if old is None:
             return []
         return [InformerEvent(self.kind, ChangeType.DELETED, old if last is None else last, old)]
-
-
-def _key(record: Any) -> ObjectKey:
-    return ObjectKey(getattr(record, "namespace", ""), record.name)

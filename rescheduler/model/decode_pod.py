@@ -6,6 +6,7 @@ what is the same in both is taken over without making a key for it.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Iterable
 from sys import intern
@@ -57,6 +58,7 @@ class PodDecoder:
         self._asked: InternTable[bytes, Requests] = InternTable()
         self._held: InternTable[bytes, Requests] = InternTable()
         self._before: _Sibling | None = None
+        self._time_before_s = 0.0
 
     def pod(self, wire: PodHead) -> Pod:
         """The record of a pod.
@@ -100,10 +102,10 @@ class PodDecoder:
             held_score_memory_bytes=before.holds.score_memory_bytes,
             phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
             ready=seen.ready,
-            ready_since_s=seen.ready_since_s,
+            ready_since_s=self._seconds(seen.ready_since),
             deleting=meta.deletion_timestamp is not None,
-            created_at_s=meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0,
-            started_at_s=status.start_time.timestamp() if status.start_time else 0.0,
+            created_at_s=self._seconds(meta.creation_timestamp),
+            started_at_s=self._seconds(status.start_time),
             unschedulable_message=seen.unschedulable_message,
             disruption_reason=seen.disruption_reason,
         )
@@ -118,6 +120,15 @@ class PodDecoder:
         return self._specs.get(
             digest, lambda _: self._make_spec(encoded, self._encode(_amounts(spec)), labels)
         )
+
+    def _seconds(self, time: dt.datetime | None) -> float:
+        """Seconds since the epoch; the same object again for the same time, as a pod and its siblings often have."""
+        if time is None:
+            return 0.0
+        seconds = time.timestamp()
+        if seconds != self._time_before_s:
+            self._time_before_s = seconds
+        return self._time_before_s
 
     def _sibling(self, spec: PodSpecHead, reported: HeldKey) -> _Sibling:
         encoded = self._encode(spec)
@@ -174,11 +185,11 @@ def _digest(encoded: bytes) -> bytes:
 class _Conditions:
     """What a Pod record keeps of the conditions."""
 
-    __slots__ = ("disruption_reason", "infeasible", "ready", "ready_since_s", "unschedulable_message")
+    __slots__ = ("disruption_reason", "infeasible", "ready", "ready_since", "unschedulable_message")
 
     def __init__(self, conditions: Iterable[ConditionWire] | None) -> None:
         self.ready = False
-        self.ready_since_s = 0.0
+        self.ready_since: dt.datetime | None = None
         self.infeasible = False
         self.unschedulable_message = ""
         self.disruption_reason = ""
@@ -188,8 +199,7 @@ class _Conditions:
                 continue
             if kind == "Ready":
                 self.ready = condition.status == "True"
-                if self.ready and condition.last_transition_time is not None:
-                    self.ready_since_s = condition.last_transition_time.timestamp()
+                self.ready_since = condition.last_transition_time if self.ready else None
             elif kind == "PodScheduled":
                 if condition.status == "False" and condition.reason == "Unschedulable":
                     self.unschedulable_message = condition.message or ""
