@@ -1,4 +1,4 @@
-"""The real Kubernetes 1.37 control plane on the loopback interface, for tests: etcd and the three servers.
+"""The real Kubernetes control plane on the loopback interface, for tests: etcd and the three servers.
 
 Nodes and kubelets are fake (``nodes.add_node`` and ``rescheduler.sim.kubelet``). Promises: random free ports,
 everything in one temporary folder, all children ended on exit, kube-scheduler started again when it dies (it may,
@@ -36,6 +36,7 @@ WITHOUT_POLICIES: Final = (
     f"--runtime-config={_ADMISSION}/mutatingadmissionpolicies=false,{_ADMISSION}/mutatingadmissionpolicybindings=false",
 )
 """Flags of an API server like one before 1.36: it has no MutatingAdmissionPolicy."""
+SECOND: Final = "kube-apiserver-2"
 TOKENS: Final = {
     "admin": ("admin-token", "system:masters"),
     "system:kube-scheduler": ("scheduler-token", ""),
@@ -56,12 +57,16 @@ class ControlPlane:
         node_grace_s: int = NODE_GRACE_S,
         binaries: Binaries | None = None,
         apiserver_flags: Sequence[str] = (),
+        second_apiserver: Sequence[str] | None = None,
     ) -> None:
         """``node_grace_s``: silence after which the node controller marks a node.
 
-        ``apiserver_flags``: more flags of kube-apiserver, see WITHOUT_POLICIES. Raises BinariesMissing.
+        ``apiserver_flags``: more flags of kube-apiserver, see WITHOUT_POLICIES. ``second_apiserver``: flags that
+        a second one on the same etcd has besides; the controller manager talks to that one, everybody else to
+        the first. Raises BinariesMissing.
         """
         self._apiserver_flags = tuple(apiserver_flags)
+        self._second_apiserver = second_apiserver
         self.binaries = binaries or find()
         self.token = TOKENS["admin"][0]
         self._node_grace_s = node_grace_s
@@ -70,6 +75,7 @@ class ControlPlane:
         self._ended = threading.Event()
         self._lock = threading.RLock()
         self.url = ""
+        self.second_url = ""
         self.ca = ""
         self.scheduler_deaths = 0
 
@@ -101,6 +107,10 @@ class ControlPlane:
         """A raw client; by default the administrator's."""
         return Api(HttpTransport(self.url, self.token if token is None else token, self.ca))
 
+    def second_api(self) -> Api:
+        """The administrator's raw client of the second API server."""
+        return Api(HttpTransport(self.second_url, self.token, self.ca))
+
     def start(self) -> None:
         """Starts everything and waits until it answers. Raises StartFailed."""
         self._folder = Path(tempfile.mkdtemp(prefix="rescheduler-controlplane-"))
@@ -110,18 +120,21 @@ class ControlPlane:
             port, etcd_port, etcd_peer = free_port(), free_port(), free_port()
             self.url = f"https://127.0.0.1:{port}"
             self._write_credentials()
-            self._processes = {
-                process.name: process
-                for process in (
-                    self._etcd(etcd_port, etcd_peer),
-                    self._apiserver(pki, port, etcd_port),
-                    self._controller_manager(pki),
-                    self._scheduler(),
-                )
-            }
+            processes = [
+                self._etcd(etcd_port, etcd_peer),
+                self._apiserver(pki, port, etcd_port),
+                self._controller_manager(pki),
+                self._scheduler(),
+            ]
+            if self._second_apiserver is not None:
+                processes.append(self._another_apiserver(pki, etcd_port, self._second_apiserver))
+            self._processes = {process.name: process for process in processes}
             self._processes["etcd"].start()
             self._processes["kube-apiserver"].start()
             self._wait("kube-apiserver", self._ready)
+            if self.second_url:
+                self._processes[SECOND].start()
+                self._wait(SECOND, lambda: self.second_api().get("/readyz").ok)
             self._processes["kube-controller-manager"].start()
             self._processes["kube-scheduler"].start()
             self._wait("kube-controller-manager", self._default_service_account)
@@ -134,7 +147,7 @@ class ControlPlane:
         """Ends all children and removes the folder."""
         self._ended.set()
         with self._lock:
-            for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
+            for name in ("kube-scheduler", "kube-controller-manager", SECOND, "kube-apiserver", "etcd"):
                 if name in self._processes:
                     process = self._processes[name]
                     process.wanted = False
@@ -206,14 +219,17 @@ class ControlPlane:
         for user, (token, _) in TOKENS.items():
             self._write_kubeconfig(user.removeprefix("system:"), token)
 
-    def _write_kubeconfig(self, name: str, token: str) -> Path:
+    def _write_kubeconfig(self, name: str, token: str, server: str = "") -> Path:
         path = self._folder / f"{name}.kubeconfig"
         authority = base64.b64encode(self.ca.encode()).decode()
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "test", "cluster": {"server": self.url, "certificate-authority-data": authority}}
+                {
+                    "name": "test",
+                    "cluster": {"server": server or self.url, "certificate-authority-data": authority},
+                }
             ],
             "users": [{"name": name, "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
@@ -223,8 +239,9 @@ class ControlPlane:
         path.chmod(0o600)
         return path
 
-    def _process(self, program: str, *flags: str) -> Process:
-        return Process(program, [self.binaries.path(program), *flags], self._folder / f"{program}.log")
+    def _process(self, program: str, *flags: str, name: str = "") -> Process:
+        name = name or program
+        return Process(name, [self.binaries.path(program), *flags], self._folder / f"{name}.log")
 
     def _etcd(self, port: int, peer_port: int) -> Process:
         peer = f"http://127.0.0.1:{peer_port}"
@@ -241,7 +258,14 @@ class ControlPlane:
             "--log-level=warn",
         )
 
-    def _apiserver(self, pki: Pki, port: int, etcd_port: int) -> Process:
+    def _another_apiserver(self, pki: Pki, etcd_port: int, flags: Sequence[str]) -> Process:
+        port = free_port()
+        self.second_url = f"https://127.0.0.1:{port}"
+        user = "system:kube-controller-manager"
+        self._write_kubeconfig(user.removeprefix("system:"), TOKENS[user][0], self.second_url)
+        return self._apiserver(pki, port, etcd_port, *flags, name=SECOND)
+
+    def _apiserver(self, pki: Pki, port: int, etcd_port: int, *flags: str, name: str = "") -> Process:
         return self._process(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{etcd_port}",
@@ -260,6 +284,8 @@ class ControlPlane:
             "--allow-privileged=true",
             "--shutdown-delay-duration=0s",
             *self._apiserver_flags,
+            *flags,
+            name=name,
         )
 
     def _controller_manager(self, pki: Pki) -> Process:

@@ -1,0 +1,162 @@
+"""Two API servers on one etcd: the controller proves the gate on one, and replacements are created through the other.
+
+Once with the second in order, and once without the admission plugin, so that what is created there is never held.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.gate import Gate, GateEntry, probe_pod
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.names import LABEL_PLACEHOLDER
+from rescheduler.model.records import OwnerRef
+from rescheduler.sim.kubelet import KubeletThread
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api
+from rescheduler.testing.binaries import BinariesMissing
+from rescheduler.testing.controllers import running
+from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.processes import free_port
+from rescheduler.testing.world import World, gates_of, node_of
+from rescheduler.webhook.webhook import Webhook, WebhookSettings
+
+pytestmark = pytest.mark.realcluster
+
+GROUP = "rescheduler.dev/v1alpha1"
+OWN = "rescheduler"
+PLUGINS = {"Policy": "MutatingAdmissionPolicy", "Webhook": "MutatingAdmissionWebhook"}
+
+
+class Servers:
+    """A control plane with two API servers; the controller, once it has begun, works with the first."""
+
+    def __init__(self, way, *, deaf, old_flags, stack):
+        flags = [f"--disable-admission-plugins={PLUGINS[way]}"] if deaf else []
+        flags += old_flags if way == "Webhook" else []
+        self.plane = stack.enter_context(
+            ControlPlane(apiserver_flags=old_flags if way == "Webhook" else (), second_apiserver=flags)
+        )
+        api = self.plane.api()
+        stack.enter_context(KubeletThread(api.transport))
+        installed = manifests.load()
+        self.way, self._stack = way, stack
+        self._port = free_port()
+        if way == "Webhook":
+            component = manifests.load(manifests.FOLDER / "components" / "webhook")
+            installed = [
+                o for o in installed if not o["kind"].startswith("MutatingAdmissionPolicy")
+            ] + component
+        manifests.apply(api, installed)
+        self.account = Api.from_kubeconfig(self.plane.kubeconfig_for(OWN, OWN)).transport
+        self.world = stack.enter_context(World(api, "ha"))
+
+    def begin(self):
+        gate = {"mode": self.way, "port": self._port, "url": f"https://127.0.0.1:{self._port}"}
+        self._stack.enter_context(running(self.account, gate=gate))
+
+    @contextmanager
+    def gate_alone(self):
+        """The gate without a controller that would take back what nobody asked for."""
+        settings = WebhookSettings(namespace=OWN, port=self._port, url=f"https://127.0.0.1:{self._port}")
+        webhook = Webhook(self.account, settings, leads=lambda: True) if self.way == "Webhook" else None
+        if webhook is not None:
+            webhook.start()
+            self.world.wait(lambda: webhook.in_force)
+        try:
+            yield Gate(KubeApi(self.account), namespace=OWN)
+        finally:
+            if webhook is not None:
+                webhook.stop()
+
+    def held_by_the_second(self, owner):
+        body = probe_pod(owner, self.world.namespace)
+        answer = self.plane.second_api().create(self.world.path("pods"), body, dryRun="All")
+        return bool(gates_of(answer.expect(201).body))
+
+
+@pytest.fixture(params=["Policy", "Webhook"])
+def servers(request, old_flags, policies_served):
+    """servers(deaf=…): a control plane for each test, for its API servers differ."""
+    if request.param == "Policy" and not policies_served:
+        pytest.skip("this version of Kubernetes has no MutatingAdmissionPolicy")
+    with ExitStack() as stack:
+
+        def make(*, deaf):
+            try:
+                return Servers(request.param, deaf=deaf, old_flags=old_flags, stack=stack)
+            except BinariesMissing as missing:
+                pytest.skip(str(missing))
+
+        yield make
+
+
+def moved(world, kind, moves):
+    """Asks for moves from a full node to nodes with room for one; PodMigration -> target."""
+    world.node("src", cpu=str(moves))
+    world.workload(kind, "web", moves)
+    pods = world.wait_ready("web", moves, 60)
+    wanted = {}
+    for index, pod in enumerate(pods):
+        target = world.node(f"t{index}", cpu="2")
+        world.pod(f"old-{index}", nodeName=target)
+        wanted[world.migrate(pod, target)] = target
+    return wanted
+
+
+def ended(world, wanted):
+    def look():
+        found = {name: world.move_status(name) for name in wanted}
+        done = all(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
+        return found if done else None
+
+    return world.wait(look, 120)
+
+
+def nothing_left(world):
+    placeholders = "/api/v1/namespaces/rescheduler/pods"
+    query = {"labelSelector": LABEL_PLACEHOLDER}
+    world.wait(lambda: not world.api.get(placeholders, **query).expect().items, 30)
+    live = "/api/v1/namespaces/rescheduler/configmaps/live"
+    world.wait(lambda: not world.api.get(live).expect().body.get("data"), 30)
+    assert not [p for p in world.pods() if gates_of(p)]
+
+
+def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sent(servers):
+    both = servers(deaf=False)
+    lags = []
+    with both.gate_alone() as gate:
+        for number in range(20):
+            owner = OwnerRef("apps/v1", "ReplicaSet", "web", f"uid-of-web-{number}")
+            entry = GateEntry(owner.uid, "room")
+            gate.switch_on(entry)
+            both.world.wait(lambda e=entry, o=owner: gate.proven(e, o, OWN))
+            proven_s = time.monotonic()
+            both.world.wait(lambda o=owner: both.held_by_the_second(o))
+            lags.append(time.monotonic() - proven_s)
+            gate.switch_off(owner.uid)
+    assert max(lags) < MigrationSettings().gate_settle_s, lags
+    both.begin()
+    for kind in ("Deployment", "StatefulSet"):
+        with World(both.plane.api(), "ha") as world:
+            wanted = moved(world, kind, 4)
+            found = ended(world, wanted)
+            assert {n: (s["reason"], s.get("nodeName")) for n, s in found.items()} == {
+                n: ("Landed", target) for n, target in wanted.items()
+            }
+            nothing_left(world)
+
+
+def test_a_replacement_that_comes_ungated_is_a_soft_failure(servers):
+    one = servers(deaf=True)
+    one.begin()
+    wanted = moved(one.world, "Deployment", 2)
+    found = ended(one.world, wanted)
+    assert {(s["phase"], s["reason"]) for s in found.values()} == {("Failed", "ReplacementUngated")}, found
+    assert all("goes where it likes" in s["message"] for s in found.values())
+    assert all(node_of(p) for p in one.world.wait_ready("web", 2, 60))
+    nothing_left(one.world)
