@@ -22,7 +22,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.classes import Ask, ClassKey, PodClass, class_key
 from rescheduler.scheduling.counts import GroupKey, PodGroup, TermCount, TermKey, TermKind
 from rescheduler.scheduling.framework import IntArray, Profile
-from rescheduler.scheduling.matching import Matcher, MatcherIndex, PodIndex, matcher_of
+from rescheduler.scheduling.matching import Matcher, MatcherIndex, PodIndex, matcher_of, parsed
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.occupancy import Occupancy
 
@@ -231,9 +231,17 @@ def _carried(kind: PodClass) -> list[TermKey]:
     def key(role: TermKind, term: PodAffinityTerm, weight: int = 1) -> TermKey:
         return TermKey(role, matcher_of(term, kind.namespace), term.topology_key, weight)
 
+    required = ((TermKind.REQUIRED_ANTI, spec.pod_anti_affinity), (TermKind.REQUIRED, spec.pod_affinity))
+    preferred = (
+        (TermKind.PREFERRED, spec.pod_affinity_preferred),
+        (TermKind.PREFERRED_ANTI, spec.pod_anti_affinity_preferred),
+    )
     return [
-        *(key(TermKind.REQUIRED_ANTI, term) for term in spec.pod_anti_affinity),
-        *(key(TermKind.REQUIRED, term) for term in spec.pod_affinity),
-        *(key(TermKind.PREFERRED, t.term, t.weight) for t in spec.pod_affinity_preferred),
-        *(key(TermKind.PREFERRED_ANTI, t.term, t.weight) for t in spec.pod_anti_affinity_preferred),
+        *(key(role, term) for role, terms in required if parsed(terms) for term in terms),
+        *(
+            key(role, weighted.term, weighted.weight)
+            for role, terms in preferred
+            if parsed(weighted.term for weighted in terms)
+            for weighted in terms
+        ),
     ]

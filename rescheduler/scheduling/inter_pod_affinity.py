@@ -17,7 +17,7 @@ from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.counts import Counts, PodGroup, TermCount, TermKind
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, Refusal
-from rescheduler.scheduling.matching import Matcher, matcher_of
+from rescheduler.scheduling.matching import Matcher, matcher_of, parsed
 from rescheduler.scheduling.nodes import Column
 from rescheduler.scheduling.plugin import NodeIndices
 
@@ -228,7 +228,8 @@ def _carried_here(term: TermCount, node: int) -> bool:
 def _carried_by(kind: PodClass, cluster: Cluster, node: int, nominated: Sequence[Nominated]) -> bool:
     namespaces = cluster.snapshot.namespaces
     for one in nominated:
-        for term in one.kind.spec.pod_anti_affinity:
+        terms = one.kind.spec.pod_anti_affinity
+        for term in terms if parsed(terms) else ():
             if cluster.nodes.column(term.topology_key).code_list[node] < 0:
                 continue
             matcher = matcher_of(term, one.kind.namespace)

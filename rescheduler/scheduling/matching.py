@@ -7,7 +7,7 @@ selector each cost a few look-ups and not a thousand comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from rescheduler.model.records import Namespace, PodAffinityTerm
@@ -60,6 +60,12 @@ def matcher_of(term: PodAffinityTerm, namespace: str) -> Matcher:
     if not term.namespaces and term.namespace_selector is None:
         return Matcher(Scope(frozenset((namespace,))), term.selector)
     return Matcher(Scope(frozenset(term.namespaces), term.namespace_selector), term.selector)
+
+
+def parsed(terms: Iterable[PodAffinityTerm]) -> bool:
+    """True if all terms of a group could be parsed; else kube-scheduler counts none of them for a running pod."""
+    selectors = (selector for term in terms for selector in (term.selector, term.namespace_selector))
+    return not any(selector is not None and selector.invalid for selector in selectors)
 
 
 def demanded_label(selector: LabelSelector | None) -> tuple[str, str] | None:

@@ -100,11 +100,14 @@ def _unbound(claim: PersistentVolumeClaim, cluster: Cluster) -> str:
 
 
 def _zones(volume: PersistentVolume) -> list[Requirement]:
-    return [
-        Requirement(key, Operator.IN, tuple(value.split("__")))
-        for key in _LABELS
-        if (value := volume.labels.get(key)) is not None
-    ]
+    """One requirement for each label; a label that names an empty place is passed over."""
+    found: list[Requirement] = []
+    for key in _LABELS:
+        value = volume.labels.get(key)
+        places = [place.strip() for place in value.split("__")] if value is not None else [""]
+        if all(places):
+            found.append(Requirement(key, Operator.IN, tuple(places)))
+    return found
 
 
 def _fits(requirement: Requirement, nodes: NodeTable) -> BoolArray:

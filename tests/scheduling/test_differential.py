@@ -9,13 +9,14 @@ import pytest
 
 from rescheduler.testing.differential.clusters import random_cluster
 from rescheduler.testing.differential.comparison import Tally, compare
+from rescheduler.testing.differential.named import NAMED
 from rescheduler.testing.differential.program import Program, ProgramMissing, build
 
 CLUSTERS = int(os.environ.get("RESCHEDULER_DIFFERENTIAL_CLUSTERS", "50"))
 DECIDING = {
     "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
-    "InterPodAffinity", "NodeDeclaredFeatures", "SchedulingGates",
+    "InterPodAffinity", "NodeDeclaredFeatures", "SchedulingGates", "PreScore",
 }  # fmt: skip
 
 
@@ -41,3 +42,12 @@ def test_every_verdict_reason_and_score_is_that_of_kube_scheduler(program):
     assert set(tally.refused_by) >= DECIDING, "a plugin never refused: the clusters no longer exercise it"
     assert tally.feasible > 0.2 * tally.verdicts
     assert {"PodTopologySpread", "InterPodAffinity", "VolumeBinding"} <= set(tally.scored_by)
+    assert 0 < tally.not_judged < 0.05 * tally.verdicts
+
+
+@pytest.mark.realcluster
+@pytest.mark.parametrize("name", NAMED)
+def test_the_named_cases_are_judged_as_by_kube_scheduler(program, name):
+    answer = program.ask(NAMED[name])
+    assert not answer.error
+    assert not compare(NAMED[name], answer, Tally())

@@ -41,7 +41,8 @@ def main(clusters: int, first: int, show: int) -> None:
 
 def _report(tally: Tally, differing: int, clusters: int) -> None:
     click.echo(
-        f"{clusters} clusters, {tally.verdicts} verdicts, {tally.feasible} feasible, {differing} differ"
+        f"{clusters} clusters, {tally.verdicts} verdicts, {tally.feasible} feasible, {differing} differ, "
+        f"{tally.not_judged} not judged"
     )
     click.echo("refused by:")
     for name, count in tally.refused_by.most_common():

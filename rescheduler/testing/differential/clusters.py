@@ -9,10 +9,18 @@ from typing import NamedTuple
 
 from rescheduler.testing.differential.configurations import random_configuration
 from rescheduler.testing.differential.manifests import Manifest, metadata, namespaced
-from rescheduler.testing.differential.pods import APPS, GPU, HUGE, IMAGES, NAMESPACES, TAINT_KEYS, PodMaker
-from rescheduler.testing.differential.storage import StorageMaker
+from rescheduler.testing.differential.pod_resources import DEVICES, GPU, HUGE, NIC
+from rescheduler.testing.differential.pods import APPS, IMAGES, NAMESPACES, TAINT_KEYS, PodMaker
+from rescheduler.testing.differential.storage import CSI_ZONES, REGIONS, StorageMaker
 
-SIZES = {IMAGES[0]: 30 << 20, IMAGES[1]: 400 << 20, f"{IMAGES[2]}:latest": 3000 << 20}
+SIZES = {
+    IMAGES[0]: 30 << 20,
+    IMAGES[1]: 400 << 20,
+    f"{IMAGES[2]}:latest": 3000 << 20,
+    f"{IMAGES[3]}:latest": 777_777_777,
+    f"{IMAGES[4]}:latest": 123_456_789,
+}
+THEMES = (*("mixed", "spread", "affinity", "volumes", "preferences", "devices") * 2, "mixed", "malformed")
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
 
 
@@ -27,15 +35,15 @@ class Question(NamedTuple):
 def random_cluster(seed: int) -> Question:
     """The cluster of a seed; the same seed gives the same cluster."""
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
-    theme = rng.choice(("mixed", "mixed", "spread", "affinity", "volumes", "preferences"))
+    theme = rng.choice(THEMES)
     nodes = [_node(rng, i, theme) for i in range(rng.choice((1, 3, 4, 6, 8)))]
     names = [node["metadata"]["name"] for node in nodes]
-    objects: list[Manifest] = [*nodes, *_namespaces(rng), *_owners(rng)]
+    objects: list[Manifest] = [*nodes, *_namespaces(rng), *_owners(rng), *_device_classes(rng, theme)]
     claims: dict[str, list[str]] = {}
     objects.extend(StorageMaker(rng, names).objects(claims))
     maker = PodMaker(rng, names, claims, theme)
     running = [maker.pod(f"running-{i}", asked=False) for i in range(rng.choice((0, 5, 15, 30)))]
-    waiting = [maker.nominated(f"nominated-{i}") for i in range(rng.choice((0, 0, 1, 3)))]
+    waiting = [maker.nominated(f"nominated-{i}") for i in range(rng.choice((0, 0, 1, 3, 6)))]
     asked = [maker.pod(f"asked-{i}", asked=True) for i in range(12)]
     objects.extend(_ephemeral(rng, [*running, *asked]))
     asks = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in asked]
@@ -44,8 +52,8 @@ def random_cluster(seed: int) -> Question:
 
 def _node(rng: random.Random, index: int, theme: str) -> Manifest:
     name = f"node-{index}"
-    allocatable = _allocatable(rng)
-    if theme != "mixed":
+    allocatable = _allocatable(rng, theme)
+    if theme not in ("mixed", "malformed", "devices"):
         allocatable |= {"cpu": "64", "memory": "128Gi", "pods": "110"}
     status: Manifest = {"allocatable": allocatable, "capacity": allocatable}
     status["images"] = [
@@ -71,16 +79,20 @@ def _labels(rng: random.Random, index: int) -> dict[str, str]:
     }
     labels["topology.kubernetes.io/zone"] = rng.choice(("z1", "z2", "z3"))
     if rng.random() < 0.5:
-        labels["size"] = rng.choice(("1", "2", "4", "big"))
+        labels["size"] = rng.choice(("1", "2", "4", "big", "08", "1_0", "99999999999999999999"))
     for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack", "pool"):
         if rng.random() < 0.06:
             del labels[key]
     if rng.random() < 0.1:
         labels["failure-domain.beta.kubernetes.io/zone"] = rng.choice(("z1", "z2"))
+    if rng.random() < 0.3:
+        labels[rng.choice(REGIONS)] = rng.choice(("r1", "r2"))
+    if rng.random() < 0.3:
+        labels[rng.choice(CSI_ZONES)] = rng.choice(("z1", "z2"))
     return labels
 
 
-def _allocatable(rng: random.Random) -> dict[str, str]:
+def _allocatable(rng: random.Random, theme: str) -> dict[str, str]:
     allocatable = {
         "cpu": rng.choice(("4", "8", "32", "64")),
         "memory": rng.choice(("8Gi", "32Gi", "128Gi")),
@@ -88,8 +100,10 @@ def _allocatable(rng: random.Random) -> dict[str, str]:
     }
     if rng.random() < 0.6:
         allocatable["ephemeral-storage"] = "10Gi"
-    if rng.random() < 0.4:
+    if rng.random() < (0.6 if theme == "devices" else 0.4):
         allocatable[GPU] = rng.choice(("0", "2", "4"))
+    if theme == "devices" and rng.random() < 0.4:
+        allocatable[NIC] = rng.choice(("0", "1"))
     if rng.random() < 0.3:
         allocatable[HUGE] = "32Mi"
     if rng.random() < 0.05:
@@ -118,8 +132,20 @@ def _namespaces(rng: random.Random) -> list[Manifest]:
     for name in NAMESPACES:
         labels = {"team": rng.choice(("one", "two"))} if rng.random() < 0.7 else {}
         if rng.random() > 0.05:
-            made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, labels=labels)})
+            meta = metadata(name, labels=labels)
+            if rng.random() < 0.15:
+                meta["deletionTimestamp"] = "2026-01-01T00:10:00Z"
+            made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     return made
+
+
+def _device_classes(rng: random.Random, theme: str) -> list[Manifest]:
+    """A class of devices that stands behind the GPUs, now and then."""
+    if rng.random() > (0.4 if theme == "devices" else 0.05):
+        return []
+    spec = {"extendedResourceName": GPU} if rng.random() < 0.7 else {}
+    meta = metadata(DEVICES)
+    return [{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": meta, "spec": spec}]
 
 
 def _owners(rng: random.Random) -> list[Manifest]:

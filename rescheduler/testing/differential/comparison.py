@@ -20,6 +20,11 @@ from rescheduler.testing.differential.clusters import Question
 from rescheduler.testing.differential.manifests import Manifest
 from rescheduler.testing.differential.program import Answer, NodeAnswer
 
+NOT_JUDGED = "not judged"
+_UNSCORED = 'running PreScore plugin "NodeAffinity"'
+_ERROR = "Error:"
+"""How the program marks a plugin that failed; whether evicting pods could help is then not said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -40,6 +45,8 @@ class Tally:
 
     verdicts: int = 0
     feasible: int = 0
+    not_judged: int = 0
+    """Nodes on which devices would be allocated: we say that we do not judge them."""
     refused_by: Counter[str] = field(default_factory=Counter)
     scored_by: Counter[str] = field(default_factory=Counter)
     """Nodes with a score other than 0 and 100."""
@@ -71,34 +78,44 @@ def compare(question: Question, answer: Answer, tally: Tally) -> list[Difference
         pod = snapshot.pods[ObjectKey(*asked.pod.split("/"))]
         for verdict in state.explain(pod):
             theirs = asked.nodes[verdict.node]
+            if any(refusal.reason.startswith(NOT_JUDGED) for refusal in verdict.refusals):
+                tally.not_judged += 1
+                continue
             _count(theirs, weights, tally)
-            mine, other = _ours(verdict, weights), _theirs(theirs)
+            mine, other = _ours(verdict, weights, failed=theirs.plugin.startswith(_ERROR)), _theirs(theirs)
             if mine != other:
                 differences.append(Difference(asked.pod, verdict.node, mine, other))
     return differences
 
 
-def _ours(verdict: NodeVerdict, weights: dict[str, int]) -> str:
+def _ours(verdict: NodeVerdict, weights: dict[str, int], *, failed: bool) -> str:
     if verdict.feasible:
         scores = {name: points * weights[name] for name, points in verdict.scores}
         return f"feasible {sorted(scores.items())} total {verdict.score}"
     plugin = verdict.refusals[0].plugin
-    reasons = sorted(refusal.reason for refusal in verdict.refusals)
+    reasons = sorted(_words(refusal.reason) for refusal in verdict.refusals)
     unresolvable = any(refusal.unresolvable for refusal in verdict.refusals)
-    return f"{plugin} {reasons} unresolvable={unresolvable}"
+    return f"{plugin} {reasons} {'error' if failed else f'unresolvable={unresolvable}'}"
 
 
 def _theirs(answer: NodeAnswer) -> str:
     if answer.feasible:
         return f"feasible {sorted(answer.scores.items())} total {answer.total}"
-    plugin = answer.plugin.removeprefix("Error:")
-    return f"{plugin} {sorted(answer.reasons)} unresolvable={answer.unresolvable}"
+    reasons = sorted(map(_words, answer.reasons))
+    if answer.plugin.startswith(_ERROR):
+        return f"{answer.plugin.removeprefix(_ERROR)} {reasons} error"
+    return f"{answer.plugin} {reasons} unresolvable={answer.unresolvable}"
+
+
+def _words(reason: str) -> str:
+    """The reason; of malformed preferred node affinity not the details, which name places in the manifest."""
+    return _UNSCORED if reason.startswith(_UNSCORED) else reason
 
 
 def _count(answer: NodeAnswer, weights: dict[str, int], tally: Tally) -> None:
     tally.verdicts += 1
     if not answer.feasible:
-        tally.refused_by[answer.plugin] += 1
+        tally.refused_by[answer.plugin.removeprefix(_ERROR)] += 1
         return
     tally.feasible += 1
     for name, points in answer.scores.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 
 from rescheduler.testing.differential.manifests import Manifest
-from rescheduler.testing.differential.pods import GPU
+from rescheduler.testing.differential.pod_resources import GPU, HUGE, NIC
 
 
 def random_configuration(rng: random.Random) -> Manifest | None:
@@ -15,8 +15,11 @@ def random_configuration(rng: random.Random) -> Manifest | None:
     if rng.random() < 0.5:
         return None
     resources = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 2}]
-    if rng.random() < 0.4:
-        resources.append({"name": rng.choice((GPU, "ephemeral-storage")), "weight": 3})
+    if rng.random() < 0.6:
+        more = rng.sample((GPU, NIC, HUGE, "ephemeral-storage"), rng.choice((1, 1, 2)))
+        resources.extend({"name": name, "weight": rng.choice((1, 3, 100))} for name in more)
+    if rng.random() < 0.1:
+        resources = resources[2:] or resources
     args = [_fit(rng, resources)]
     if rng.random() < 0.4:
         even = [{"name": item["name"], "weight": 1} for item in resources]
@@ -30,9 +33,8 @@ def random_configuration(rng: random.Random) -> Manifest | None:
             )
         )
     if rng.random() < 0.4:
-        constraints = _default_constraints(rng)
-        args.append(_plugin_args("PodTopologySpread", defaultingType="List", defaultConstraints=constraints))
-    if rng.random() < 0.3:
+        args.append(_plugin_args("PodTopologySpread", **_defaulting(rng)))
+    if rng.random() < 0.4:
         args.append(_plugin_args("NodeAffinity", addedAffinity=_added_affinity(rng)))
     profile: Manifest = {"schedulerName": "default-scheduler", "pluginConfig": args}
     if rng.random() < 0.4:
@@ -58,25 +60,46 @@ def _fit(rng: random.Random, resources: list[Manifest]) -> Manifest:
     kind = rng.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
     strategy: Manifest = {"type": kind, "resources": resources}
     if kind == "RequestedToCapacityRatio":
-        shapes = (((0, 0), (100, 10)), ((10, 10), (40, 3), (90, 7)))
-        shape = [{"utilization": x, "score": y} for x, y in rng.choice(shapes)]
+        places = sorted(rng.sample(range(101), rng.choice((1, 2, 3, 5))))
+        shape = [{"utilization": x, "score": rng.randint(0, 10)} for x in places]
         strategy["requestedToCapacityRatio"] = {"shape": shape}
-    ignored = [GPU] if rng.random() < 0.3 else []
-    return _plugin_args("NodeResourcesFit", scoringStrategy=strategy, ignoredResources=ignored)
+    ignored = [GPU] if rng.random() < 0.2 else []
+    groups = ["example.com"] if rng.random() < 0.1 else []
+    return _plugin_args(
+        "NodeResourcesFit", scoringStrategy=strategy, ignoredResources=ignored, ignoredResourceGroups=groups
+    )
 
 
 def _added_affinity(rng: random.Random) -> Manifest:
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1", "z2"]}
-    term = {"matchExpressions": [zone]}
-    if rng.random() < 0.5:
-        return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": term}]}
+    pool = {"key": "pool", "operator": rng.choice(("Exists", "DoesNotExist"))}
+    size = {"key": "size", "operator": rng.choice(("Gt", "Lt")), "values": ["1"]}
+    made: Manifest = {}
+    if rng.random() < 0.6:
+        terms = [{"matchExpressions": [one]} for one in rng.sample((zone, pool, size), rng.choice((1, 2)))]
+        made["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if not made or rng.random() < 0.5:
+        made["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": rng.choice((1, 7)), "preference": {"matchExpressions": [one]}}
+            for one in rng.sample((zone, pool, size), rng.choice((1, 2)))
+        ]
+    return made
+
+
+def _defaulting(rng: random.Random) -> Manifest:
+    if rng.random() < 0.2:
+        return {"defaultingType": "System"}
+    constraints = _default_constraints(rng) if rng.random() < 0.9 else []
+    return {"defaultingType": "List", "defaultConstraints": constraints}
 
 
 def _default_constraints(rng: random.Random) -> list[Manifest]:
-    action = rng.choice(("ScheduleAnyway", "DoNotSchedule"))
-    keys = rng.sample(("kubernetes.io/hostname", "topology.kubernetes.io/zone"), rng.choice((1, 2)))
-    return [{"maxSkew": rng.choice((1, 2)), "topologyKey": key, "whenUnsatisfiable": action} for key in keys]
+    actions = ("ScheduleAnyway", "DoNotSchedule")
+    keys = rng.sample(("kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"), rng.choice((1, 2)))
+    return [
+        {"maxSkew": rng.choice((1, 2, 3)), "topologyKey": key, "whenUnsatisfiable": rng.choice(actions)}
+        for key in keys
+    ]
 
 
 def _plugin_args(plugin: str, **fields: object) -> Manifest:

@@ -8,21 +8,28 @@ import random
 from collections.abc import Mapping
 
 from rescheduler.testing.differential.manifests import Manifest
+from rescheduler.testing.differential.pod_resources import ResourceMaker
+from rescheduler.testing.differential.pod_volumes import random_volumes
 
 NAMESPACES = ("red", "green", "blue")
 APPS = ("a", "b", "c")
 TOPOLOGY_KEYS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack")
 TAINT_KEYS = ("dedicated", "gpu", "spot")
-GPU = "example.com/gpu"
-HUGE = "hugepages-2Mi"
-IMAGES = ("registry.example/small:1", "registry.example/big:1", "registry.example/huge")
+IMAGES = (
+    "registry.example/small:1",
+    "registry.example/big:1",
+    "registry.example/huge",
+    "registry.example:5000/middle",
+    "plain",
+)
 
 
 class PodMaker:
     """Makes pods of one random cluster. ``claims``: namespace -> names of claims that pods may use.
 
-    ``theme``: what the cluster is about ("mixed", "spread", "affinity", "volumes", "preferences"); the
-    other constraints are then rare, so that pods get as far as the plugins in question.
+    ``theme``: what the cluster is about ("mixed", "spread", "affinity", "volumes", "preferences",
+    "devices", "malformed"); the other constraints are then rare, so that pods get as far as the plugins
+    in question.
     """
 
     def __init__(
@@ -32,6 +39,7 @@ class PodMaker:
         self._theme = theme
         self._nodes = nodes
         self._claims = claims
+        self._resources = ResourceMaker(rng, theme)
 
     def pod(self, name: str, *, asked: bool) -> Manifest:
         """One pod; the ``asked`` ones carry more constraints and are mostly pending."""
@@ -62,7 +70,7 @@ class PodMaker:
         status: Manifest = {"phase": "Pending"}
         if not asked or rng.random() < 0.25:
             spec["nodeName"] = rng.choice(self._nodes) if rng.random() > 0.02 else "no-such-node"
-            status = self._status(spec)
+            status = self._resources.status(spec)
             if rng.random() < 0.1:
                 meta["deletionTimestamp"] = "2026-01-01T00:10:00Z"
                 meta["deletionGracePeriodSeconds"] = 30
@@ -72,7 +80,7 @@ class PodMaker:
 
     def nominated(self, name: str) -> Manifest:
         """A pending pod that waits for a node, of any priority."""
-        made = self.pod(name, asked=False)
+        made = self.pod(name, asked=self._rng.random() < 0.5)
         made["spec"].pop("nodeName", None)
         made["metadata"].pop("deletionTimestamp", None)
         made["metadata"].pop("deletionGracePeriodSeconds", None)
@@ -81,7 +89,7 @@ class PodMaker:
 
     def _about(self, theme: str, richness: float) -> float:
         """How often a constraint of a theme stands on a pod."""
-        if self._theme == "mixed":
+        if self._theme in ("mixed", "malformed"):
             return richness
         return 0.8 if self._theme == theme else 0.05
 
@@ -90,6 +98,8 @@ class PodMaker:
         labels = {"app": rng.choice(APPS)}
         if rng.random() < 0.4:
             labels["tier"] = rng.choice(("web", "db"))
+        if rng.random() < 0.3:
+            labels["version"] = rng.choice(("1", "2"))
         if rng.random() < 0.05:
             labels.pop("app")
         return labels
@@ -102,12 +112,7 @@ class PodMaker:
         if rng.random() < 0.1:
             spec["overhead"] = {"cpu": "100m", "memory": "64Mi"}
         if rng.random() < 0.1:
-            spec["resources"] = {"requests": self._requests()}
-            spec["resources"]["requests"].pop(GPU, None)
-            spec["resources"]["requests"].pop("ephemeral-storage", None)
-            # kube-scheduler adds overhead to such a quantity in place, again at every look at the pod.
-            if spec["resources"]["requests"].get("memory") == "1.5Gi":
-                spec["resources"]["requests"]["memory"] = "2Gi"
+            spec["resources"] = {"requests": self._resources.pod_level()}
         if rng.random() < 0.4:
             spec["priority"] = rng.choice((-5, 0, 0, 10, 1000))
         if rng.random() < 0.5:
@@ -115,7 +120,15 @@ class PodMaker:
         self._affinity(spec, richness)
         if rng.random() < self._about("spread", richness):
             spec["topologySpreadConstraints"] = self._spread()
-        self._volumes(spec, namespace, richness)
+        volumes = random_volumes(
+            rng,
+            self._claims.get(namespace, []),
+            IMAGES,
+            chance=self._about("volumes", richness),
+            disks={"mixed": 0.1, "volumes": 0.4}.get(self._theme, 0.0),
+        )
+        if volumes:
+            spec["volumes"] = volumes
         if self._theme == "mixed" and rng.random() < 0.03:
             spec["schedulingGates"] = [{"name": "example.com/one"}, {"name": "example.com/two"}][
                 : rng.choice((1, 2))
@@ -129,7 +142,7 @@ class PodMaker:
         rng = self._rng
         made: Manifest = {"name": f"c{index}", "image": rng.choice(IMAGES)}
         if rng.random() < 0.85:
-            made["resources"] = {"requests": self._requests()}
+            made["resources"] = {"requests": self._resources.requests()}
         if rng.random() < 0.15:
             made["ports"] = [self._port()] if self._theme == "mixed" else []
         if rng.random() < 0.02:
@@ -144,25 +157,6 @@ class PodMaker:
         if self._rng.random() < 0.5:
             made["restartPolicy"] = "Always"
         return made
-
-    def _requests(self) -> dict[str, str]:
-        rng = self._rng
-        if self._theme != "mixed":
-            return {"cpu": rng.choice(("1m", "100m")), "memory": rng.choice(("64Mi", "1e6"))}
-        requests: dict[str, str] = {}
-        if rng.random() < 0.85:
-            requests["cpu"] = rng.choice(("0", "1m", "50m", "250m", "0.5", "1", "1500m", "3", "9"))
-        if rng.random() < 0.85:
-            requests["memory"] = rng.choice(
-                ("0", "64Mi", "100M", "256Mi", "1Gi", "1.5Gi", "3Gi", "9Gi", "1e9")
-            )
-        if rng.random() < 0.1:
-            requests["ephemeral-storage"] = rng.choice(("1Gi", "4Gi", "20Gi"))
-        if rng.random() < 0.1:
-            requests[GPU] = rng.choice(("0", "1", "2", "5"))
-        if rng.random() < 0.05:
-            requests[HUGE] = rng.choice(("2Mi", "64Mi"))
-        return requests
 
     def _port(self) -> Manifest:
         rng = self._rng
@@ -229,11 +223,13 @@ class PodMaker:
 
     def _node_requirement(self) -> Manifest:
         rng = self._rng
+        if self._theme == "malformed" and rng.random() < 0.2:
+            return self._malformed(rng.choice(("Within", "In", "NotIn", "Exists", "Gt")))
         if rng.random() < 0.25:
             return {
                 "key": "size",
                 "operator": rng.choice(("Gt", "Lt")),
-                "values": [rng.choice(("1", "3", "5"))],
+                "values": [rng.choice(("1", "3", "5", "-1", "08", "99999999999999999999"))],
             }
         key, values = rng.choice(
             (("pool", ["x"]), ("pool", ["x", "y"]), ("topology.kubernetes.io/zone", ["z1"]))
@@ -277,6 +273,9 @@ class PodMaker:
     def selector(self) -> Manifest | None:
         """A label selector, now and then an empty or no one."""
         rng = self._rng
+        if self._theme == "malformed" and rng.random() < 0.1:
+            operator = rng.choice(("Within", "In", "NotIn", "Exists", "Gt"))
+            return {"matchExpressions": [self._malformed(operator)]}
         kind = rng.random()
         if kind < 0.05:
             return None
@@ -292,6 +291,20 @@ class PodMaker:
             expression["values"] = rng.choice((["a"], ["a", "b"], ["web"]))
         return {"matchExpressions": [expression]}
 
+    def _malformed(self, operator: str) -> Manifest:
+        """A requirement with an unknown operator, or with a key or values that no label has."""
+        rng = self._rng
+        wrong: tuple[Manifest, ...] = (
+            {"key": "app", "values": ["{bad}"]},
+            {"key": "app", "values": ["a", "x" * 64, "-"]},
+            {"key": "app/b/c", "values": ["a"]},
+            {"key": "_x/", "values": ["a"]},
+            {"key": "", "values": ["1"]},
+            {"key": "app"},
+            {"key": "app", "values": ["1", "2"]},
+        )
+        return {"operator": operator, **rng.choice(wrong)}
+
     def _spread(self) -> list[Manifest]:
         rng = self._rng
         made: list[Manifest] = []
@@ -305,84 +318,13 @@ class PodMaker:
             selector = self.selector()
             if selector is not None:
                 constraint["labelSelector"] = selector
-                if rng.random() < 0.1 and "matchLabels" not in selector:
-                    constraint["matchLabelKeys"] = ["tier", "absent"]
-            if hard and rng.random() < 0.2:
-                constraint["minDomains"] = rng.choice((1, 2, 4))
-            if rng.random() < 0.2:
+                if rng.random() < 0.25:
+                    constraint["matchLabelKeys"] = rng.choice((["tier", "absent"], ["app"], ["version"]))
+            if hard and rng.random() < 0.3:
+                constraint["minDomains"] = rng.choice((1, 2, 3, 4))
+            if rng.random() < 0.35:
                 constraint["nodeAffinityPolicy"] = rng.choice(("Honor", "Ignore"))
-            if rng.random() < 0.3:
+            if rng.random() < 0.4:
                 constraint["nodeTaintsPolicy"] = rng.choice(("Honor", "Ignore"))
             made.append(constraint)
         return made
-
-    def _volumes(self, spec: Manifest, namespace: str, richness: float) -> None:
-        rng = self._rng
-        volumes: list[Manifest] = []
-        names = self._claims.get(namespace, [])
-        if names and rng.random() < self._about("volumes", richness):
-            volumes.extend(
-                {"name": name, "persistentVolumeClaim": {"claimName": name}}
-                for name in rng.sample(names, min(len(names), rng.choice((1, 1, 2))))
-            )
-        if rng.random() < 0.1 and self._theme in ("mixed", "volumes"):
-            volumes.append({"name": "disk", **self._disk()})
-        if rng.random() < 0.01:
-            volumes.append({"name": "gone", "persistentVolumeClaim": {"claimName": "no-such-claim"}})
-        if volumes:
-            spec["volumes"] = volumes
-
-    def _disk(self) -> Manifest:
-        rng = self._rng
-        read_only = rng.random() < 0.5
-        return rng.choice(
-            (
-                {"gcePersistentDisk": {"pdName": "disk-1", "readOnly": read_only}},
-                {"awsElasticBlockStore": {"volumeID": "vol-1", "readOnly": read_only}},
-                {"iscsi": {"targetPortal": "p", "iqn": "iqn-1", "lun": 0, "readOnly": read_only}},
-                {
-                    "rbd": {
-                        "monitors": rng.choice((["m1", "m2"], ["m2"], ["m3"])),
-                        "pool": "rbd",
-                        "image": "i",
-                        "readOnly": read_only,
-                    }
-                },
-                {"emptyDir": {}},
-            )
-        )
-
-    def _status(self, spec: Manifest) -> Manifest:
-        rng = self._rng
-        status: Manifest = {"phase": rng.choice(("Running",) * 8 + ("Pending", "Succeeded", "Failed"))}
-        if rng.random() < 0.2:
-            status["containerStatuses"] = [
-                self._container_status(container) for container in spec["containers"] if rng.random() < 0.8
-            ]
-            if rng.random() < 0.3:
-                reason = rng.choice(("Infeasible", "Deferred"))
-                status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
-            if "resources" in spec and rng.random() < 0.5:
-                status["allocatedResources"] = self._pod_level()
-                if rng.random() < 0.7:
-                    status["resources"] = {"requests": self._pod_level()}
-        return status
-
-    def _container_status(self, container: Manifest) -> Manifest:
-        rng = self._rng
-        made: Manifest = {
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "",
-            "ready": True,
-            "restartCount": 0,
-        }
-        if rng.random() < 0.8:
-            made["resources"] = {"requests": self._requests()}
-        if rng.random() < 0.8:
-            made["allocatedResources"] = self._requests()
-        return made
-
-    def _pod_level(self) -> dict[str, str]:
-        amounts = self._requests()
-        return {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}

@@ -6,17 +6,28 @@ from __future__ import annotations
 
 import random
 
+from rescheduler.model.csi_migration import DRIVERS as IN_TREE
 from rescheduler.testing.differential.manifests import Manifest, metadata, namespaced
+from rescheduler.testing.differential.pod_volumes import in_tree_source
 from rescheduler.testing.differential.pods import NAMESPACES
 
 DRIVERS = ("one.csi.example", "two.csi.example")
+MIGRATED = tuple(IN_TREE.values())
+REGIONS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+CSI_ZONES = (
+    "topology.gke.io/zone",
+    "topology.ebs.csi.aws.com/zone",
+    "topology.cinder.csi.openstack.org/zone",
+)
 ZONES = ("z1", "z2", "z3")
 ZONE = "topology.kubernetes.io/zone"
+ZONE_VALUES = ("z1", "z2", "z1__z3", "z1__z2__z3", "z1__", "", "us-c1-a__us-c1-b", "us-c1-a__eu-c1-b")
 _CLASSES = (
     ("wait", DRIVERS[0]),
     ("now", DRIVERS[1]),
     ("local", "kubernetes.io/no-provisioner"),
     ("tight", DRIVERS[1]),
+    ("old", "kubernetes.io/aws-ebs"),
 )
 _API = "storage.k8s.io/v1"
 
@@ -38,6 +49,24 @@ class StorageMaker:
                 made.extend(self._claim(namespace, f"claim-{i}"))
         free = range(self._rng.choice((0, 2, 5)))
         made.extend(self._volume(f"free-{i}", self._rng.choice(("local", "wait"))) for i in free)
+        volumes = [item["metadata"]["name"] for item in made if item["kind"] == "PersistentVolume"]
+        made.extend(self._attachments([*volumes, "no-such-volume"]))
+        return made
+
+    def _attachments(self, volumes: list[str]) -> list[Manifest]:
+        """What is attached to nodes, some of it by drivers that are not the volume's, or without a volume."""
+        rng = self._rng
+        made: list[Manifest] = []
+        for i in range(rng.choice((0, 2, 6, 12))):
+            source = {"persistentVolumeName": rng.choice(volumes)} if rng.random() < 0.9 else {}
+            node = rng.choice(self._nodes) if rng.random() < 0.9 else "no-such-node"
+            spec = {
+                "attacher": rng.choice((*DRIVERS, *DRIVERS, *MIGRATED)),
+                "nodeName": node,
+                "source": source,
+            }
+            meta = metadata(f"attachment-{i}")
+            made.append({"apiVersion": _API, "kind": "VolumeAttachment", "metadata": meta, "spec": spec})
         return made
 
     def _classes(self) -> list[Manifest]:
@@ -55,10 +84,11 @@ class StorageMaker:
 
     def _drivers(self) -> list[Manifest]:
         made: list[Manifest] = []
-        for driver in DRIVERS:
+        demanded = self._rng.choice((DRIVERS[0], DRIVERS[0], "ebs.csi.aws.com", "disk.csi.azure.com"))
+        for driver in (*DRIVERS, *MIGRATED):
             if self._rng.random() < 0.6:
                 # Only one driver may be demanded: which of two missing ones is reported is left to chance.
-                needed = driver == DRIVERS[0] and self._rng.random() < 0.6
+                needed = driver == demanded and self._rng.random() < 0.6
                 spec = {"storageCapacity": self._rng.random() < 0.5, "preventPodSchedulingIfMissing": needed}
                 made.append(
                     {"apiVersion": _API, "kind": "CSIDriver", "metadata": metadata(driver), "spec": spec}
@@ -85,8 +115,13 @@ class StorageMaker:
         for node in self._nodes:
             if self._rng.random() < 0.7:
                 drivers = [self._driver_on(node, driver) for driver in DRIVERS if self._rng.random() < 0.8]
+                drivers += [self._driver_on(node, driver) for driver in MIGRATED if self._rng.random() < 0.3]
+                meta = metadata(node)
+                if self._rng.random() < 0.6:
+                    plugins = [name for name in IN_TREE if self._rng.random() < 0.7]
+                    meta["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(plugins)}
                 spec = {"drivers": drivers}
-                made.append({"apiVersion": _API, "kind": "CSINode", "metadata": metadata(node), "spec": spec})
+                made.append({"apiVersion": _API, "kind": "CSINode", "metadata": meta, "spec": spec})
         return made
 
     def _driver_on(self, node: str, driver: str) -> Manifest:
@@ -136,22 +171,34 @@ class StorageMaker:
         self._size += 1
         labels = {"grade": rng.choice(("fast", "slow"))}
         if rng.random() < 0.3:
-            labels[rng.choice((ZONE, "failure-domain.beta.kubernetes.io/zone"))] = rng.choice(
-                ("z1", "z2", "z1__z3")
-            )
+            labels[rng.choice((ZONE, "failure-domain.beta.kubernetes.io/zone"))] = rng.choice(ZONE_VALUES)
+        if rng.random() < 0.15:
+            labels[rng.choice(REGIONS)] = rng.choice(("r1", "r1__r2", "r3"))
         spec: Manifest = {
             "capacity": {"storage": f"{self._size}Gi"},
             "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
             "storageClassName": storage_class,
         }
-        if rng.random() < 0.7:
+        kind = rng.random()
+        if kind < 0.2:
+            spec |= in_tree_source(rng)
+        elif kind < 0.75:
             spec["csi"] = {"driver": rng.choice(DRIVERS), "volumeHandle": f"handle-{name}"}
         else:
             spec["local"] = {"path": "/data"}
         if rng.random() < 0.5:
             zone = {"key": ZONE, "operator": "In", "values": rng.sample(ZONES, 2)}
             host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [rng.choice(self._nodes)]}
-            terms = [{"matchExpressions": [rng.choice((zone, host))]}]
+            old = {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["z1"]}
+            area = {"key": REGIONS[1], "operator": "In", "values": ["r1"]}
+            terms = [
+                {
+                    "matchExpressions": rng.choice(
+                        ([zone], [zone], [host], [host], [old], [zone, area], [old, area])
+                    )
+                }
+                for _ in range(rng.choice((1, 1, 1, 2)))
+            ]
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
         phase = "Bound"
         if claim is None:

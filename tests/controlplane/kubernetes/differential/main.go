@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	clientcache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -183,12 +185,18 @@ func newFramework(ctx context.Context, objects []runtime.Object, profile *config
 	if err != nil {
 		return nil, err
 	}
+	devices := dynamicresources.NewDRAManager(ctx, claims, slices, factory)
+	classes, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(
+		devices.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache))
+	if err != nil {
+		return nil, err
+	}
 	scheduler, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(snapshots),
 		frameworkruntime.WithPodNominator(nominated),
-		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
@@ -199,6 +207,7 @@ func newFramework(ctx context.Context, objects []runtime.Object, profile *config
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	clientcache.WaitForCacheSync(ctx.Done(), classes.HasSynced)
 	return scheduler, nil
 }
 
@@ -221,10 +230,8 @@ func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all 
 				standing = append(standing, other.DeepCopy())
 			}
 		} else if node := other.Status.NominatedNodeName; node != "" {
-			info, err := framework.NewPodInfo(other.DeepCopy())
-			if err != nil {
-				return nil, err
-			}
+			// As in the scheduler's queue: terms that cannot be parsed do not count.
+			info, _ := framework.NewPodInfo(other.DeepCopy())
 			nominated.byNode[node] = append(nominated.byNode[node], info)
 		}
 	}
@@ -274,7 +281,8 @@ func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all 
 		verdict.Feasible = true
 		feasible = append(feasible, info)
 	}
-	return verdicts, score(ctx, scheduler, state, pod, feasible, verdicts)
+	score(ctx, scheduler, state, pod, feasible, verdicts)
+	return verdicts, nil
 }
 
 func refuse(verdict *nodeVerdict, status *fwk.Status, plugin string) {
@@ -286,16 +294,26 @@ func refuse(verdict *nodeVerdict, status *fwk.Status, plugin string) {
 	}
 }
 
-func score(ctx context.Context, scheduler framework.Framework, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo, verdicts map[string]*nodeVerdict) error {
+func score(ctx context.Context, scheduler framework.Framework, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo, verdicts map[string]*nodeVerdict) {
 	if len(feasible) == 0 {
-		return nil
+		return
+	}
+	// A pod that cannot be scored is not bound, wherever it would fit.
+	fail := func(status *fwk.Status, point string) {
+		for _, info := range feasible {
+			verdict := verdicts[info.Node().Name]
+			verdict.Feasible = false
+			refuse(verdict, status, point)
+		}
 	}
 	if status := scheduler.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
-		return fmt.Errorf("PreScore: %w", status.AsError())
+		fail(status, "PreScore")
+		return
 	}
 	results, status := scheduler.RunScorePlugins(ctx, state, pod, feasible)
 	if !status.IsSuccess() {
-		return fmt.Errorf("Score: %w", status.AsError())
+		fail(status, "Score")
+		return
 	}
 	for _, result := range results {
 		verdict := verdicts[result.Name]
@@ -305,5 +323,4 @@ func score(ctx context.Context, scheduler framework.Framework, state fwk.CycleSt
 		}
 		verdict.Total = result.TotalScore
 	}
-	return nil
 }

@@ -1,0 +1,116 @@
+"""Input that the API server would not have let in, or that refers to nothing: kube-scheduler's own answer.
+
+``test_differential.py`` asks kube-scheduler's code about the same cases; here its answers stand, so that
+they are checked where Go is missing, too.
+"""
+
+import pytest
+
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing.differential.comparison import snapshot_of
+from rescheduler.testing.differential.named import NAMED, node, pod, question
+
+AFFINITY = ("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+WITHIN = '"Within" is not a valid label selector operator'
+HARD = 'running PreFilter plugin "PodTopologySpread": get constraints from pod'
+SOFT = 'running PreScore plugin "PodTopologySpread": calculating preScoreState'
+IMMEDIATE = ("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims")
+EXPECTED = {
+    "unknown operator in node affinity": [AFFINITY],
+    "unknown operator in preferred node affinity": [
+        (
+            "PreScore",
+            'running PreScore plugin "NodeAffinity": "Within" is not a valid node selector operator',
+        )
+    ],
+    "preferred node affinity of weight 0 that is malformed": [],
+    "a value that no label has, among others": [AFFINITY],
+    "a key that no label has": [AFFINITY],
+    "Gt with a text": [AFFINITY],
+    "Gt with a label that is no number": [AFFINITY],
+    "Lt with a number that is too long": [AFFINITY],
+    "NotIn and DoesNotExist on a missing label": [],
+    "In on a missing label": [AFFINITY],
+    "malformed anti-affinity": [("InterPodAffinity", f"parsing pod: requiredAntiAffinityTerms: {WITHIN}")],
+    "malformed required and preferred pod affinity": [
+        (
+            "InterPodAffinity",
+            f"parsing pod: [requiredAntiAffinityTerms: {WITHIN}, preferredAffinityTerms: {WITHIN}]",
+        )
+    ],
+    "a running pod's malformed anti-affinity": [],
+    "malformed hard spread": [
+        ("PodTopologySpread", f"{HARD}: obtaining pod's hard topology spread constraints: {WITHIN}")
+    ],
+    "malformed soft spread": [
+        ("PreScore", f"{SOFT}: obtaining pod's soft topology spread constraints: {WITHIN}")
+    ],
+    "allocatable of 0": [],
+    "allocatable of 0 and a request": [("NodeResourcesFit", "Insufficient cpu")],
+    "allocatable without cpu and memory": [],
+    "allocatable without pods": [("NodeResourcesFit", "Too many pods")],
+    "an overfull node and a pod without requests": [],
+    "an overfull node and a small pod": [("NodeResourcesFit", "Insufficient cpu")],
+    "a pod bound to a node that does not exist": [],
+    "a claim that does not exist": [("VolumeRestrictions", 'persistentvolumeclaim "gone" not found')],
+    "a claim bound to a volume that does not exist": [("VolumeZone", 'persistentvolume "gone" not found')],
+    "two claims bound to one volume": [],
+    "a claim that asks for a volume of another claim": [IMMEDIATE],
+    "a volume that is kept for a claim that names another": [IMMEDIATE],
+    "a volume whose zones have an empty one among them": [],
+    "a class that does not exist": [IMMEDIATE],
+}
+
+
+def on_node_a(asked):
+    snapshot = snapshot_of(asked.objects)
+    (verdict,) = SchedulingState(snapshot).explain(snapshot.pods["default", "asked"])
+    return verdict
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_answer_is_that_of_kube_scheduler(name):
+    verdict = on_node_a(NAMED[name])
+    assert [(refusal.plugin, refusal.reason) for refusal in verdict.refusals] == EXPECTED[name]
+    assert verdict.feasible == (not EXPECTED[name])
+
+
+def device_class(name="gpus", resource=""):
+    spec = {"extendedResourceName": resource} if resource else {}
+    meta = {"name": name, "uid": name}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": meta, "spec": spec}
+
+
+def wanting(**amounts):
+    made = pod(cpu="1")
+    made["spec"]["containers"][0]["resources"]["requests"] |= amounts
+    return made
+
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpus"
+
+
+@pytest.mark.parametrize("resource", ["x/gpu", IMPLICIT])
+def test_devices_behind_an_extended_resource_are_not_judged(resource):
+    classes = device_class(resource="x/gpu")
+    verdict = on_node_a(question(node(), classes, wanting(**{resource: "1"})))
+    (refusal,) = verdict.refusals
+    assert refusal.plugin == "DynamicResources"
+    assert refusal.reason.startswith(f"not judged: allocating devices for {resource}")
+    assert on_node_a(question(node(), classes, wanting(**{resource: "0"}))).feasible
+
+
+def test_a_node_that_offers_the_resource_itself_is_judged_as_ever():
+    offering = node(**{"cpu": "4", "memory": "8Gi", "pods": "9", "x/gpu": "2"})
+    classes = device_class(resource="x/gpu")
+    assert on_node_a(question(offering, classes, wanting(**{"x/gpu": "2"}))).feasible
+    found = on_node_a(question(offering, classes, wanting(**{"x/gpu": "3"})))
+    assert [(one.plugin, one.reason) for one in found.refusals] == [
+        ("NodeResourcesFit", "Insufficient x/gpu")
+    ]
+
+
+@pytest.mark.parametrize("classes", [[], [device_class()], [device_class(resource="x/other")]])
+def test_without_a_class_behind_it_a_resource_is_missing(classes):
+    found = on_node_a(question(node(), *classes, wanting(**{"x/gpu": "1"})))
+    assert [one.reason for one in found.refusals] == ["Insufficient x/gpu"]
