@@ -167,6 +167,8 @@ ALLOWED = [
     ("patch", "configmaps", {"namespace": "rescheduler", "name": "live"}),
     ("patch", "configmaps", {"namespace": "rescheduler", "name": "avoid"}),
     ("update", "leases", {"group": "coordination.k8s.io", "namespace": "rescheduler"}),
+    ("watch", "volumeattachments", {"group": "storage.k8s.io"}),
+    ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
 ]
 REFUSED = [
     ("create", "pods", {"namespace": "default"}),
@@ -181,6 +183,7 @@ REFUSED = [
     ("delete", "nodes", {}),
     ("patch", "deployments", {"group": "apps", "namespace": "default"}),
     ("update", "mutatingadmissionpolicies", {"group": "admissionregistration.k8s.io"}),
+    ("delete", "volumeattachments", {"group": "storage.k8s.io"}),
 ]
 
 
