@@ -35,10 +35,10 @@ class PreScore:
         ask: Ask,
         cluster: Cluster,
         node: int,  # noqa: ARG002 -- the plugin protocol
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
+        nominated: Sequence[Nominated] = (),
     ) -> tuple[Refusal, ...]:
-        """The error of the first plugin that fails."""
-        error = _error(ask, cluster)
+        """The error of the first plugin that fails; none in the pass with nominated pods, which is the filters'."""
+        error = "" if nominated else _error(ask, cluster)
         return (Refusal(self.name, error, unresolvable=True),) if error else ()
 
 

@@ -45,6 +45,9 @@ EXPECTED = {
     "malformed soft spread": [
         ("PreScore", f"{SOFT}: obtaining pod's soft topology spread constraints: {WITHIN}")
     ],
+    "malformed preferences, and affinity to a nominated pod": [
+        ("InterPodAffinity", "node(s) didn't match pod affinity rules")
+    ],
     "allocatable of 0": [],
     "allocatable of 0 and a request": [("NodeResourcesFit", "Insufficient cpu")],
     "allocatable without cpu and memory": [],

@@ -20,7 +20,11 @@ SIZES = {
     f"{IMAGES[3]}:latest": 777_777_777,
     f"{IMAGES[4]}:latest": 123_456_789,
 }
-THEMES = (*("mixed", "spread", "affinity", "volumes", "preferences", "devices") * 2, "mixed", "malformed")
+THEMES = (
+    *("mixed", "spread", "affinity", "volumes", "attached", "preferences", "devices") * 2,
+    "mixed",
+    "malformed",
+)
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
 
 
@@ -40,12 +44,12 @@ def random_cluster(seed: int) -> Question:
     names = [node["metadata"]["name"] for node in nodes]
     objects: list[Manifest] = [*nodes, *_namespaces(rng), *_owners(rng), *_device_classes(rng, theme)]
     claims: dict[str, list[str]] = {}
-    objects.extend(StorageMaker(rng, names).objects(claims))
+    objects.extend(StorageMaker(rng, names, theme).objects(claims))
     maker = PodMaker(rng, names, claims, theme)
     running = [maker.pod(f"running-{i}", asked=False) for i in range(rng.choice((0, 5, 15, 30)))]
     waiting = [maker.nominated(f"nominated-{i}") for i in range(rng.choice((0, 0, 1, 3, 6)))]
     asked = [maker.pod(f"asked-{i}", asked=True) for i in range(12)]
-    objects.extend(_ephemeral(rng, [*running, *asked]))
+    objects.extend(_ephemeral(rng, [*running, *asked], 0.1 if theme == "attached" else 0.04))
     asks = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in asked]
     return Question([*objects, *running, *waiting, *asked], asks, random_configuration(rng))
 
@@ -166,11 +170,11 @@ def _owners(rng: random.Random) -> list[Manifest]:
     return made
 
 
-def _ephemeral(rng: random.Random, pods: list[Manifest]) -> list[Manifest]:
+def _ephemeral(rng: random.Random, pods: list[Manifest], chance: float) -> list[Manifest]:
     """Gives some pods an ephemeral volume, and most of these its claim."""
     made: list[Manifest] = []
     for pod in pods:
-        if rng.random() > 0.04:
+        if rng.random() > chance:
             continue
         meta, name = pod["metadata"], "scratch"
         claim_spec = {

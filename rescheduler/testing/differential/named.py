@@ -155,6 +155,16 @@ NAMED: Final = {
     ),
     "malformed hard spread": question(_POOL, pod(topologySpreadConstraints=spread(_BAD, hard=True))),
     "malformed soft spread": question(_POOL, pod(topologySpreadConstraints=spread(_BAD, hard=False))),
+    "malformed preferences, and affinity to a nominated pod": question(
+        _POOL,
+        {**pod("n", labels={"app": "x"}), "status": {"phase": "Pending", "nominatedNodeName": "a"}},
+        pod(
+            affinity={
+                **near(_pool("Within", "x"), preferred=True),
+                "podAffinity": {REQUIRED: [{"topologyKey": ZONE, "labelSelector": _X}]},
+            }
+        ),
+    ),
     "allocatable of 0": question(node(cpu="0", memory="0", pods="9"), pod()),
     "allocatable of 0 and a request": question(node(cpu="0", memory="0", pods="9"), pod(cpu="1")),
     "allocatable without cpu and memory": question(node(pods="9"), pod()),

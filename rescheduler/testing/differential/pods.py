@@ -28,7 +28,7 @@ class PodMaker:
     """Makes pods of one random cluster. ``claims``: namespace -> names of claims that pods may use.
 
     ``theme``: what the cluster is about ("mixed", "spread", "affinity", "volumes", "preferences",
-    "devices", "malformed"); the other constraints are then rare, so that pods get as far as the plugins
+    "attached", "devices", "malformed"); the other constraints are then rare, so that pods get as far as the plugins
     in question.
     """
 
@@ -124,8 +124,8 @@ class PodMaker:
             rng,
             self._claims.get(namespace, []),
             IMAGES,
-            chance=self._about("volumes", richness),
-            disks={"mixed": 0.1, "volumes": 0.4}.get(self._theme, 0.0),
+            chance=0.8 if self._theme == "attached" else self._about("volumes", richness),
+            disks={"mixed": 0.1, "volumes": 0.4, "attached": 0.5}.get(self._theme, 0.0),
         )
         if volumes:
             spec["volumes"] = volumes

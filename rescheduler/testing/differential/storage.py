@@ -33,18 +33,22 @@ _API = "storage.k8s.io/v1"
 
 
 class StorageMaker:
-    """Makes the storage of one random cluster. Sizes of volumes differ, so that choices are defined."""
+    """Makes the storage of one random cluster. Sizes of volumes differ, so that choices are defined.
 
-    def __init__(self, rng: random.Random, nodes: list[str]) -> None:
+    ``theme``: "attached" makes volumes that go anywhere, and nodes that can attach few of them.
+    """
+
+    def __init__(self, rng: random.Random, nodes: list[str], theme: str = "mixed") -> None:
         self._rng = rng
         self._nodes = nodes
+        self._plain = theme == "attached"
         self._size = 1
 
     def objects(self, claims: dict[str, list[str]]) -> list[Manifest]:
         """All objects; ``claims`` gets the names of claims per namespace."""
         made = [*self._classes(), *self._drivers(), *self._capacities(), *self._csi_nodes()]
         for namespace in NAMESPACES:
-            for i in range(self._rng.choice((0, 2, 4))):
+            for i in range(self._rng.choice((3, 6, 9) if self._plain else (0, 2, 4))):
                 claims.setdefault(namespace, []).append(f"claim-{i}")
                 made.extend(self._claim(namespace, f"claim-{i}"))
         free = range(self._rng.choice((0, 2, 5)))
@@ -57,11 +61,11 @@ class StorageMaker:
         """What is attached to nodes, some of it by drivers that are not the volume's, or without a volume."""
         rng = self._rng
         made: list[Manifest] = []
-        for i in range(rng.choice((0, 2, 6, 12))):
+        for i in range(rng.choice((0, 8, 16, 32) if self._plain else (0, 2, 6, 12))):
             source = {"persistentVolumeName": rng.choice(volumes)} if rng.random() < 0.9 else {}
             node = rng.choice(self._nodes) if rng.random() < 0.9 else "no-such-node"
             spec = {
-                "attacher": rng.choice((*DRIVERS, *DRIVERS, *MIGRATED)),
+                "attacher": rng.choice((*DRIVERS * 4, *MIGRATED)),
                 "nodeName": node,
                 "source": source,
             }
@@ -88,7 +92,7 @@ class StorageMaker:
         for driver in (*DRIVERS, *MIGRATED):
             if self._rng.random() < 0.6:
                 # Only one driver may be demanded: which of two missing ones is reported is left to chance.
-                needed = driver == demanded and self._rng.random() < 0.6
+                needed = driver == demanded and self._rng.random() < (0.2 if self._plain else 0.6)
                 spec = {"storageCapacity": self._rng.random() < 0.5, "preventPodSchedulingIfMissing": needed}
                 made.append(
                     {"apiVersion": _API, "kind": "CSIDriver", "metadata": metadata(driver), "spec": spec}
@@ -113,7 +117,7 @@ class StorageMaker:
     def _csi_nodes(self) -> list[Manifest]:
         made: list[Manifest] = []
         for node in self._nodes:
-            if self._rng.random() < 0.7:
+            if self._rng.random() < (0.95 if self._plain else 0.7):
                 drivers = [self._driver_on(node, driver) for driver in DRIVERS if self._rng.random() < 0.8]
                 drivers += [self._driver_on(node, driver) for driver in MIGRATED if self._rng.random() < 0.3]
                 meta = metadata(node)
@@ -126,8 +130,8 @@ class StorageMaker:
 
     def _driver_on(self, node: str, driver: str) -> Manifest:
         made: Manifest = {"name": driver, "nodeID": node, "topologyKeys": []}
-        if self._rng.random() < 0.7:
-            made["allocatable"] = {"count": self._rng.choice((1, 2, 5))}
+        if self._rng.random() < (0.95 if self._plain else 0.7):
+            made["allocatable"] = {"count": self._rng.choice((1, 2, 3, 5))}
         return made
 
     def _claim(self, namespace: str, name: str) -> list[Manifest]:
@@ -143,6 +147,8 @@ class StorageMaker:
         state = rng.choice(
             ("bound",) * 10 + ("free",) * 4 + ("lost", "deleted", "selected", "prebound", "choosy")
         )
+        if self._plain and rng.random() < 0.9:
+            spec["accessModes"], state = ["ReadWriteMany"], "bound"
         reference = {"namespace": namespace, "name": name, "uid": claim["metadata"]["uid"]}
         match state:
             case "bound":
@@ -170,9 +176,10 @@ class StorageMaker:
         rng = self._rng
         self._size += 1
         labels = {"grade": rng.choice(("fast", "slow"))}
-        if rng.random() < 0.3:
+        anywhere = self._plain and rng.random() < 0.85
+        if not anywhere and rng.random() < 0.3:
             labels[rng.choice((ZONE, "failure-domain.beta.kubernetes.io/zone"))] = rng.choice(ZONE_VALUES)
-        if rng.random() < 0.15:
+        if not anywhere and rng.random() < 0.15:
             labels[rng.choice(REGIONS)] = rng.choice(("r1", "r1__r2", "r3"))
         spec: Manifest = {
             "capacity": {"storage": f"{self._size}Gi"},
@@ -186,7 +193,7 @@ class StorageMaker:
             spec["csi"] = {"driver": rng.choice(DRIVERS), "volumeHandle": f"handle-{name}"}
         else:
             spec["local"] = {"path": "/data"}
-        if rng.random() < 0.5:
+        if not anywhere and rng.random() < 0.5:
             zone = {"key": ZONE, "operator": "In", "values": rng.sample(ZONES, 2)}
             host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [rng.choice(self._nodes)]}
             old = {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["z1"]}
