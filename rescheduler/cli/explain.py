@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
@@ -14,9 +17,11 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style
+from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.explanation import Explanation, explanation_json, explanation_text
+from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 
 
@@ -65,12 +70,14 @@ def explain_pod_command(
     profile = load_profile(scheduler_config, load_configuration(None))
     found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=context, now=now)
     chosen = choose(found.snapshot, pods, namespace, all_pending=all_pending)
-    state = SchedulingState(found.snapshot, profile)
-    for pod in chosen:
-        explanation = explain(state, pod)
-        emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
     if not chosen:
         click.echo("no pending pods", err=True)
+        return
+    with PROCESS_PAUSE.during():
+        state = SchedulingState(found.snapshot, profile)
+        PROCESS_PAUSE.settle()
+    for explanation in explain_all(state, chosen):
+        emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
 
 
 def choose(
@@ -89,6 +96,19 @@ def choose(
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
         chosen += sorted((p for p in pending if p not in chosen), key=lambda p: p.key)
     return chosen
+
+
+def explain_all(state: SchedulingState, pods: Sequence[Pod]) -> Iterator[Explanation]:
+    """Each pod in turn; waiting pods that are interchangeable are judged once."""
+    answers: dict[ClassKey, Explanation] = {}
+    for pod in pods:
+        if pod.node or pod.nominated_node:
+            yield explain(state, pod)
+            continue
+        key = class_key(pod)
+        if key not in answers:
+            answers[key] = explain(state, pod)
+        yield replace(answers[key], pod=pod)
 
 
 def explain(state: SchedulingState, pod: Pod) -> Explanation:

@@ -156,3 +156,20 @@ def test_explain_says_why_for_every_node(command, dump, untidy):
     assert verdicts["n2"]["score"] > verdicts["n2"]["scores"]["NodeResourcesFit"] > 0
     text = command("explain", "pod", "-n", "shop", "web-1", "--from", path).stdout
     assert "2 of 3 nodes would take it" in text
+
+
+def test_all_pending_says_of_each_pod_what_is_said_of_it_alone(command, dump):
+    """Interchangeable pods are judged once; one with another request, or nominated, is judged for itself."""
+    web, api = deployment("web", "shop").cpu("900m"), deployment("api", "shop").cpu("100m")
+    nominated = web.pod("web-nominated").nominated("n1")
+    waiting = [*(web.pod(f"web-{n}") for n in range(3)), api.pod("api-0"), nominated]
+    items = [node("n1").cpu("1"), node("n2").cpu("500m"), web, api, *waiting]
+    path = dump([item.manifest() for item in items])
+    together = command("explain", "pod", "--all-pending", "--from", path, "-o", "json").stdout.splitlines()
+    names = sorted(f"shop/{item.manifest()['metadata']['name']}" for item in waiting)
+    alone = [command("explain", "pod", name, "--from", path, "-o", "json").stdout.strip() for name in names]
+    assert together == alone
+    verdicts = {json.loads(line)["pod"]["name"]: json.loads(line)["nodes"] for line in together}
+    assert verdicts["web-0"] == verdicts["web-1"] != verdicts["api-0"]
+    assert [each["feasible"] for each in verdicts["web-nominated"]] == [True, False]
+    assert [each["feasible"] for each in verdicts["web-0"]] == [False, False]
