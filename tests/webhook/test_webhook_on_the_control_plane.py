@@ -79,7 +79,7 @@ def at_work(transport, monkeypatch):
         made.append(Webhook(*args, clock=clock))
         return made[-1]
 
-    monkeypatch.setattr("rescheduler.controller.admission.Webhook", make)
+    monkeypatch.setattr("rescheduler.webhook.webhook.Webhook", make)
     with running(transport, gate={"port": port, "url": f"https://127.0.0.1:{port}"}) as controller:
         wait_for(lambda: controller.faults or (made and made[0].in_force))
         yield made[0], clock
