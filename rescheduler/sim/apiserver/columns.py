@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +26,12 @@ def parse_time(text: object) -> float | None:
 
 def format_time(seconds: float) -> str:
     """RFC 3339 in UTC, whole seconds, as ``metav1.Time``."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _formatted(int(seconds))
+
+
+@functools.lru_cache(maxsize=1024)
+def _formatted(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400

@@ -6,6 +6,7 @@ the real one does on its own types; nothing here may change an object that it is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -214,7 +215,12 @@ def scaled(value: int | str | None, total: int, *, round_up: bool) -> int:
 
 def stamp(moment_s: float) -> str:
     """Seconds since the epoch as a metav1.Time (whole seconds, UTC)."""
-    return datetime.fromtimestamp(int(moment_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp_of(int(moment_s))
+
+
+@functools.lru_cache(maxsize=1024)
+def _stamp_of(whole_s: int) -> str:
+    return datetime.fromtimestamp(whole_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_stamp(moment_s: float) -> str:
