@@ -1,0 +1,119 @@
+"""What must be true when a history is over: nothing left behind, everything as its owners want it.
+
+And, where nothing rough has happened, that nobody who was evicted landed anywhere but on the room that was
+held for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from typing import Final
+
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, LABEL_PLACEHOLDER, LABEL_START_FIRST
+from rescheduler.sim.controllers.wire import (
+    Obj,
+    condition,
+    controller_of,
+    deleting,
+    key,
+    labels,
+    ready,
+    spec,
+    status,
+    uid,
+)
+from rescheduler.testing.histories.asks import Asks
+from rescheduler.testing.histories.seen import Seen, gated, over, phase
+from rescheduler.testing.histories.worlds import World
+
+_BROKEN: Final = frozenset(
+    {
+        "LandedElsewhere",
+        "GateTimeout",
+        "PlaceholderLost",
+        "ReplacementUngated",
+        "ReplacementPending",
+        "ReplacementMissing",
+        "ReservationLost",
+    }
+)
+"""Reasons that are not reached while nothing rough happens."""
+
+
+def leftovers(seen: Seen, world: World, asks: Asks) -> list[str]:
+    """What is not over, not given back, or not as wanted; in words."""
+    return [
+        *(f"move {key(m).name} is {phase(m)}" for m in seen.moves.values() if not over(m)),
+        *(f"room {name} is {phase(r)}" for name, r in seen.rooms.items() if not over(r)),
+        *(f"gate key {found} is left" for found in seen.live),
+        *_left_on_nodes(seen),
+        *_left_of_pods(seen),
+        *_wrong_sizes(seen, world, asks),
+    ]
+
+
+def broken(seen: Seen, excused: Container[str]) -> list[str]:
+    """Moves and rooms of a gentle history that ended as none may. ``excused``: uids of Reservations."""
+    forgiven = {name for name, room in seen.rooms.items() if uid(room) in excused}
+    asked = Counter(spec(m)["podRef"].get("uid") for m in seen.moves.values())
+    moves = (
+        f"move {key(m).name} ended as {status(m).get('reason')}: {status(m).get('message')}"
+        for m in seen.moves.values()
+        if phase(m) == "Failed"
+        and status(m).get("evictedAt")
+        and status(m).get("reason") in _BROKEN
+        and status(m).get("reservationName") not in forgiven
+        and asked[spec(m)["podRef"].get("uid")] == 1  # of two moves of one pod, one is in vain
+    )
+    rooms = (
+        f"room {name} ended as {_reason(room)}"
+        for name, room in seen.rooms.items()
+        if phase(room) == "Failed" and _reason(room) in _BROKEN and name not in forgiven
+    )
+    return [*moves, *rooms]
+
+
+def outcome(obj: Obj) -> str:
+    """How a move or a room ended, in a word or two."""
+    reason = status(obj).get("reason") or _reason(obj)
+    return f"{obj['kind']} {phase(obj)}" + (f" ({reason})" if phase(obj) == "Failed" else "")
+
+
+def _reason(room: Obj) -> str:
+    found: str = (condition(room, "Ready") or {}).get("reason", "")
+    return found
+
+
+def _left_on_nodes(seen: Seen) -> Iterable[str]:
+    for name, node in seen.nodes.items():
+        if any(t["key"] == ANNOTATION_HANDOVER_TAINT for t in spec(node).get("taints") or ()):
+            yield f"node {name} is tainted"
+
+
+def _left_of_pods(seen: Seen) -> Iterable[str]:
+    for pod in seen.pods.values():
+        name = key(pod).name
+        if LABEL_PLACEHOLDER in labels(pod):
+            yield f"placeholder {name} is left"
+        if gated(pod):
+            yield f"pod {name} is held"
+        if LABEL_START_FIRST in labels(pod) and controller_of(pod) is None:
+            yield f"replacement {name} belongs to nobody"
+
+
+def _wrong_sizes(seen: Seen, world: World, asks: Asks) -> Iterable[str]:
+    for workload in world.workloads:
+        mine = [p for p in seen.pods.values() if labels(p).get("app") == workload.name and not deleting(p)]
+        wanted = asks.sizes[workload.name]
+        if len(mine) != wanted:
+            yield f"{workload.name} has {len(mine)} pods, {wanted} are wanted"
+        for pod in mine:
+            if not ready(pod) and not _nowhere_to_go(pod):
+                yield f"pod {key(pod).name} is not Ready"
+
+
+def _nowhere_to_go(pod: Obj) -> bool:
+    """The scheduler has no node for it: the workload's own rules, or too few machines."""
+    said = condition(pod, "PodScheduled") or {}
+    return said.get("status") == "False" and said.get("reason") == "Unschedulable"
