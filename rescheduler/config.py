@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from rescheduler.config_rooms import ReservationDefaults, ReservationsWire, read_reservations
 from rescheduler.model.durations import parse_duration
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE
+from rescheduler.model.names import API_VERSION
 from rescheduler.planning.aggressiveness import NAMED_LEVELS, limits_for
 from rescheduler.planning.limits import Limits, NamespaceFilter, PlanningInputs, Protections
 from rescheduler.policies.framework import Policy
@@ -53,25 +54,6 @@ class ConfigurationError(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(p) for p in problems))
         self.problems = tuple(problems)
-
-
-class Engine(enum.StrEnum):
-    """Who holds the room of a Reservation."""
-
-    AUTO = "Auto"
-    PLACEHOLDER = "Placeholder"
-    KOORDINATOR = "Koordinator"
-
-
-class ReservationDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """How Reservations are made for moves."""
-
-    engine: Engine = Engine.AUTO
-    ttl_s: float = 300.0
-    namespace: str = DEFAULT_NAMESPACE
-    pause_image: str = "registry.k8s.io/pause:3.10"
-    finished_ttl_s: float = 3600.0
-    gate_limit_s: float = 60.0
 
 
 class GateMode(enum.StrEnum):
@@ -164,15 +146,6 @@ class _ProtectionsWire(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     without_budget: bool | None = None
     namespaces: _NamespacesWire | None = None
     label_selector: LabelSelectorArgs | None = None
-
-
-class _ReservationsWire(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    engine: Engine | None = None
-    ttl: str | None = None
-    namespace: str | None = None
-    pause_image: str | None = None
-    finished_ttl: str | None = None
-    gate_limit: str | None = None
 
 
 class _GateWire(msgspec.Struct, forbid_unknown_fields=True):
@@ -349,22 +322,8 @@ class _Reader:
         return NamespaceFilter(exclude=tuple(base.exclude if wire.exclude is None else wire.exclude))
 
     def _reservations(self) -> ReservationDefaults:
-        base = ReservationDefaults()
-        wire = self._section("reservations", _ReservationsWire)
-        if wire is None:
-            return base
-        return ReservationDefaults(
-            engine=wire.engine or base.engine,
-            ttl_s=self._duration(("reservations", "ttl"), wire.ttl, base.ttl_s, least=1.0),
-            namespace=wire.namespace or base.namespace,
-            pause_image=wire.pause_image or base.pause_image,
-            finished_ttl_s=self._duration(
-                ("reservations", "finishedTtl"), wire.finished_ttl, base.finished_ttl_s
-            ),
-            gate_limit_s=self._duration(
-                ("reservations", "gateLimit"), wire.gate_limit, base.gate_limit_s, least=1.0
-            ),
-        )
+        wire = self._section("reservations", ReservationsWire)
+        return read_reservations(wire or ReservationsWire(), self._duration, self._complain)
 
     def _gate(self) -> GateDefaults:
         wire = self._section("gate", _GateWire) or _GateWire()

@@ -9,7 +9,8 @@ import dataclasses
 
 import msgspec
 
-from rescheduler.config import Configuration, ConfigurationError, Engine, Problem
+from rescheduler.config import Configuration, ConfigurationError, Problem
+from rescheduler.config_rooms import Engine
 from rescheduler.kube.discovery import Capabilities
 from rescheduler.model.names import KOORDINATOR_API_VERSION, KOORDINATOR_SCHEDULER
 

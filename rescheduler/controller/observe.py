@@ -37,7 +37,10 @@ from rescheduler.scheduling.taint_toleration import tolerates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """Gathers the objects of one round. ``namespace``: where placeholders are. ``settle_s``: see ``_stands_back``."""
+    """Gathers the objects of one round. ``namespace``: where placeholders are. ``settle_s``: see ``_stands_back``.
+
+    ``beyond_share``: Reservations that must wait for others of their namespace, with the words.
+    """
 
     index: RoundIndex
     placement: Placement
@@ -46,29 +49,10 @@ class Observer:
     swaps: Swaps
     namespace: str
     settle_s: float
+    beyond_share: Mapping[str, str]
     now_s: float
 
     # Reservations
-
-    def links(self) -> dict[str, LinkedMigration]:
-        """The PodMigration of each Reservation that serves one, by name of the Reservation."""
-        result: dict[str, LinkedMigration] = {}
-        for migration in self.index.snapshot.migrations.values():
-            name = name_of_reservation(migration)
-            link = LinkedMigration(
-                key=str(migration.key),
-                phase=migration.status.phase,
-                created=not migration.reservation_ref,
-                mode=migration.status.mode,
-                pod_name=migration.pod_name,
-                pod_uid=migration.pod_uid,
-                eviction_requested_at_s=migration.status.eviction_requested_at_s,
-                evicted_at_s=migration.status.evicted_at_s,
-            )
-            known = result.get(name)
-            if known is None or known.finished:
-                result[name] = link
-        return result
 
     def reservation(self, reservation: Reservation, migration: LinkedMigration | None) -> ObservedReservation:
         """One Reservation, before rooms are dealt out (``offered`` is added later)."""
@@ -94,6 +78,7 @@ class Observer:
             migration=migration,
             contended=node is not None and bool(flight) and self._contended(flight, node),
             tainted_since_s=shut_since_s,
+            beyond_share=self.beyond_share.get(reservation.name, ""),
             volumes=volumes.affinities,
             unbound_claims=volumes.unbound,
             room_free=promise is not None and self._room_free(promise, where),
@@ -180,7 +165,8 @@ class Observer:
         if failure is not None and self.now_s < failure.until_s:
             return Choice(message=failure.message)
         pending = reservation.status.phase is ReservationPhase.PENDING
-        if not pending or reservation.deleting or reservation.template is None:
+        waits = not pending or reservation.deleting or reservation.name in self.beyond_share
+        if waits or reservation.template is None:
             return Choice()
         if reservation.pre_allocation:
             return self.placement.for_reservation(reservation) if placeholder is None else Choice()
@@ -322,6 +308,27 @@ class Observer:
         if any(names.GATE in pod.spec.gates for pod in pods):
             return None
         return pods[0] if pods else None
+
+
+def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
+    """The PodMigration of each Reservation that serves one, by name of the Reservation."""
+    result: dict[str, LinkedMigration] = {}
+    for migration in index.snapshot.migrations.values():
+        name = name_of_reservation(migration)
+        link = LinkedMigration(
+            key=str(migration.key),
+            phase=migration.status.phase,
+            created=not migration.reservation_ref,
+            mode=migration.status.mode,
+            pod_name=migration.pod_name,
+            pod_uid=migration.pod_uid,
+            eviction_requested_at_s=migration.status.eviction_requested_at_s,
+            evicted_at_s=migration.status.evicted_at_s,
+        )
+        known = result.get(name)
+        if known is None or known.finished:
+            result[name] = link
+    return result
 
 
 def name_of_reservation(migration: PodMigration) -> str:

@@ -24,7 +24,7 @@ from rescheduler.controller.kept_index import KeptIndex
 from rescheduler.controller.koordinator import led_astray, with_koordinator
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.neighbours import with_neighbours
-from rescheduler.controller.observe import Observer
+from rescheduler.controller.observe import Observer, links_of
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
@@ -46,7 +46,8 @@ from rescheduler.reservations.actions import RecordEvent, ReleasePod, WriteReser
 from rescheduler.reservations.allocation import Allotment, Room, allot
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint, wants_taint
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, ReservationSettings
+from rescheduler.reservations.shares import beyond_share
 
 _GATE: Final = ObjectKey("config map", "live")
 _AVOID: Final = ObjectKey("config map", "avoid")
@@ -100,6 +101,7 @@ class Reconciler:
             by_default=declared.default_mode is MoveMode.START_FIRST,
             policies=declared.start_first_policies,
         )
+        links = links_of(index)
         observer = Observer(
             index=index,
             placement=self.placement,
@@ -108,10 +110,15 @@ class Reconciler:
             swaps=swaps,
             namespace=self.settings.reservations.namespace,
             settle_s=self.settings.reservations.taint_settle_s,
+            beyond_share=beyond_share(
+                snapshot.reservations.values(),
+                self.settings.reservations.shares,
+                exempt={name for name, link in links.items() if link.created},
+            ),
             now_s=now_s,
         )
         rooms = with_neighbours(
-            self._observe_rooms(observer), lambda name: self._blind(ObjectKey("", name), index, now_s)
+            self._observe_rooms(observer, links), lambda name: self._blind(ObjectKey("", name), index, now_s)
         )
         swapping = swaps.gate_keys()
         dealt = self._deal(observer, rooms, swapping)
@@ -131,9 +138,10 @@ class Reconciler:
 
     # Gathering
 
-    def _observe_rooms(self, observer: Observer) -> dict[str, ObservedReservation]:
+    def _observe_rooms(
+        self, observer: Observer, links: Mapping[str, LinkedMigration]
+    ) -> dict[str, ObservedReservation]:
         """Every Reservation. A pod that two have claimed belongs to the first; the other claim is dropped."""
-        links = observer.links()
         reservations = observer.index.snapshot.reservations
         rooms: dict[str, ObservedReservation] = {}
         claimed: set[str] = set()

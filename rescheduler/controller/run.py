@@ -18,7 +18,8 @@ from functools import partial
 
 import structlog
 
-from rescheduler.config import Configuration, ConfigurationError, Engine
+from rescheduler.config import Configuration, ConfigurationError
+from rescheduler.config_rooms import Engine
 from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
 from rescheduler.controller.configuration import ConfigMapSource, FileSource, LiveConfiguration, Source
 from rescheduler.controller.cycle import Cycle, Decision
@@ -299,8 +300,10 @@ def reservation_settings(configuration: Configuration) -> ReservationSettings:
     return ReservationSettings(
         namespace=reservations.namespace,
         pause_image=reservations.pause_image,
+        default_ttl_s=reservations.default_ttl_s,
         finished_ttl_s=reservations.finished_ttl_s,
         gate_limit_s=reservations.gate_limit_s,
+        shares=reservations.shares,
         koordinator_scheduler=KOORDINATOR_SCHEDULER if reservations.engine is Engine.KOORDINATOR else "",
     )
 

@@ -6,11 +6,9 @@ chosen a moment ago); other Reservations and nominated pods keep their room. It 
 
 from __future__ import annotations
 
-import msgspec
-
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.both_moments import may_stand_in_the_way, without_spread
+from rescheduler.planning.both_moments import may_stand_in_the_way
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.scheduling.framework import Refusal
 from rescheduler.scheduling.state import SchedulingState
@@ -36,14 +34,12 @@ def recheck(
     try:
         if placeholder is not None:
             take_off(state, placeholder)
-        with_old = state.checkpoint()
-        take_off(state, pod)
+        stands = take_off(state, pod)
         refusal = _refusal(state, replacement, target)
-        if refusal is not None or not may_stand_in_the_way(snapshot, pod, replacement):
+        if refusal is not None or not stands or not may_stand_in_the_way(snapshot, pod, replacement):
             return refusal
-        state.rollback(with_old)
-        bare = msgspec.structs.replace(replacement, spec=without_spread(replacement.spec))
-        refusal = _refusal(state, bare, target)
+        state.linger(pod)
+        refusal = _refusal(state, replacement, target)
         return refusal and refusal._replace(reason=f"{refusal.reason}, as long as the old pod still ends")
     finally:
         state.rollback(mark)
@@ -61,12 +57,13 @@ def recheck_room(state: SchedulingState, pod: Pod, target: str) -> Refusal | Non
     return _refusal(state, pod, target)
 
 
-def take_off(state: SchedulingState, pod: Pod) -> None:
-    """The pod is taken as gone; nothing happens if it stands nowhere."""
+def take_off(state: SchedulingState, pod: Pod) -> bool:
+    """The pod is taken as gone; False if it stood on no node."""
     try:
         state.remove(pod)
     except LookupError:
-        return
+        return False
+    return pod.node in state.node_index
 
 
 def unfit_as_target(node: Node) -> str:

@@ -24,6 +24,7 @@ class ReservationEvent(enum.StrEnum):
     INVALID = "Invalid"
     NOT_SUPPORTED = "NotSupported"
     UNSCHEDULABLE = "Unschedulable"
+    BEYOND_SHARE = "BeyondShare"
     SCHEDULED = "Scheduled"
     BECAME_AVAILABLE = "BecameAvailable"
     NODE_BAD = "NodeBad"
@@ -48,6 +49,7 @@ class ReservationReason(enum.StrEnum):
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
+    BEYOND_SHARE = "BeyondShare"
     WAITING_FOR_ROOM = "WaitingForRoom"
     AVAILABLE = "Available"
     CLAIMED = "Claimed"
@@ -90,6 +92,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.PENDING, _E.INVALID): Transition(_P.FAILED, _R.INVALID),
     (_P.PENDING, _E.NOT_SUPPORTED): Transition(_P.FAILED, _R.NOT_SUPPORTED),
     (_P.PENDING, _E.UNSCHEDULABLE): Transition(_P.PENDING, _R.UNSCHEDULABLE),
+    (_P.PENDING, _E.BEYOND_SHARE): Transition(_P.PENDING, _R.BEYOND_SHARE),
     (_P.PENDING, _E.SCHEDULED): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.PENDING, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.PENDING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
@@ -154,8 +157,8 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     ready = Condition(
         CONDITION_READY, "True" if target.phase is _P.AVAILABLE else "False", target.reason, message
     )
-    if event is _E.UNSCHEDULABLE:
-        return (Condition(CONDITION_SCHEDULED, "False", _R.UNSCHEDULABLE, message),)
+    if event in (_E.UNSCHEDULABLE, _E.BEYOND_SHARE):
+        return (Condition(CONDITION_SCHEDULED, "False", target.reason, message),)
     if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PROMISED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)
     return (ready,)

@@ -131,7 +131,9 @@ def _pending(
     if _ended_early(draft, observed, now_s, settings):
         return
     placeholder = observed.placeholder
-    if placeholder is None:
+    if placeholder is None and observed.beyond_share:
+        _enter(draft, observed, ReservationEvent.BEYOND_SHARE, observed.beyond_share, now_s)
+    elif placeholder is None:
         _place(draft, observed, now_s)
     elif placeholder.deleting:
         return
@@ -334,6 +336,10 @@ def _held_by_koordinator(
             return
     waits = not draft.status.current_owners and not koordinator_steps.given_away(observed)
     if waits and _ended_early(draft, observed, now_s, settings):
+        return
+    pending = draft.status.phase is ReservationPhase.PENDING
+    if pending and observed.koordinator is None and observed.beyond_share:
+        _enter(draft, observed, ReservationEvent.BEYOND_SHARE, observed.beyond_share, now_s)
         return
     found = koordinator_steps.follow(observed, draft.status, now_s, settings)
     draft.status = found.status

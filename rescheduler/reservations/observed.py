@@ -6,7 +6,8 @@ Fields that only memory can know are marked; starting again with their defaults 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model import names
@@ -16,6 +17,7 @@ from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.target import Choice
+from rescheduler.reservations.shares import Share
 
 NOT_ASKED: Final = Choice()
 
@@ -34,6 +36,7 @@ class ReservationSettings:
     ``scheduler_lags_until_s``: a moment; before it the scheduler may not have heard of what was just nominated.
     ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
     ``koordinator_scheduler``: schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force.
+    ``shares``: how much may be reserved for the pods of a namespace, ``*`` for all.
     """
 
     namespace: str = "rescheduler"
@@ -48,6 +51,7 @@ class ReservationSettings:
     scheduler_lags_until_s: float = 0.0
     orphan_grace_s: float = 30.0
     koordinator_scheduler: str = ""
+    shares: Mapping[str, Share] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ class ObservedReservation:
     room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
     the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
     ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
+    ``beyond_share``: why it must wait until others of its namespace have ended, in words; "": it need not.
     ``volumes``: node affinity of the volumes that the template's claims are bound to; ``unbound_claims``: those without.
     ``koordinator``: Koordinator's Reservation that holds the room; ``by_koordinator``: it does, or is to do so.
     """
@@ -102,6 +107,7 @@ class ObservedReservation:
     tainted_since_s: float = 0.0
     koordinator: KoordinatorReservation | None = None
     by_koordinator: bool = False
+    beyond_share: str = ""
     volumes: tuple[NodeSelector, ...] = ()
     unbound_claims: tuple[str, ...] = ()
     room_free: bool = False

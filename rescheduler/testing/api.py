@@ -102,9 +102,10 @@ class HttpStream:
 class HttpTransport:
     """``kube.transport.Transport`` over urllib3 with a bearer token."""
 
-    def __init__(self, url: str, token: str = "", ca: str | None = None) -> None:
-        """``ca``: certificates as PEM text; None trusts the system's."""
+    def __init__(self, url: str, token: str = "", ca: str | None = None, accept: str = "") -> None:
+        """``ca``: certificates as PEM text; None trusts the system's. ``accept``: the form of answers to ask for."""
         headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers |= {"accept": accept} if accept else {}
         context = ssl.create_default_context(cadata=ca) if url.startswith("https") else None
         self._url = url.rstrip("/")
         self._pool = urllib3.PoolManager(
@@ -157,7 +158,7 @@ class Api:
         self.transport = transport
 
     @classmethod
-    def from_kubeconfig(cls, path: Path | str) -> Api:
+    def from_kubeconfig(cls, path: Path | str, accept: str = "") -> Api:
         """Client of the current context of a kubeconfig with a token (or none) and inline or named CA."""
         document = yaml.safe_load(Path(path).read_text())
         context = next(c["context"] for c in document["contexts"] if c["name"] == document["current-context"])
@@ -169,7 +170,7 @@ class Api:
         text = base64.b64decode(ca).decode() if ca else None
         if text is None and "certificate-authority" in cluster:
             text = Path(cluster["certificate-authority"]).read_text()
-        return cls(HttpTransport(cluster["server"], user.get("token", ""), text))
+        return cls(HttpTransport(cluster["server"], user.get("token", ""), text, accept))
 
     def call(
         self,

@@ -6,15 +6,16 @@ import pytest
 
 from rescheduler.config import (
     ConfigurationError,
-    Engine,
     GateDefaults,
     GateMode,
     default_configuration,
     parse_configuration,
 )
+from rescheduler.config_rooms import Engine
 from rescheduler.controller.run import settings_of
 from rescheduler.model.migration import MoveMode
 from rescheduler.planning.aggressiveness import limits_for
+from rescheduler.reservations.shares import Share
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 DOCUMENTS = sorted((Path(__file__).parents[2] / "policies").glob("*.yaml"))
@@ -184,3 +185,32 @@ policies:
         "NodeAffinity": MoveMode.RESERVE_FIRST,
     }
     assert settings_of(found).migrations.start_first_policies == {"NodeTaints"}
+
+
+def test_shares_of_namespaces_are_read_as_amounts():
+    found = parse_configuration(
+        HEAD
+        + 'reservations: {defaultTtl: 0s, shares: {"*": {reservations: 2, cpu: 1500m}, shop: {memory: 1Gi}}}\n',
+        "c",
+    ).reservations
+    assert found.default_ttl_s == 0
+    assert found.shares == {
+        "*": Share(reservations=2, amounts=(("cpu", 1500),)),
+        "shop": Share(amounts=(("memory", 2**30),)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("share", "field"),
+    [
+        ("{reservations: -1}", "reservations.shares.shop.reservations"),
+        ("{reservations: many}", "reservations.shares.shop.reservations"),
+        ("{cpu: lots}", "reservations.shares.shop.cpu"),
+        ("{cpu: -1}", "reservations.shares.shop.cpu"),
+        ("{colour: 1}", "reservations.shares.shop.colour"),
+    ],
+)
+def test_wrong_shares_are_refused(share, field):
+    with pytest.raises(ConfigurationError) as error:
+        parse_configuration(HEAD + f"reservations: {{shares: {{shop: {share}}}}}\n", "c")
+    assert [p.field for p in error.value.problems] == [field]

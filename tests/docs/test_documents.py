@@ -8,12 +8,14 @@ import pytest
 
 from rescheduler import config
 from rescheduler.cli.main import COMMANDS
+from rescheduler.config_rooms import ReservationsWire
 from rescheduler.controller.metrics import Metrics
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.durations import parse_duration
 from rescheduler.planning.aggressiveness import NAMED_LEVELS, limits_for
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.reservations.lifecycle import ReservationReason
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
@@ -62,7 +64,7 @@ def test_every_document_is_reachable_from_the_index():
 
 
 def test_every_reason_has_a_row_that_says_what_to_do():
-    assert {*SkipReason, *MigrationReason} == {
+    assert {*SkipReason, *MigrationReason, *ReservationReason} == {
         name for name in first_cells("docs/troubleshooting.md") if re.fullmatch(r"[A-Z]\w+", name)
     }
 
@@ -81,7 +83,7 @@ def test_configuration_reference_has_every_key():
     for section, kind in (
         ("limits", config._LimitsWire),
         ("protections", config._ProtectionsWire),
-        ("reservations", config._ReservationsWire),
+        ("reservations", ReservationsWire),
         ("leaderElection", config._LeaderElectionWire),
         ("server", config._ServerWire),
         ("gate", config._GateWire),

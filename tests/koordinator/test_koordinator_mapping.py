@@ -9,7 +9,8 @@ import json
 import msgspec
 import pytest
 
-from rescheduler.config import ConfigurationError, Engine, default_configuration, parse_configuration
+from rescheduler.config import ConfigurationError, default_configuration, parse_configuration
+from rescheduler.config_rooms import Engine
 from rescheduler.controller.engines import in_force
 from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.koordinator import led_astray, with_koordinator

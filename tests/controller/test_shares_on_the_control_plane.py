@@ -1,0 +1,158 @@
+"""How much may be reserved, kept by the controller and by a quota of the API server; when Reservations end."""
+
+from __future__ import annotations
+
+import pytest
+from reserving import look, of_web, path_of, phase, reserve, told
+
+from rescheduler.testing.api import Api
+from rescheduler.testing.controllers import running
+from rescheduler.testing.world import condition
+
+pytestmark = pytest.mark.realcluster
+
+QUOTAS = "/api/v1/namespaces/rescheduler/resourcequotas"
+LONG_S = 60.0
+"""A refused placeholder is tried again after 30 s at the latest."""
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane):
+    shares = {"*": {"reservations": 3, "cpu": "3"}}
+    reservations = {"shares": shares, "defaultTtl": "2h", "finishedTtl": "2s"}
+    with running(control_plane.api().transport, reservations=reservations) as controller:
+        yield controller
+
+
+@pytest.fixture
+def world(reserving):
+    return reserving
+
+
+def test_what_exceeds_the_share_of_its_namespace_waits_until_another_has_ended(world):
+    world.node("one", cpu="16")
+    reserve(world, "first", of_web(world), cpu="2").expect()
+    phase(world, "first", "Available")
+    reserve(world, "second", of_web(world), cpu="2").expect()
+    said = told(world, "second", text="may have cpu 3 reserved and has 2; this asks for 2 more")
+    assert (said["reason"], look(world, "second")["phase"]) == ("BeyondShare", "Pending")
+    another = {"controller": {"kind": "Deployment", "name": "web", "namespace": "another"}}
+    reserve(world, "others", another, cpu="2").expect()
+    phase(world, "others", "Available")
+    world.api.delete(path_of(world, "first")).expect()
+    phase(world, "second", "Available")
+
+
+@pytest.fixture
+def quota(world):
+    """The quota of docs/security.md, for less."""
+    scope = {
+        "scopeName": "PriorityClass",
+        "operator": "In",
+        "values": ["rescheduler-placeholder", "rescheduler-placeholder-soft"],
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "reserved-room"},
+        "spec": {
+            "hard": {"requests.cpu": "3", "pods": "2"},
+            "scopeSelector": {"matchExpressions": [scope]},
+        },
+    }
+    world.api.create(QUOTAS, body).expect()
+    counted = lambda: world.api.get(f"{QUOTAS}/reserved-room").expect().body["status"].get("used")  # noqa: E731
+    try:  # placeholders of other tests go with the garbage collection
+        world.wait(lambda: counted() == {"requests.cpu": "0", "pods": "0"}, LONG_S)
+        yield counted
+    finally:
+        world.api.delete(f"{QUOTAS}/reserved-room").expect()
+
+
+def test_a_quota_limits_all_placeholders_together(world, quota):
+    world.node("one", cpu="16")
+    names = [{"controller": {"name": "web", "namespace": f"team-{i}"}} for i in range(2)]
+    reserve(world, "first", names[0], cpu="2").expect()
+    phase(world, "first", "Available")
+    world.wait(lambda: quota() == {"requests.cpu": "2", "pods": "1"})
+    reserve(world, "second", names[1], cpu="2").expect()
+    told(world, "second", text="exceeded quota: reserved-room")
+    assert look(world, "second")["phase"] == "Pending"
+    bare = {"containers": [{"name": "main", "image": "pause"}]}
+    reserve(world, "bare", names[1], template=bare).expect()
+    told(world, "bare", text="must specify requests.cpu")
+    world.api.delete(path_of(world, "first")).expect()
+    phase(world, "second", "Available", LONG_S)
+
+
+def test_who_names_no_end_gets_the_configured_one(world):
+    made = reserve(world, "room", of_web(world), node="nowhere").expect().body
+    status = world.wait(lambda: look(world, "room"))
+    hour = int(made["metadata"]["creationTimestamp"][11:13])
+    assert int(status["expires"][11:13]) == (hour + 2) % 24
+
+
+def test_one_that_has_ended_is_collected_after_its_time(world):
+    reserve(world, "room", of_web(world), node="nowhere", ttl="1s").expect()
+    status = phase(world, "room", "Failed")
+    ready = condition({"status": status}, "Ready")
+    assert ready["reason"] == "Expired"
+    assert ready["message"] == "expired before it could be scheduled: node nowhere: there is no such node"
+    world.wait(lambda: world.api.get(path_of(world, "room")).status == 404, 15)
+
+
+@pytest.fixture
+def table(control_plane):
+    """table(path, wide=False): what ``kubectl get`` prints, by the server's own table: the cells of each row by column."""
+    api = Api.from_kubeconfig(control_plane.kubeconfig, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+
+    def table(path, *, wide=False, **query):
+        found = api.get(path, **query).expect().body
+        assert found["kind"] == "Table"
+        shown = [i for i, column in enumerate(found["columnDefinitions"]) if wide or not column["priority"]]
+        names = [found["columnDefinitions"][i]["name"] for i in shown]
+        return [dict(zip(names, [row["cells"][i] for i in shown], strict=True)) for row in found["rows"]]
+
+    return table
+
+
+@pytest.fixture
+def row(table, world):
+    """row("room"): that of one Reservation."""
+    return lambda name, **how: table(path_of(world, name), **how)[0]
+
+
+def test_kubectl_shows_what_people_look_for(world, row):
+    node = world.node("one", cpu="1")
+    reserve(world, "room", {"object": {"namespace": world.namespace, "name": "mine"}}, node=node).expect()
+    phase(world, "room", "Available")
+    held = row("room")
+    assert (held["Phase"], held["Node"], held["Owner"]) == ("Available", node, None)
+    assert set(held) == {"Name", "Phase", "Node", "Owner", "Expires", "Age"}
+    reserve(world, "late", of_web(world), node="nowhere").expect()
+    told(world, "late")
+    late = row("late", wide=True)
+    assert (late["Phase"], late["Scheduling"]) == ("Pending", "node nowhere: there is no such node")
+    world.pod("mine")
+    world.wait_bound("mine")
+    phase(world, "room", "Succeeded")
+    used = row("room", wide=True)
+    assert (used["Owner"], used["Reason"]) == ("mine", "Succeeded")
+    assert used["Message"] == f"{world.namespace}/mine landed on node {node}"
+
+
+def test_kubectl_shows_moves_and_those_that_have_ended_are_collected(world, table):
+    node = world.node("one", cpu="1")
+    world.workload("ReplicaSet", "web", 1)
+    (pod,) = world.wait_ready("web", 1)
+    name = world.migrate(pod, "nowhere")
+    moves, move = (world.path("podmigrations", n, group="rescheduler.dev/v1alpha1") for n in ("", name))
+    world.wait(lambda: world.move_status(name).get("phase") == "Failed")
+    (shown,) = table(moves)
+    assert (shown["Name"], shown["Pod"], shown["Reason"]) == (name, pod["metadata"]["name"], "TargetNotFound")
+    assert set(shown) == {"Name", "Phase", "Pod", "From", "To", "Reason", "Age"}
+    (wide,) = table(moves, wide=True)
+    assert set(wide) - set(shown) == {"Reservation", "Replacement", "Policy", "Message"}
+    assert "nowhere" in wide["Message"]
+    assert world.get_pod(pod["metadata"]["name"])["spec"]["nodeName"] == node
+    world.wait(lambda: world.api.get(move).status == 404, 15)
