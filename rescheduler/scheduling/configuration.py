@@ -15,6 +15,7 @@ import msgspec
 
 from rescheduler.model.decode_affinity import preferred_node_terms, spread_constraints
 from rescheduler.model.decode_selectors import node_selector
+from rescheduler.model.label_syntax import key_error
 from rescheduler.scheduling.configuration_wire import (
     ArgsWire,
     BalancedArgs,
@@ -39,6 +40,7 @@ from rescheduler.scheduling.framework import (
     ScoringStrategy,
     ShapePoint,
 )
+from rescheduler.scheduling.pre_score import PreScore
 from rescheduler.scheduling.registry import FILTERS, SCORES
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -47,10 +49,12 @@ _SILENT: Final = frozenset(
     {"PrioritySort", "DefaultBinder", "DefaultPreemption", "SchedulingGates", "NodeName", "GangScheduling"}
 )
 """Plugins that change no verdict: they sort, bind, preempt, or are judged before the profile."""
-_FILTERS: Final = frozenset(plugin.name for plugin in FILTERS)
+_FILTERS: Final = frozenset(plugin.name for plugin in FILTERS) - {PreScore.name}
 _SCORES: Final = frozenset(plugin.name for plugin in SCORES)
 _KNOWN: Final = _FILTERS | _SCORES | _SILENT
 _MAX_WEIGHT: Final = 100
+_MAX_PLUGIN_WEIGHT: Final = 2**31 - 1
+_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 
 
@@ -80,6 +84,7 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
 
 def _chosen(profiles: list[ProfileWire], wanted: str) -> ProfileWire:
     by_name = {profile.scheduler_name or "default-scheduler": profile for profile in profiles}
+    _once([profile.scheduler_name or "default-scheduler" for profile in profiles], "profiles: schedulerName")
     if wanted and wanted not in by_name:
         names = ", ".join(sorted(by_name))
         raise SchedulerConfigurationError(f"profiles: no profile {wanted!r}; there are: {names}")
@@ -90,9 +95,19 @@ def _profile(wire: ProfileWire) -> Profile:
     plain = Profile(scheduler_name=wire.scheduler_name or "default-scheduler")
     disabled, weights = _plugins(wire.plugins or PluginsWire(), plain)
     profile = replace(plain, disabled=disabled, weights=weights)
+    _once([config.name for config in wire.plugin_config or ()], "pluginConfig")
     for config in wire.plugin_config or ():
         profile = _with_args(profile, config)
     return profile
+
+
+def _once(names: Iterable[str], where: str) -> None:
+    """Raises if a name is given twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SchedulerConfigurationError(f"{where}: {name} is given twice")
+        seen.add(name)
 
 
 def _plugins(wire: PluginsWire, plain: Profile) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
@@ -109,8 +124,9 @@ def _plugins(wire: PluginsWire, plain: Profile) -> tuple[frozenset[str], tuple[t
     chosen = _weights(everywhere) | _weights(wire.score)
     weights = {name: chosen.get(name) or defaults.get(name, 1) for name in [*defaults, *sorted(scoring)]}
     for name, weight in weights.items():
-        if not 0 < weight <= _MAX_WEIGHT:
-            raise SchedulerConfigurationError(f"plugins.score: weight {weight} of {name} is not in 1..100")
+        if not 0 < weight <= _MAX_PLUGIN_WEIGHT:
+            message = f"plugins.score: weight {weight} of {name} is not in 1..{_MAX_PLUGIN_WEIGHT}"
+            raise SchedulerConfigurationError(message)
     return _FILTERS - filters, tuple((name, weight) for name, weight in weights.items() if name in scoring)
 
 
@@ -125,6 +141,12 @@ def _switched(
         off = {plugin.name for plugin in switches.disabled or ()}
         active = set() if "*" in off else active - off
         able = defaults | (_SCORES if where in ("score", "preScore") else _FILTERS)
+        _once([plugin.name for plugin in switches.enabled or ()], f"plugins.{path}")
+        if path != "multiPoint":
+            for plugin in switches.enabled or ():
+                if plugin.name not in able | _SILENT:
+                    message = f"plugins.{path}: {plugin.name} has no part in that extension point"
+                    raise SchedulerConfigurationError(message)
         active |= {plugin.name for plugin in switches.enabled or () if plugin.name in able}
     return frozenset(active)
 
@@ -139,8 +161,12 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
         case "NodeResourcesFit":
             return _fit(profile, _args(config, FitArgs))
         case "NodeResourcesBalancedAllocation":
-            balanced = _args(config, BalancedArgs)
-            return replace(profile, balanced_resources=_resources(balanced.resources, config.name))
+            balanced = _resources(_args(config, BalancedArgs).resources, config.name)
+            _once((item.name for item in balanced), f"pluginConfig of {config.name}: resource")
+            if any(item.weight != 1 for item in balanced):
+                message = f"pluginConfig of {config.name}: the weight of every resource must be 1"
+                raise SchedulerConfigurationError(message)
+            return replace(profile, balanced_resources=balanced)
         case "NodeAffinity":
             return _added_affinity(profile, _args(config, NodeAffinityArgs))
         case "PodTopologySpread":
@@ -158,12 +184,17 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
 
 def _args(config: PluginConfigWire, wire: type[ArgsT]) -> ArgsT:
     try:
-        return msgspec.convert(config.args or {}, wire)
+        args = msgspec.convert(config.args or {}, wire)
     except msgspec.ValidationError as error:
         raise SchedulerConfigurationError(f"pluginConfig of {config.name}: {error}") from error
+    if args.kind not in (None, f"{config.name}Args"):
+        raise SchedulerConfigurationError(f"pluginConfig of {config.name}: args are of kind {args.kind}")
+    return args
 
 
 def _fit(profile: Profile, args: FitArgs) -> Profile:
+    _names(args.ignored_resources, "ignoredResources", slash=True)
+    _names(args.ignored_resource_groups, "ignoredResourceGroups", slash=False)
     profile = replace(
         profile,
         ignored_resources=frozenset(args.ignored_resources or ()),
@@ -181,9 +212,19 @@ def _fit(profile: Profile, args: FitArgs) -> Profile:
         )
         raise SchedulerConfigurationError(message) from None
     ratio = strategy.requested_to_capacity_ratio
+    if ratio is not None and not _is_ratio(kind):
+        message = f"scoringStrategy.requestedToCapacityRatio does not belong to type {kind}"
+        raise SchedulerConfigurationError(f"pluginConfig of NodeResourcesFit: {message}")
     shape = _shape(ratio.shape if ratio else None, "NodeResourcesFit") if _is_ratio(kind) else ()
     resources = _resources(strategy.resources, "NodeResourcesFit")
     return replace(profile, fit_strategy=kind, fit_resources=resources, fit_shape=shape)
+
+
+def _names(names: list[str] | None, field: str, *, slash: bool) -> None:
+    for name in names or ():
+        error = key_error(name) or ("" if slash or "/" not in name else "a group has no '/'")
+        if error:
+            raise SchedulerConfigurationError(f"pluginConfig of NodeResourcesFit: {field}: {name!r}: {error}")
 
 
 def _is_ratio(kind: ScoringStrategy) -> bool:
@@ -217,7 +258,7 @@ def _added_affinity(profile: Profile, args: NodeAffinityArgs) -> Profile:
         return profile
     required = node_selector(args.added_affinity.required_during_scheduling_ignored_during_execution)
     preferred = preferred_node_terms(args.added_affinity.preferred_during_scheduling_ignored_during_execution)
-    _complain((*(required.terms if required else ()), *(p.term for p in preferred)))
+    _complain((*(required.terms if required else ()), *(p.term for p in preferred if p.weight)))
     return replace(profile, added_affinity=required, added_affinity_preferred=preferred)
 
 
@@ -239,9 +280,17 @@ def _default_spread(profile: Profile, args: SpreadArgs) -> Profile:
         message = f"defaultingType {kind!r} is not System or List"
         raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
     for constraint in constraints:
-        if constraint.selector is not None or constraint.max_skew < 1 or not constraint.topology_key:
-            message = "default constraints need maxSkew and topologyKey, and no labelSelector"
+        if constraint.selector is not None or constraint.max_skew < 1 or key_error(constraint.topology_key):
+            message = "default constraints need maxSkew and a topologyKey that labels can have, and no labelSelector"
             raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
+    actions = [wire.when_unsatisfiable for wire in args.default_constraints or ()]
+    if any(action not in _ACTIONS for action in actions):
+        message = f"whenUnsatisfiable of default constraints is not one of {', '.join(_ACTIONS)}"
+        raise SchedulerConfigurationError(f"pluginConfig of PodTopologySpread: {message}")
+    _once(
+        (f"{one.topology_key} {action}" for one, action in zip(constraints, actions, strict=True)),
+        "pluginConfig of PodTopologySpread: defaultConstraints",
+    )
     return replace(profile, default_spread=constraints, system_default_spread=False)
 
 

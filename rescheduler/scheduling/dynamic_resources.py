@@ -53,7 +53,7 @@ class DynamicResources:
         offered = dict(cluster.nodes.records[node].allocatable.scalars)
         for resource, amount in ask.kind.spec.requests.scalars:
             if amount and may_be_devices(resource) and resource not in devices and resource not in offered:
-                return (Refusal(self.name, CANNOT_FIT),)
+                return (Refusal(self.name, CANNOT_FIT, unresolvable=True),)
         for resource in devices:
             if not offered.get(resource):
                 reason = (

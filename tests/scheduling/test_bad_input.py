@@ -7,7 +7,7 @@ they are checked where Go is missing, too.
 import pytest
 
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.differential.comparison import snapshot_of
+from rescheduler.testing.differential.comparison import profile_of, snapshot_of
 from rescheduler.testing.differential.named import NAMED, node, pod, question
 
 AFFINITY = ("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
@@ -48,6 +48,7 @@ EXPECTED = {
     "malformed preferences, and affinity to a nominated pod": [
         ("InterPodAffinity", "node(s) didn't match pod affinity rules")
     ],
+    "a resource that nobody offers, ignored, beside devices": [("DynamicResources", "cannot fit resource")],
     "allocatable of 0": [],
     "allocatable of 0 and a request": [("NodeResourcesFit", "Insufficient cpu")],
     "allocatable without cpu and memory": [],
@@ -67,7 +68,7 @@ EXPECTED = {
 
 def on_node_a(asked):
     snapshot = snapshot_of(asked.objects)
-    (verdict,) = SchedulingState(snapshot).explain(snapshot.pods["default", "asked"])
+    (verdict,) = SchedulingState(snapshot, profile_of(asked)).explain(snapshot.pods["default", "asked"])
     return verdict
 
 

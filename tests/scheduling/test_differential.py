@@ -10,6 +10,7 @@ import pytest
 from rescheduler.testing.differential.clusters import random_cluster
 from rescheduler.testing.differential.comparison import Tally, compare
 from rescheduler.testing.differential.named import NAMED
+from rescheduler.testing.differential.named_configurations import REFUSED, TAKEN, about
 from rescheduler.testing.differential.program import Program, ProgramMissing, build
 
 CLUSTERS = int(os.environ.get("RESCHEDULER_DIFFERENTIAL_CLUSTERS", "50"))
@@ -51,3 +52,18 @@ def test_the_named_cases_are_judged_as_by_kube_scheduler(program, name):
     answer = program.ask(NAMED[name])
     assert not answer.error
     assert not compare(NAMED[name], answer, Tally())
+
+
+@pytest.mark.realcluster
+@pytest.mark.parametrize("name", TAKEN)
+def test_the_named_configurations_give_the_verdicts_of_kube_scheduler(program, name):
+    question = about(TAKEN[name])
+    answer = program.ask(question)
+    assert not answer.error
+    assert not compare(question, answer, Tally())
+
+
+@pytest.mark.realcluster
+@pytest.mark.parametrize("name", REFUSED)
+def test_kube_scheduler_refuses_what_is_refused_here(program, name):
+    assert program.ask(about(REFUSED[name])).error

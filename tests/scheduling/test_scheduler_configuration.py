@@ -2,8 +2,9 @@
 
 import pytest
 
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile, ScoringStrategy
+from rescheduler.testing.differential.named_configurations import REFUSED
 
 
 def document(**profile):
@@ -84,7 +85,10 @@ def test_the_named_profile_is_chosen():
             document(plugins={"score": {"enabled": [{"name": "Mine"}]}}),
             "plugins.score: unknown plugin 'Mine'",
         ),
-        (document(plugins={"score": {"enabled": [{"name": "NodeAffinity", "weight": 101}]}}), "weight 101"),
+        (
+            document(plugins={"score": {"enabled": [{"name": "NodeAffinity", "weight": 2**31}]}}),
+            "weight 2147483648",
+        ),
         (
             document(plugins={"filter": {"disabled": [{"name": "NodePorts"}]}}),
             "preFilter differ for NodePorts",
@@ -118,3 +122,9 @@ def test_the_named_profile_is_chosen():
 def test_bad_documents_are_refused_with_their_place(bad, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         parse_scheduler_configuration(bad)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_kube_scheduler_refuses_is_refused_with_its_place(name):
+    with pytest.raises(SchedulerConfigurationError, match=r"^(profiles|plugins|pluginConfig|not a Kube)"):
+        parse_scheduler_configuration(REFUSED[name])

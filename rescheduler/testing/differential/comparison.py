@@ -21,7 +21,8 @@ from rescheduler.testing.differential.manifests import Manifest
 from rescheduler.testing.differential.program import Answer, NodeAnswer
 
 NOT_JUDGED = "not judged"
-_UNSCORED = 'running PreScore plugin "NodeAffinity"'
+_WITHOUT_DETAILS = ('running PreScore plugin "NodeAffinity"', 'running "NodeVolumeLimits" filter plugin')
+"""Of several running pods whose volumes cannot be told, kube-scheduler names any."""
 _ERROR = "Error:"
 """How the program marks a plugin that failed; whether evicting pods could help is then not said."""
 
@@ -108,8 +109,8 @@ def _theirs(answer: NodeAnswer) -> str:
 
 
 def _words(reason: str) -> str:
-    """The reason; of malformed preferred node affinity not the details, which name places in the manifest."""
-    return _UNSCORED if reason.startswith(_UNSCORED) else reason
+    """The reason, without details that name places in the manifest or are left to chance."""
+    return next((start for start in _WITHOUT_DETAILS if reason.startswith(start)), reason)
 
 
 def _count(answer: NodeAnswer, weights: dict[str, int], tally: Tally) -> None:

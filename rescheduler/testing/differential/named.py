@@ -109,6 +109,18 @@ def _pool(operator: str, *values: str, key: str = "pool") -> Manifest:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
+_KUBE_SCHEDULER: Final = "kubescheduler.config.k8s.io/v1"
+_FIT: Final = {
+    "apiVersion": _KUBE_SCHEDULER,
+    "kind": "NodeResourcesFitArgs",
+    "ignoredResourceGroups": ["y.example"],
+}
+_IGNORING: Final = {
+    "apiVersion": _KUBE_SCHEDULER,
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": _FIT}]}],
+}
+
 NAMED: Final = {
     "unknown operator in node affinity": question(_POOL, pod(affinity=near(_pool("Within", "x")))),
     "unknown operator in preferred node affinity": question(
@@ -165,6 +177,20 @@ NAMED: Final = {
             }
         ),
     ),
+    "a resource that nobody offers, ignored, beside devices": question(
+        node(**{"cpu": "4", "memory": "8Gi", "pods": "9", "x.example/gpu": "1"}),
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": metadata("gpus"),
+            "spec": {"extendedResourceName": "x.example/gpu"},
+        },
+        pod(
+            containers=[
+                {"name": "c", "resources": {"requests": {"x.example/gpu": "1", "y.example/nic": "1"}}}
+            ],
+        ),
+    )._replace(configuration=_IGNORING),
     "allocatable of 0": question(node(cpu="0", memory="0", pods="9"), pod()),
     "allocatable of 0 and a request": question(node(cpu="0", memory="0", pods="9"), pod(cpu="1")),
     "allocatable without cpu and memory": question(node(pods="9"), pod()),
