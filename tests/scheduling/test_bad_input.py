@@ -105,7 +105,7 @@ def test_devices_behind_an_extended_resource_are_not_judged(resource):
 
 
 def test_a_node_that_offers_the_resource_itself_is_judged_as_ever():
-    offering = node(**{"cpu": "4", "memory": "8Gi", "pods": "9", "x/gpu": "2"})
+    offering = node(room={"cpu": "4", "memory": "8Gi", "pods": "9", "x/gpu": "2"})
     classes = device_class(resource="x/gpu")
     assert on_node_a(question(offering, classes, wanting(**{"x/gpu": "2"}))).feasible
     found = on_node_a(question(offering, classes, wanting(**{"x/gpu": "3"})))

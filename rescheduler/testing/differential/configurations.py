@@ -9,6 +9,24 @@ import random
 from rescheduler.testing.differential.manifests import Manifest
 from rescheduler.testing.differential.pod_resources import GPU, HUGE, NIC
 
+SWITCHED = (
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "DynamicResources",
+    "NodeDeclaredFeatures",
+    "ImageLocality",
+    "NodeResourcesBalancedAllocation",
+)
+
 
 def random_configuration(rng: random.Random) -> Manifest | None:
     """A KubeSchedulerConfiguration, or None for the default, every second time."""
@@ -46,7 +64,7 @@ def random_configuration(rng: random.Random) -> Manifest | None:
                         "enabled": [{"name": "NodeAffinity", "weight": 9}],
                     }
                 },
-                {"multiPoint": {"disabled": [{"name": "NodePorts"}, {"name": "PodTopologySpread"}]}},
+                {"multiPoint": {"disabled": [{"name": name} for name in rng.sample(SWITCHED, 3)]}},
             )
         )
     return {

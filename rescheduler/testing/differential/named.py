@@ -17,10 +17,12 @@ ZONE: Final = "topology.kubernetes.io/zone"
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
-def node(name: str = "a", *, labels: dict[str, str] | None = None, **allocatable: str) -> Manifest:
-    """A node; without ``allocatable`` it has ordinary room."""
-    room = allocatable or {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    status: Manifest = {"allocatable": room, "capacity": room}
+def node(
+    name: str = "a", *, labels: dict[str, str] | None = None, room: dict[str, str] | None = None
+) -> Manifest:
+    """A node; ``room``: what is allocatable, None for an ordinary one."""
+    found = room or {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    status: Manifest = {"allocatable": found, "capacity": found}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata(name, labels=labels), "status": status}
 
 
@@ -115,7 +117,7 @@ _FIT: Final = {
     "kind": "NodeResourcesFitArgs",
     "ignoredResourceGroups": ["y.example"],
 }
-_IGNORING: Final = {
+_IGNORING: Final[Manifest] = {
     "apiVersion": _KUBE_SCHEDULER,
     "kind": "KubeSchedulerConfiguration",
     "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": _FIT}]}],
@@ -178,7 +180,7 @@ NAMED: Final = {
         ),
     ),
     "a resource that nobody offers, ignored, beside devices": question(
-        node(**{"cpu": "4", "memory": "8Gi", "pods": "9", "x.example/gpu": "1"}),
+        node(room={"cpu": "4", "memory": "8Gi", "pods": "9", "x.example/gpu": "1"}),
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
@@ -191,10 +193,12 @@ NAMED: Final = {
             ],
         ),
     )._replace(configuration=_IGNORING),
-    "allocatable of 0": question(node(cpu="0", memory="0", pods="9"), pod()),
-    "allocatable of 0 and a request": question(node(cpu="0", memory="0", pods="9"), pod(cpu="1")),
-    "allocatable without cpu and memory": question(node(pods="9"), pod()),
-    "allocatable without pods": question(node(cpu="4", memory="8Gi"), pod()),
+    "allocatable of 0": question(node(room={"cpu": "0", "memory": "0", "pods": "9"}), pod()),
+    "allocatable of 0 and a request": question(
+        node(room={"cpu": "0", "memory": "0", "pods": "9"}), pod(cpu="1")
+    ),
+    "allocatable without cpu and memory": question(node(room={"pods": "9"}), pod()),
+    "allocatable without pods": question(node(room={"cpu": "4", "memory": "8Gi"}), pod()),
     "an overfull node and a pod without requests": question(node(), pod("r", "a", cpu="9"), pod()),
     "an overfull node and a small pod": question(node(), pod("r", "a", cpu="9"), pod(cpu="1m")),
     "a pod bound to a node that does not exist": question(
