@@ -8,12 +8,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rescheduler.model.records import ObjectKey, Taint
+from rescheduler.model.records import DeviceClass, ObjectKey, Taint, VolumeAttachment
 from rescheduler.model.selectors import LabelSet
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.differential.clusters import random_cluster
 from rescheduler.testing.differential.comparison import profile_of, snapshot_of
 
+REFERRED_TO = (
+    "claims", "volumes", "attachments", "storage_classes", "csi_nodes", "csi_drivers", "csi_capacities",
+    "device_classes", "services", "workloads",
+)  # fmt: skip
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "example.com/gpu")
 
 
@@ -99,6 +103,27 @@ class IncrementalState(RuleBasedStateMachine):
     @rule()
     def claims_are_lost(self):
         self.follow(claims={})
+
+    @rule(field=st.sampled_from(REFERRED_TO), pick=st.integers(0))
+    def an_object_that_pods_refer_to_goes(self, field, pick):
+        objects = dict(getattr(self.snapshot, field))
+        if objects:
+            del objects[list(objects)[pick % len(objects)]]
+            self.follow(**{field: objects})
+
+    @rule(resource=st.sampled_from(("", "example.com/gpu", "example.com/nic")))
+    def a_device_class_comes(self, resource):
+        gpus = DeviceClass("gpus", resource)
+        self.follow(device_classes={**self.snapshot.device_classes, "gpus": gpus})
+
+    @rule(pick=st.integers(0), where=st.integers(0))
+    def a_volume_is_attached(self, pick, where):
+        volumes = list(self.snapshot.volumes.values())
+        if volumes:
+            volume = volumes[pick % len(volumes)]
+            node = self.state.node_names[where % len(self.state.node_names)]
+            made = VolumeAttachment(f"{volume.name}-{node}", node, volume.driver, volume.name)
+            self.follow(attachments={**self.snapshot.attachments, made.name: made})
 
     @rule(pick=st.integers(0))
     def trial_removes(self, pick):
