@@ -14,8 +14,7 @@ import click
 
 from rescheduler.cli.sources import InputError
 from rescheduler.config import ConfigurationError
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.kubeconfig import ConfigurationError as KubeconfigError
+from rescheduler.kube.errors import ApiError, KubeconfigError
 from rescheduler.kube.transport import TransportError
 
 EXIT_FAILED: Final = 1

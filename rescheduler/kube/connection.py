@@ -22,7 +22,8 @@ from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
 
 from rescheduler import __version__
-from rescheduler.kube.kubeconfig import ConfigurationError, load_configuration
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.kubeconfig import load_configuration
 from rescheduler.kube.transport import Request, Response, SilenceError, TransportError
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -39,7 +40,7 @@ def connect(
 ) -> HttpTransport:
     """A connection to the API server that the configuration names; nothing is sent yet.
 
-    ``pool_size``: workers plus watches. Raises ConfigurationError.
+    ``pool_size``: workers plus watches. Raises KubeconfigError.
     """
     return HttpTransport(lambda: load_configuration(kubeconfig, context), pool_size=pool_size)
 
@@ -119,7 +120,7 @@ class HttpTransport:
             self._reloaded_at_s = self._clock()
             try:
                 fresh = _Session(self._load(), self._pool_size)
-            except ConfigurationError:
+            except KubeconfigError:
                 return False
             if fresh.identity() == refused.identity():
                 return False

@@ -14,7 +14,8 @@
     │   └── ExpiredError        410: the resource version or the page token is too old; list again
     └── RejectedError           the author of the object: it is invalid (400, 422, ...)
 
-No answer at all is ``kube.transport.TransportError``. This module reads only ``Status`` bodies.
+No answer at all is ``kube.transport.TransportError``; no server to ask is ``KubeconfigError``. This module reads only
+``Status`` bodies, and loads no API client: commands that read dumps import it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ class Cause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     field: str = ""
+
+
+class KubeconfigError(Exception):
+    """The connection is not configured rightly. The user must act: ``remedy`` says how."""
+
+    def __init__(self, file: str, message: str, remedy: str = "") -> None:
+        super().__init__(f"{file}: {message}" + (f" ({remedy})" if remedy else ""))
+        self.file = file
+        self.message = message
+        self.remedy = remedy
 
 
 class ApiError(Exception):

@@ -2,7 +2,7 @@
 
 Reads with the official client, after checks of its own, because that one answers a malformed file with
 whatever exception comes up, goes on silently when a credential plugin fails, and asks for a password on
-the terminal. Everything wrong is a ``ConfigurationError`` before anything is sent. Order: the given
+the terminal. Everything wrong is a ``KubeconfigError`` before anything is sent. Order: the given
 path, ``$KUBECONFIG``, the service account inside a pod, ``~/.kube/config``.
 """
 
@@ -22,20 +22,12 @@ from kubernetes.config import ConfigException, load_incluster_config
 from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TOKEN_FILENAME
 from kubernetes.config.kube_config import load_kube_config
 
+from rescheduler.kube.errors import KubeconfigError
+
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _SECTIONS: Final = ("clusters", "contexts", "users")
 _MALFORMED: Final = (ConfigException, KeyError, TypeError, ValueError, AttributeError, OSError)
 """What the official loader lets out for a file that it cannot take."""
-
-
-class ConfigurationError(Exception):
-    """The connection is not configured rightly. The user must act: ``remedy`` says how."""
-
-    def __init__(self, file: str, message: str, remedy: str = "") -> None:
-        super().__init__(f"{file}: {message}" + (f" ({remedy})" if remedy else ""))
-        self.file = file
-        self.message = message
-        self.remedy = remedy
 
 
 def load_configuration(
@@ -44,7 +36,7 @@ def load_configuration(
     """The official client's configuration with fresh credentials.
 
     Raises:
-        ConfigurationError: unreadable or malformed file, unknown context, failing plugin, bad certificates.
+        KubeconfigError: unreadable or malformed file, unknown context, failing plugin, bad certificates.
     """
     environ = os.environ if environ is None else environ
     where = kubeconfig or environ.get("KUBECONFIG")
@@ -59,7 +51,7 @@ def _in_cluster() -> Configuration:
     try:
         load_incluster_config(client_configuration=configuration)
     except (ConfigException, OSError) as error:
-        raise ConfigurationError(
+        raise KubeconfigError(
             SERVICE_TOKEN_FILENAME, str(error), "does the pod have a service account token?"
         ) from error
     return configuration
@@ -72,10 +64,10 @@ def _from_files(where: str, context: str | None) -> Configuration:
     try:
         load_kube_config(config_file=where, context=context, client_configuration=configuration)
     except _MALFORMED as error:
-        raise ConfigurationError(where, f"cannot be used: {error}", "kubectl config view") from error
+        raise KubeconfigError(where, f"cannot be used: {error}", "kubectl config view") from error
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
         command = user["exec"].get("command") if isinstance(user["exec"], dict) else "?"
-        raise ConfigurationError(
+        raise KubeconfigError(
             where, f"the credential plugin {command!r} gave no credentials", "run it by hand"
         )
     if not cluster.get("proxy-url") and is_loopback(configuration.host):
@@ -88,7 +80,7 @@ def _paths(where: str) -> list[Path]:
     paths = [Path(part).expanduser() for part in where.split(os.pathsep) if part]
     present = [path for path in paths if path.exists()]
     if not present:
-        raise ConfigurationError(
+        raise KubeconfigError(
             where,
             "no such file",
             "give --kubeconfig, or set KUBECONFIG; in a pod, mount a service account token",
@@ -100,22 +92,22 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(str(path), error.strerror or str(error), "check its permissions") from error
+        raise KubeconfigError(str(path), error.strerror or str(error), "check its permissions") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(str(path), "is not text", "is it a kubeconfig?") from error
+        raise KubeconfigError(str(path), "is not text", "is it a kubeconfig?") from error
     except RecursionError as error:
-        raise ConfigurationError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
+        raise KubeconfigError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or error
-        raise ConfigurationError(str(path), f"{line}not YAML: {problem}", "correct that line") from error
+        raise KubeconfigError(str(path), f"{line}not YAML: {problem}", "correct that line") from error
     if not isinstance(document, dict):
-        raise ConfigurationError(str(path), "is not a kubeconfig: no mapping at its root", "is it empty?")
+        raise KubeconfigError(str(path), "is not a kubeconfig: no mapping at its root", "is it empty?")
     for section in _SECTIONS:
         entries = document.get(section) or []
         if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
-            raise ConfigurationError(
+            raise KubeconfigError(
                 str(path), f"{section} is not a list of named entries", "kubectl config view"
             )
     return document
@@ -131,22 +123,22 @@ def _selected(
     )
     known = ", ".join(sorted(merged["contexts"])) or "none"
     if name is None:
-        raise ConfigurationError(where, "has no current-context", f"give --context; it has: {known}")
+        raise KubeconfigError(where, "has no current-context", f"give --context; it has: {known}")
     if name not in merged["contexts"]:
-        raise ConfigurationError(where, f"has no context {name!r}", f"it has: {known}")
+        raise KubeconfigError(where, f"has no context {name!r}", f"it has: {known}")
     chosen = _inner(where, merged["contexts"][name], "context")
     cluster_name, user_name = chosen.get("cluster"), chosen.get("user")
     if cluster_name not in merged["clusters"]:
-        raise ConfigurationError(
+        raise KubeconfigError(
             where, f"context {name!r} names an unknown cluster {cluster_name!r}", "correct it"
         )
     cluster = _inner(where, merged["clusters"][cluster_name], "cluster")
     if urlsplit(str(cluster.get("server", ""))).scheme not in ("http", "https"):
-        raise ConfigurationError(
+        raise KubeconfigError(
             where, f"cluster {cluster_name!r} has no http(s) server address", "set its server"
         )
     if user_name and user_name not in merged["users"]:
-        raise ConfigurationError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
+        raise KubeconfigError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
     return cluster, _inner(where, merged["users"][user_name], "user") if user_name else {}
 
 
@@ -164,7 +156,7 @@ def _inner(where: str, entry: dict[str, Any], key: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigurationError(where, f"{key} of {entry['name']!r} is not a mapping", "kubectl config view")
+        raise KubeconfigError(where, f"{key} of {entry['name']!r} is not a mapping", "kubectl config view")
     return value
 
 
@@ -176,9 +168,7 @@ def _checked(configuration: Configuration, where: str) -> Configuration:
         if certificate:
             tls.load_cert_chain(certificate, configuration.key_file, password=lambda: "")
     except (ssl.SSLError, OSError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            where, f"certificate or key cannot be used: {error}", "check them"
-        ) from error
+        raise KubeconfigError(where, f"certificate or key cannot be used: {error}", "check them") from error
     return configuration
 
 

@@ -5,7 +5,8 @@ import pytest
 import yaml
 
 from rescheduler.kube.connection import connect
-from rescheduler.kube.kubeconfig import ConfigurationError, is_loopback, load_configuration
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.kubeconfig import is_loopback, load_configuration
 from rescheduler.kube.transport import Request
 
 
@@ -115,7 +116,7 @@ def test_an_exec_plugin_gives_the_token(write, fault_server, tmp_path):
     ],
 )
 def test_each_fault_is_named_before_anything_is_sent(write, content, words):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(KubeconfigError) as caught:
         connect(write(content))
     assert words in str(caught.value)
     assert caught.value.file
@@ -123,24 +124,24 @@ def test_each_fault_is_named_before_anything_is_sent(write, content, words):
 
 
 def test_an_unknown_context_names_the_known_ones(write):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(KubeconfigError) as caught:
         connect(write(config()), "typo")
     assert "lost, main, nobody" in caught.value.remedy
 
 
 def test_a_missing_file_says_what_to_do():
-    with pytest.raises(ConfigurationError, match="no such file"):
+    with pytest.raises(KubeconfigError, match="no such file"):
         connect("/does/not/exist")
 
 
 def test_a_folder_is_no_kubeconfig(tmp_path):
-    with pytest.raises(ConfigurationError, match="directory"):
+    with pytest.raises(KubeconfigError, match="directory"):
         connect(str(tmp_path))
 
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "c").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(ConfigurationError, match="not text"):
+    with pytest.raises(KubeconfigError, match="not text"):
         connect(str(tmp_path / "c"))
 
 
@@ -199,5 +200,5 @@ def test_inside_a_pod_a_given_kubeconfig_wins(in_cluster, write):
 @pytest.mark.parametrize("file", [0, 1], ids=["token", "certificate"])
 def test_an_empty_file_of_the_service_account_is_named(in_cluster, file):
     in_cluster[file].write_text("")
-    with pytest.raises(ConfigurationError, match="empty"):
+    with pytest.raises(KubeconfigError, match="empty"):
         load_configuration(None, None)
