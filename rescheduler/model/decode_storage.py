@@ -76,6 +76,7 @@ class VolumeSpecWire(Wire):
     claim_ref: ClaimRefWire | None = None
     storage_class_name: str | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinityWire | None = None
     csi: CSISourceWire | None = None
     gce_persistent_disk: VolumeSourceWire | None = None
@@ -107,6 +108,7 @@ class ClaimSpecWire(Wire):
     resources: ResourcesWire | None = None
     selector: LabelSelectorWire | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class ClaimWire(ObjectWire):
@@ -222,6 +224,7 @@ def volume(wire: VolumeWire, meta: MetaWire, shared: SharedParts) -> PersistentV
         capacity_bytes=_storage(spec.capacity),
         access_modes=tuple(spec.access_modes or ()),
         volume_mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
         phase=(wire.status.phase or "") if wire.status else "",
         driver=migrated.driver if csi is None else csi.driver or "",
         handle=migrated.handle if csi is None else csi.volume_handle or "",
@@ -248,6 +251,7 @@ def claim(wire: ClaimWire, meta: MetaWire, shared: SharedParts) -> PersistentVol
         request_bytes=_storage(spec.resources.requests if spec.resources else None),
         selector=label_selector(spec.selector),
         volume_mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
         selected_node=annotations.get(_SELECTED_NODE) or "",
         phase=(wire.status.phase or "") if wire.status else "",
         deleting=meta.deletion_timestamp is not None,

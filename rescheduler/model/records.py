@@ -348,6 +348,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     capacity_bytes: int = 0
     access_modes: tuple[str, ...] = ()
     volume_mode: str = "Filesystem"
+    attributes_class: str = ""
     phase: str = ""
     driver: str = ""
     handle: str = ""
@@ -370,6 +371,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True)
     request_bytes: int = 0
     selector: LabelSelector | None = None
     volume_mode: str = "Filesystem"
+    attributes_class: str = ""
     selected_node: str = ""
     phase: str = ""
     deleting: bool = False

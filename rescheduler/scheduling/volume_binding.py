@@ -60,7 +60,7 @@ class VolumeBinding:
         if not ask.kind.claims:
             return ()
         claims = pod_claims(ask, cluster)
-        error = _untranslatable(claims, cluster, node)
+        error = _untranslatable(claims, cluster, node) or _unreadable(claims, cluster, node)
         if error:
             return (Refusal(self.name, f'running "{self.name}" filter plugin: {error}'),)
         reasons = [_bound_conflict(claims, cluster, node), _unbound_conflict(claims, cluster, node)]
@@ -148,9 +148,22 @@ def _untranslatable(claims: PodClaims, cluster: Cluster, node: int) -> str:
     return ""
 
 
+def _unreadable(claims: PodClaims, cluster: Cluster, node: int) -> str:
+    """Why kube-scheduler fails to look for volumes: a claim's selector cannot be parsed."""
+    name = cluster.nodes.names[node]
+    if any(claim.selected_node and claim.selected_node != name for claim in claims.delayed):
+        return ""
+    for claim in claims.delayed:
+        if not claim.selected_node and claim.selector is not None and claim.selector.invalid:
+            return f"error creating internal label selector for claim: {claim.key}: {claim.selector.invalid}"
+    return ""
+
+
 def _unbound_conflict(claims: PodClaims, cluster: Cluster, node: int) -> str:
     name = cluster.nodes.names[node]
     if any(claim.selected_node and claim.selected_node != name for claim in claims.delayed):
+        return BIND_CONFLICT
+    if _unreadable(claims, cluster, node):
         return BIND_CONFLICT
     matched = bind_on([c for c in claims.delayed if not c.selected_node], cluster, node)
     to_provision = [c for c in claims.delayed if c.selected_node] + matched.unbound

@@ -85,7 +85,7 @@ def _volume_for(
     for volume in cluster.volumes_of_class(claim.storage_class or ""):
         if volume.name in chosen or volume.deleting or volume.volume_mode != claim.volume_mode:
             continue
-        if volume.capacity_bytes < claim.request_bytes:
+        if volume.capacity_bytes < claim.request_bytes or volume.attributes_class != claim.attributes_class:
             continue
         if volume.claim is not None:
             if _is_for(volume, claim):

@@ -14,6 +14,7 @@ AFFINITY = ("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 WITHIN = '"Within" is not a valid label selector operator'
 HARD = 'running PreFilter plugin "PodTopologySpread": get constraints from pod'
 SOFT = 'running PreScore plugin "PodTopologySpread": calculating preScoreState'
+FILTER = 'running "VolumeBinding" filter plugin'
 IMMEDIATE = ("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims")
 EXPECTED = {
     "unknown operator in node affinity": [AFFINITY],
@@ -62,6 +63,13 @@ EXPECTED = {
     "a claim that asks for a volume of another claim": [IMMEDIATE],
     "a volume that is kept for a claim that names another": [IMMEDIATE],
     "a volume whose zones have an empty one among them": [],
+    "a claim and a volume of different attributes": [
+        ("VolumeBinding", "node(s) didn't find available persistent volumes to bind")
+    ],
+    "a claim and a volume of the same attributes": [],
+    "a claim with a malformed selector": [
+        ("VolumeBinding", f"{FILTER}: error creating internal label selector for claim: default/c: {WITHIN}")
+    ],
     "a class that does not exist": [IMMEDIATE],
 }
 

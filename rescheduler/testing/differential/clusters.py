@@ -25,7 +25,11 @@ THEMES = (
     "mixed",
     "malformed",
 )
-FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+FEATURES = (
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+    "VolumeBindMountOptions",
+)
 
 
 class Question(NamedTuple):

@@ -73,7 +73,9 @@ def claim(name: str, *, volume: str = "", bound: bool = True, **spec: object) ->
     return made
 
 
-def volume(name: str, claimed: str = "", *, labels: dict[str, str] | None = None) -> Manifest:
+def volume(
+    name: str, claimed: str = "", *, labels: dict[str, str] | None = None, attributes: str = ""
+) -> Manifest:
     """A volume of the class "wait", bound to a claim."""
     spec: Manifest = {
         "storageClassName": "wait",
@@ -81,6 +83,8 @@ def volume(name: str, claimed: str = "", *, labels: dict[str, str] | None = None
         "capacity": {"storage": "1Gi"},
     }
     spec["csi"] = {"driver": "one.csi", "volumeHandle": name}
+    if attributes:
+        spec["volumeAttributesClassName"] = attributes
     if claimed:
         uid = f"uid-PersistentVolumeClaim-default-{claimed}"
         spec["claimRef"] = {"namespace": "default", "name": claimed, "uid": uid}
@@ -222,6 +226,18 @@ NAMED: Final = {
         volume("v", "c", labels={"failure-domain.beta.kubernetes.io/zone": "other__"}),
         claim("c", volume="v"),
         pod(volumes=use("c")),
+    ),
+    "a claim and a volume of different attributes": question(
+        _POOL, volume("v"), claim("c", volumeAttributesClassName="gold"), pod(volumes=use("c"))
+    ),
+    "a claim and a volume of the same attributes": question(
+        _POOL,
+        volume("v", attributes="gold"),
+        claim("c", volumeAttributesClassName="gold"),
+        pod(volumes=use("c")),
+    ),
+    "a claim with a malformed selector": question(
+        _POOL, volume("v"), claim("c", selector=_BAD), pod(volumes=use("c"))
     ),
     "a class that does not exist": question(
         _POOL, claim("c", storageClassName="gone"), pod(volumes=use("c"))

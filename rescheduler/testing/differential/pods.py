@@ -146,6 +146,8 @@ class PodMaker:
         if rng.random() < 0.15:
             made["ports"] = [self._port()] if self._theme == "mixed" else []
         if rng.random() < 0.02:
+            made["volumeMounts"] = [{"name": "m", "mountPath": "/m", "bindMountOptions": ["noexec"]}]
+        if rng.random() < 0.02:
             made["restartPolicyRules"] = [
                 {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
             ]
@@ -153,7 +155,6 @@ class PodMaker:
 
     def _init_container(self, index: int) -> Manifest:
         made = self._container(100 + index)
-        made.pop("restartPolicyRules", None)
         if self._rng.random() < 0.5:
             made["restartPolicy"] = "Always"
         return made

@@ -142,6 +142,10 @@ class StorageMaker:
             "resources": {"requests": {"storage": f"{rng.choice((1, 4, 20))}Gi"}},
             "storageClassName": rng.choice([name for name, _ in _CLASSES]),
         }
+        if rng.random() < 0.1:
+            spec["volumeAttributesClassName"] = "gold"
+        if rng.random() < 0.05:
+            spec["volumeMode"] = "Block"
         claim = namespaced("v1", "PersistentVolumeClaim", namespace, name, spec)
         claim["status"] = {"phase": "Pending"}
         state = rng.choice(
@@ -186,6 +190,10 @@ class StorageMaker:
             "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
             "storageClassName": storage_class,
         }
+        if rng.random() < 0.1:
+            spec["volumeAttributesClassName"] = "gold"
+        if rng.random() < 0.05:
+            spec["volumeMode"] = "Block"
         kind = rng.random()
         if kind < 0.2:
             spec |= in_tree_source(rng)
