@@ -12,6 +12,7 @@ import gc
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,8 @@ from rescheduler.scheduling.state import SchedulingState  # noqa: E402
 
 COMMAND_LIMIT_S = 600.0
 RESCHEDULER = str(Path(sys.executable).with_name("rescheduler"))
+READING = ("explain", "pod", "--all-pending")
+"""Reads a dump and no more: no pod of it is pending."""
 FULL_NODES = 300
 GROWTH_BAR = 1.2
 """Ten times the pods cost at most twelve times the time: per pod, 1.2 times."""
@@ -134,46 +137,54 @@ def commands(board: Board, sizes: Sequence[int]) -> None:
         folder = Path(name)
         config = folder / "config.yaml"
         config.write_text(CONFIG % 0, encoding="utf-8")
-        times = []
+        reading, planning, everything = [], [], []
         for nodes in sizes:
             dump = folder / f"{nodes}.json"
             with dump.open("wb") as out:
                 write(Shape(nodes=nodes), out)
             largest = nodes >= 5000
-            read = command(["explain", "pod", "--all-pending", "--from", str(dump)])
-            board.figure(f"{nodes} nodes: read and build the state", read.cpu_s, "s CPU")
-            done = command(["plan", "--from", str(dump), "--config", str(config), "-o", "json"])
-            times.append(done.cpu_s)
-            board.figure(f"{nodes} nodes: plan, all moves", done.wall_s, "s wall", 15.0 if largest else None)
-            board.figure(f"{nodes} nodes: plan, all moves", done.cpu_s, "s CPU")
+            source = ["--from", str(dump)]
+            read = command([*READING, *source])
+            board.figure(f"{nodes} nodes: read the dump", read.cpu_s, "s CPU", 5.0 if largest else None)
+            done = command(["plan", *source, "--config", str(config), "-o", "json"])
+            board.figure(f"{nodes} nodes: plan", done.wall_s, "s wall", 15.0 if largest else None)
+            board.figure(f"{nodes} nodes: plan", done.cpu_s, "s CPU")
             board.figure(f"{nodes} nodes: plan, peak memory", done.peak_mb, "MB", 1000.0 if largest else None)
-            next_cycle = command(["plan", "--from", str(dump), "--config", str(config), "--next-cycle"])
-            board.figure(f"{nodes} nodes: plan --next-cycle", next_cycle.wall_s, "s wall")
-            one = _a_pod(dump)
-            told = command(["explain", "pod", one, "--from", str(dump), "-o", "json"])
+            every = command(["plan", *source, "--config", str(config), "-o", "json", "--max-moves", "all"])
+            board.figure(f"{nodes} nodes: plan --max-moves all", every.cpu_s, "s CPU")
+            next_cycle = command(["plan", *source, "--config", str(config), "--next-cycle"])
+            board.figure(f"{nodes} nodes: plan --next-cycle", next_cycle.cpu_s, "s CPU")
+            told = command(["explain", "pod", _a_pod(dump), *source, "-o", "json"])
             board.figure(f"{nodes} nodes: explain pod beyond reading", told.cpu_s - read.cpu_s, "s CPU", 1.0)
-            for run in (read, done, next_cycle, told):
+            for run in (read, done, every, next_cycle, told):
                 if run.code:
                     print(f"  a command ended with {run.code}")
                     board.broken.append(f"exit code at {nodes} nodes")
-        board.growth("plan, all moves", sizes, times)
-        _compressed(board, folder, sizes[0])
+            reading.append(read.cpu_s)
+            planning.append(done.cpu_s)
+            everything.append(every.cpu_s)
+        board.growth("read the dump", sizes, reading)
+        board.growth("plan", sizes, planning)
+        board.growth("plan --max-moves all", sizes, everything)
+        _compressed(board, folder, sizes[-1])
 
 
 def _compressed(board: Board, folder: Path, nodes: int) -> None:
     plain = folder / f"{nodes}.json"
     packed = folder / f"{nodes}.json.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
-    read = command(["explain", "pod", "--all-pending", "--from", str(packed)])
-    board.figure(f"{nodes} nodes, gzip: read and build the state", read.cpu_s, "s CPU")
+    with plain.open("rb") as text, gzip.open(packed, "wb", 1) as out:
+        shutil.copyfileobj(text, out, 1 << 20)
+    read = command([*READING, "--from", str(packed)])
+    board.figure(f"{nodes} nodes, gzip: read the dump", read.cpu_s, "s CPU")
     try:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
         return
     packed = folder / f"{nodes}.json.zst"
-    packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
-    read = command(["explain", "pod", "--all-pending", "--from", str(packed)])
-    board.figure(f"{nodes} nodes, zstd: read and build the state", read.cpu_s, "s CPU")
+    with plain.open("rb") as text, packed.open("wb") as out:
+        zstandard.ZstdCompressor().copy_stream(text, out)
+    read = command([*READING, "--from", str(packed)])
+    board.figure(f"{nodes} nodes, zstd: read the dump", read.cpu_s, "s CPU")
 
 
 def _a_pod(dump: Path) -> str:
@@ -188,10 +199,10 @@ def _a_pod(dump: Path) -> str:
 
 def events(board: Board, sizes: Sequence[int]) -> None:
     """Decode and apply watch events; lists."""
-    pods = str(min(sizes[-1] * 30, 20_000))
+    del sizes  # figures per pod mean something only where there are many
     for part in ("lists", "events"):
         done = subprocess.run(
-            [sys.executable, "bench/decode.py", "--part", part, "--pods", pods],
+            [sys.executable, "bench/decode.py", "--part", part, "--pods", "20000"],
             cwd=ROOT, check=True, capture_output=True, text=True,
         )  # fmt: skip
         bars = {"µs per event": 40.0, "µs per pod": 20.0, "retained bytes per pod": 1000.0}
