@@ -65,7 +65,7 @@ def spread_constraints(wires: Iterable[SpreadWire] | None) -> tuple[SpreadConstr
             hard=w.when_unsatisfiable != "ScheduleAnyway",
             selector=label_selector(w.label_selector),
             min_domains=1 if w.min_domains is None else w.min_domains,
-            node_affinity_honor=w.node_affinity_policy != "Ignore",
+            node_affinity_honor=w.node_affinity_policy in (None, "Honor"),
             node_taints_honor=w.node_taints_policy == "Honor",
             match_label_keys=tuple(w.match_label_keys or ()),
         )

@@ -71,7 +71,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         labels=shared.labels(meta.labels),
-        taints=tuple(Taint(t.key or "", t.value or "", t.effect or "NoSchedule") for t in spec.taints or ()),
+        taints=tuple(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         ready=_ready(status.conditions),
         allocatable=parse_resources(room),

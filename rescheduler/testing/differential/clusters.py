@@ -128,6 +128,8 @@ def _node_spec(rng: random.Random, theme: str) -> Manifest:
         effects: tuple[str, ...] = ("NoSchedule", "NoExecute", "PreferNoSchedule", "PreferNoSchedule")
         if theme != "mixed":
             effects = ("NoSchedule", *("PreferNoSchedule",) * 9)
+        if theme == "malformed":
+            effects = (*effects, "Never", "")
         spec["taints"].extend(
             {"key": key, "value": rng.choice(("yes", "no")), "effect": rng.choice(effects)}
             for key in rng.sample(TAINT_KEYS, rng.choice((1, 2)))

@@ -179,6 +179,8 @@ class PodMaker:
             made["value"] = rng.choice(("yes", "no", ""))
         if rng.random() < 0.5:
             made["effect"] = rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
+        if self._theme == "malformed" and rng.random() < 0.3:
+            made["operator"], made["value"] = rng.choice(("Near", "Gt", "Lt")), rng.choice(("yes", "5"))
         return made
 
     def _affinity(self, spec: Manifest, richness: float) -> None:
@@ -327,5 +329,9 @@ class PodMaker:
                 constraint["nodeAffinityPolicy"] = rng.choice(("Honor", "Ignore"))
             if rng.random() < 0.4:
                 constraint["nodeTaintsPolicy"] = rng.choice(("Honor", "Ignore"))
+            if self._theme == "malformed" and rng.random() < 0.2:
+                constraint[rng.choice(("nodeAffinityPolicy", "nodeTaintsPolicy"))] = "Maybe"
+            if self._theme == "malformed" and hard and rng.random() < 0.3:
+                constraint[rng.choice(("maxSkew", "minDomains"))] = rng.choice((0, -1))
             made.append(constraint)
         return made
