@@ -17,15 +17,26 @@ _VALUE: Final = re.compile(_VALUE_SYNTAX)
 _DOMAIN: Final = re.compile(_DOMAIN_SYNTAX)
 _LONGEST: Final = 63
 _LONGEST_DOMAIN: Final = 253
-_ENDS: Final = "and must start and end with an alphanumeric character"
-_NAME_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
-_VALUE_RULE: Final = (
-    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
-)
-_DOMAIN_RULE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " + _ENDS
-)
 _EMPTY: Final = "must be non-empty"
+_ENDS: Final = "and must start and end with an alphanumeric character"
+_CHARACTERS: Final = "alphanumeric characters, '-', '_' or '.',"
+
+
+def _against(rule: str, syntax: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} {_ENDS} (e.g. {shown}regex used for validation is '{syntax}')"
+
+
+_NAME_RULE: Final = _against(f"must consist of {_CHARACTERS}", _NAME_SYNTAX, "MyName", "my.name", "123-abc")
+_VALUE_RULE: Final = _against(
+    f"a valid label must be an empty string or consist of {_CHARACTERS}",
+    _VALUE_SYNTAX, "MyValue", "my_value", "12345",
+)  # fmt: skip
+_DOMAIN_RULE: Final = _against(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',",
+    _DOMAIN_SYNTAX, "example.com",
+)  # fmt: skip
+_KEY_RULE: Final = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
 def value_error(value: str) -> str:
@@ -34,23 +45,22 @@ def value_error(value: str) -> str:
     if len(value.encode()) > _LONGEST:
         errors.append(_too_long(_LONGEST))
     if not _VALUE.fullmatch(value):
-        errors.append(_against(_VALUE_RULE, _VALUE_SYNTAX, "MyValue", "my_value", "12345"))
+        errors.append(_VALUE_RULE)
     return "; ".join(errors)
 
 
 def key_error(key: str) -> str:
     """What is wrong with a label's key; "" if nothing is."""
-    rule = _against(_NAME_RULE, _NAME_SYNTAX, "MyName", "my.name", "123-abc")
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        return f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return _KEY_RULE
     errors = [f"prefix part {error}" for error in _domain_errors(prefix)] if slash else []
     if not name:
         errors.append(f"name part {_EMPTY}")
     elif len(name.encode()) > _LONGEST:
         errors.append(f"name part {_too_long(_LONGEST)}")
     if not _NAME.fullmatch(name):
-        errors.append(f"name part {rule}")
+        errors.append(f"name part {_NAME_RULE}")
     return "; ".join(errors)
 
 
@@ -61,14 +71,9 @@ def _domain_errors(domain: str) -> list[str]:
     if len(domain.encode()) > _LONGEST_DOMAIN:
         errors.append(_too_long(_LONGEST_DOMAIN))
     if not _DOMAIN.fullmatch(domain):
-        errors.append(_against(_DOMAIN_RULE, _DOMAIN_SYNTAX, "example.com"))
+        errors.append(_DOMAIN_RULE)
     return errors
 
 
 def _too_long(most: int) -> str:
     return f"must be no more than {most} bytes"
-
-
-def _against(rule: str, syntax: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {shown}regex used for validation is '{syntax}')"
