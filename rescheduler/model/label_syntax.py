@@ -7,6 +7,7 @@ the scheduler's words are kept: they are the reason why a pod is not scheduled.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _NAME_SYNTAX: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -17,6 +18,7 @@ _VALUE: Final = re.compile(_VALUE_SYNTAX)
 _DOMAIN: Final = re.compile(_DOMAIN_SYNTAX)
 _LONGEST: Final = 63
 _LONGEST_DOMAIN: Final = 253
+_REMEMBERED: Final = 4096
 _EMPTY: Final = "must be non-empty"
 _ENDS: Final = "and must start and end with an alphanumeric character"
 _CHARACTERS: Final = "alphanumeric characters, '-', '_' or '.',"
@@ -39,6 +41,7 @@ _DOMAIN_RULE: Final = _against(
 _KEY_RULE: Final = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
+@lru_cache(_REMEMBERED)
 def value_error(value: str) -> str:
     """What is wrong with a label's value; "" if nothing is."""
     errors: list[str] = []
@@ -49,6 +52,7 @@ def value_error(value: str) -> str:
     return "; ".join(errors)
 
 
+@lru_cache(_REMEMBERED)
 def key_error(key: str) -> str:
     """What is wrong with a label's key; "" if nothing is."""
     prefix, slash, name = key.rpartition("/")
