@@ -1,12 +1,13 @@
 """Moves on the real control plane, measured: how many land where their room is reserved, and what is left behind.
 
-    python bench/moves.py stampede [--moves 40] [--rivals equal|higher]
-    python bench/moves.py kill [--kills 20]
+    python bench/moves.py stampede [--moves 40] [--rivals equal|higher] [--gate policy|webhook]
+    python bench/moves.py kill [--kills 20] [--gate policy|webhook]
 
 ``stampede``: every node is full and more pods wait than there are rooms; Deployments and StatefulSets under
 PodDisruptionBudgets are moved. ``kill``: the controller, a process of its own, is killed by SIGKILL at random
 moments while moves are in flight, and started again. Both count from the objects and from watches, not from what
-the controller says of itself. Needs the binaries of ``make controlplane``.
+the controller says of itself. ``--gate webhook``: on an API server without the policy engine, as before 1.36. Needs the
+binaries of ``make controlplane``, or others of KUBEBUILDER_ASSETS.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ import click
 
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import ControlPlane
+from rescheduler.testing.controlplane import ControlPlane, without_policies
+from rescheduler.testing.processes import free_port
 from rescheduler.testing.world import World, gates_of, is_ready, node_of
 
 GROUP = "rescheduler.dev/v1alpha1"
+GATES = click.Choice(["policy", "webhook"])
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 CONFIGURATION = """\
 apiVersion: rescheduler.dev/v1alpha1
@@ -69,9 +72,15 @@ class Controllers:
     ``deaths``: how often it ended by itself.
     """
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, gate: str = "policy") -> None:
         config = folder / "config.yaml"
-        config.write_text(CONFIGURATION)
+        port = free_port()
+        way = (
+            f'gate: {{mode: Webhook, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
+            if gate == "webhook"
+            else ""
+        )
+        config.write_text(CONFIGURATION + way)
         code = "from rescheduler.cli.main import main; main()"
         kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
         self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
@@ -263,16 +272,18 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     return landed == len(evicted) and not early and not overrun and not any(leftovers.values())
 
 
-def play(moves: int, rivals: str, kills: int, seed: int) -> bool:
+def play(moves: int, rivals: str, kills: int, seed: int, gate: str) -> bool:
     """One run; True if every promise was kept."""
     rng = random.Random(seed)
-    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+    flags = without_policies() if gate == "webhook" else ()
+    with ControlPlane(apiserver_flags=flags) as plane, tempfile.TemporaryDirectory() as folder:
         api = plane.api()
+        print(f"Kubernetes {api.get('/version').expect().body['gitVersion']}, gate by {gate}", flush=True)
         with KubeletThread(api.transport):
-            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+            manifests.apply(api, manifests.of(gate))
             high = {"metadata": {"name": "higher"}, "value": 5000, "preemptionPolicy": "Never"}
             api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
-            controllers = Controllers(plane, Path(folder))
+            controllers = Controllers(plane, Path(folder), gate)
             controllers.start()
             with World(api, "moves") as world:
                 try:
@@ -320,19 +331,21 @@ def main() -> None:
 @main.command("stampede")
 @click.option("--moves", default=40, show_default=True)
 @click.option("--rivals", type=click.Choice(["equal", "higher"]), default="equal", show_default=True)
+@click.option("--gate", type=GATES, default="policy", show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def stampede(moves: int, rivals: str, seed: int) -> None:
+def stampede(moves: int, rivals: str, gate: str, seed: int) -> None:
     """A full cluster, and a crowd that wants every room."""
-    raise SystemExit(not play(moves, rivals, 0, seed))
+    raise SystemExit(not play(moves, rivals, 0, seed, gate))
 
 
 @main.command("kill")
 @click.option("--moves", default=40, show_default=True)
 @click.option("--kills", default=20, show_default=True)
+@click.option("--gate", type=GATES, default="policy", show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def kill(moves: int, kills: int, seed: int) -> None:
+def kill(moves: int, kills: int, gate: str, seed: int) -> None:
     """SIGKILL at random moments."""
-    raise SystemExit(not play(moves, "equal", kills, seed))
+    raise SystemExit(not play(moves, "equal", kills, seed, gate))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from rescheduler.kube.gate import Gate, GateEntry, probe_pod
 from rescheduler.model.records import OwnerRef
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import WITHOUT_POLICIES, ControlPlane
+from rescheduler.testing.controlplane import ControlPlane, without_policies
 from rescheduler.testing.processes import free_port
 from rescheduler.webhook.conditions import MOST_KEYS
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
@@ -115,10 +115,8 @@ def timed_ms(call: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=300)
-    with ControlPlane(apiserver_flags=WITHOUT_POLICIES) as plane, KubeletThread(plane.api().transport):
-        component = manifests.load(manifests.FOLDER / "components" / "webhook")
-        base = [obj for obj in manifests.load() if not obj["kind"].startswith("MutatingAdmissionPolicy")]
-        manifests.apply(plane.api(), base + component)
+    with ControlPlane(apiserver_flags=without_policies()) as plane, KubeletThread(plane.api().transport):
+        manifests.apply(plane.api(), manifests.of("webhook"))
         Bench(plane, parser.parse_args().pods).run()
 
 

@@ -42,6 +42,13 @@ class Binaries:
         inside = self.folder / program
         return str(inside) if inside.exists() else shutil.which(program) or str(inside)
 
+    @property
+    def kubernetes_minor(self) -> int:
+        """35 of v1.35.4, as kube-apiserver says."""
+        command = [self.path("kube-apiserver"), "--version"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603  our program
+        return int(said.removeprefix("Kubernetes v1.").split(".")[0])
+
 
 def cache_folder(version: str = KUBERNETES_VERSION) -> Path:
     """The folder that ``build`` fills, named after the versions in it."""

@@ -37,11 +37,17 @@ WITHOUT_POLICIES: Final = (
 )
 """Flags of an API server like one before 1.36: it has no MutatingAdmissionPolicy."""
 SECOND: Final = "kube-apiserver-2"
+POLICIES_SINCE: Final = 36
 TOKENS: Final = {
     "admin": ("admin-token", "system:masters"),
     "system:kube-scheduler": ("scheduler-token", ""),
     "system:kube-controller-manager": ("controllers-token", "system:masters"),
 }
+
+
+def without_policies() -> tuple[str, ...]:
+    """WITHOUT_POLICIES for an API server of 1.36 or later; nothing for an older one. Raises BinariesMissing."""
+    return WITHOUT_POLICIES if find().kubernetes_minor >= POLICIES_SINCE else ()
 
 
 class StartFailed(Exception):  # noqa: N818  says what happened

@@ -5,7 +5,16 @@ from __future__ import annotations
 from rescheduler.sim.installation import FOLDER, load, path_of
 from rescheduler.testing.api import APPLY, Answer, Api, Json
 
-__all__ = ["FOLDER", "apply", "load", "path_of"]
+__all__ = ["FOLDER", "apply", "load", "of", "path_of"]
+
+
+def of(gate: str) -> list[Json]:
+    """What is installed beside a controller outside of the cluster. ``gate``: "policy", or "webhook" (before 1.36)."""
+    base = [obj for obj in load() if obj["kind"] != "Deployment"]
+    if gate == "policy":
+        return base
+    component = load(FOLDER / "components" / "webhook")
+    return [obj for obj in base if not obj["kind"].startswith("MutatingAdmissionPolicy")] + component
 
 
 def apply(api: Api, objects: list[Json]) -> list[Answer]:

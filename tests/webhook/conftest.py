@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
 from rescheduler.testing.binaries import BinariesMissing, find
-from rescheduler.testing.controlplane import WITHOUT_POLICIES, ControlPlane
+from rescheduler.testing.controlplane import POLICIES_SINCE, ControlPlane, without_policies
 
 
 @pytest.fixture(scope="session")
 def policies_served():
     """Whether the programs at hand, whatever their version, have the policy engine (1.36 and later)."""
     try:
-        program = find().path("kube-apiserver")
+        return find().kubernetes_minor >= POLICIES_SINCE
     except BinariesMissing as missing:
         pytest.skip(str(missing))
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    minor = int(said.removeprefix("Kubernetes v1.").split(".")[0])
-    return minor >= 36
 
 
 @pytest.fixture(scope="session")
 def old_flags(policies_served):
     """What makes an API server one without the policy engine."""
-    return list(WITHOUT_POLICIES) if policies_served else []
+    return without_policies()
 
 
 @pytest.fixture(scope="session")
 def old_control_plane(old_flags):
     with ControlPlane(apiserver_flags=old_flags) as plane:
         api = plane.api()
-        component = manifests.load(manifests.FOLDER / "components" / "webhook")
-        base = [obj for obj in manifests.load() if not obj["kind"].startswith("MutatingAdmissionPolicy")]
         with KubeletThread(api.transport):
-            manifests.apply(api, base + component)
+            manifests.apply(api, manifests.of("webhook"))
             yield plane

@@ -37,21 +37,14 @@ class Servers:
 
     def __init__(self, way, *, deaf, old_flags, stack):
         flags = [f"--disable-admission-plugins={PLUGINS[way]}"] if deaf else []
-        flags += old_flags if way == "Webhook" else []
         self.plane = stack.enter_context(
             ControlPlane(apiserver_flags=old_flags if way == "Webhook" else (), second_apiserver=flags)
         )
         api = self.plane.api()
         stack.enter_context(KubeletThread(api.transport))
-        installed = manifests.load()
         self.way, self._stack = way, stack
         self._port = free_port()
-        if way == "Webhook":
-            component = manifests.load(manifests.FOLDER / "components" / "webhook")
-            installed = [
-                o for o in installed if not o["kind"].startswith("MutatingAdmissionPolicy")
-            ] + component
-        manifests.apply(api, installed)
+        manifests.apply(api, manifests.of(way.lower()))
         self.account = Api.from_kubeconfig(self.plane.kubeconfig_for(OWN, OWN)).transport
         self.world = stack.enter_context(World(api, "ha"))
 
