@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly bench clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly compatibility bench clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -70,6 +70,15 @@ nightly: $(STAMP)  ## random histories with faults and crashes, HISTORIES of eac
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -n $(JOBS) \
 	  tests/controller/test_moving_crash_safety.py tests/controller/test_shared_rooms.py
 	RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) tests/sim/test_sim_whole_program.py
+
+VERSION ?= v1.35.4
+
+compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)
+	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m rescheduler.testing.controlplane_command build --kubernetes $(VERSION)); \
+	export KUBEBUILDER_ASSETS; \
+	$(BIN)/python -m pytest -m realcluster tests/webhook; \
+	$(BIN)/python bench/moves.py stampede --gate webhook; \
+	$(BIN)/python bench/moves.py kill --gate webhook
 
 bench: $(STAMP)  ## speed and memory, printed
 	$(BIN)/python bench/run.py
