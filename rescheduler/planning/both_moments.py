@@ -7,10 +7,8 @@ pod takes no room on any other node.
 
 from __future__ import annotations
 
-import msgspec
-
 from rescheduler.model.names import HOSTNAME
-from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
+from rescheduler.model.records import ObjectKey, Pod, VolumeKind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.replacement import starts_after_the_old_ended
 
@@ -35,8 +33,3 @@ def claims_alone(snapshot: Snapshot, pod: Pod) -> bool:
     names = (v.source for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM)
     claims = (snapshot.claims.get(ObjectKey(pod.namespace, name)) for name in names)
     return any(c is not None and _READ_WRITE_ONCE_POD in c.access_modes for c in claims)
-
-
-def without_spread(spec: PodSpec) -> PodSpec:
-    """What is judged while the old pod ends: all but topology spread, for which it no longer counts."""
-    return msgspec.structs.replace(spec, spread=()) if spec.spread else spec

@@ -152,20 +152,30 @@ class LimitLedger:
             return self._max_moves is not None and self._this_hour - self._before >= self._max_moves
         return self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
 
-    def refusal(self, pod: Pod) -> Blocked | None:
-        """Which limit the move of a pod would pass, or None."""
+    @property
+    def full(self) -> Blocked | None:
+        """The limit that every pod would pass, or None."""
+        if self.exhausted and self._full is None:
+            self._full = self._used_up()
+        return self._full
+
+    def _used_up(self) -> Blocked:
+        limits = self._limits
         if self._unlimited:
             message = f"the plan ends after {self._max_moves} moves"
-            return Blocked(SkipReason.LIMIT_PLAN, message, "--max-moves") if self.exhausted else None
-        limits = self._limits
-        if self._total >= limits.moves_at_once:  # the usual one, without looking at the others
-            if self._full is None:
-                message = f"{self._total} of {limits.moves_at_once} moves at once are taken"
-                self._full = Blocked(SkipReason.LIMIT_TOTAL, message, "limits.movesAtOnce")
-            return self._full
-        uid = workload_uid(pod, self._snapshot)
+            return Blocked(SkipReason.LIMIT_PLAN, message, "--max-moves")
+        if self._total >= limits.moves_at_once:
+            message = f"{self._total} of {limits.moves_at_once} moves at once are taken"
+            return Blocked(SkipReason.LIMIT_TOTAL, message, "limits.movesAtOnce")
+        message = f"{self._this_hour} of {limits.moves_per_hour} moves per hour are taken"
+        return Blocked(SkipReason.LIMIT_HOUR, message, "limits.movesPerHour")
+
+    def refusal(self, pod: Pod) -> Blocked | None:
+        """Which limit the move of a pod would pass, or None."""
+        if self.full is not None or self._unlimited:
+            return self.full
+        limits, uid = self._limits, workload_uid(pod, self._snapshot)
         checks = (
-            (SkipReason.LIMIT_HOUR, self._this_hour, limits.moves_per_hour, "movesPerHour", "per hour"),
             (SkipReason.LIMIT_NODE, self._nodes[pod.node], limits.per_node, "perNode", f"from {pod.node}"),
             (
                 SkipReason.LIMIT_NAMESPACE,

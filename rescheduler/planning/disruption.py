@@ -24,6 +24,6 @@ def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
     cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
     if any(volume.kind in _LOCAL for volume in pod.spec.volumes):
         cost += 0.1
-    if DESCHEDULER_PREFER_NO_EVICTION in pod.annotations:
+    if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
         cost += 0.1
     return min(1.0, cost)

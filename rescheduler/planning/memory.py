@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import View
 from rescheduler.policies.index import PodIndex
 from rescheduler.policies.nodes import NodeTable
@@ -24,7 +25,13 @@ class Memory:
         self._index: PodIndex | None = None
         self._nodes: NodeTable | None = None
 
-    def view(self, snapshot: Snapshot, state: SchedulingState, movable: Callable[[Pod], bool]) -> View:
+    def view(
+        self,
+        snapshot: Snapshot,
+        state: SchedulingState,
+        movable: Callable[[Pod], bool],
+        movable_class: Callable[[PodClass], bool | None],
+    ) -> View:
         """A view of the snapshot without any planned move. ``state`` follows the same snapshot."""
         nodes = [snapshot.nodes[name] for name in state.node_names]
         if self._nodes is None or not _alike(self._nodes.nodes, nodes):
@@ -33,10 +40,17 @@ class Memory:
             self._nodes.renew(nodes)
         index = self._index = self._followed(snapshot) or PodIndex(snapshot, state.node_index)
         self._snapshot = snapshot
-        return View(snapshot=snapshot, state=state, index=index, nodes=self._nodes, movable=movable)
+        return View(
+            snapshot=snapshot,
+            state=state,
+            index=index,
+            nodes=self._nodes,
+            movable=movable,
+            movable_class=movable_class,
+        )
 
     def rest(self) -> None:
-        """The decision is made: let go of what only it needed, which is most (arrays over all nodes)."""
+        """The decision is made: let go of what only it needed."""
         if self._index is not None:
             self._index.restart()
 

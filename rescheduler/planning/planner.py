@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -43,7 +43,9 @@ from rescheduler.planning.stays import Stays
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Mark, Trial
-from rescheduler.policies.framework import UNWANTED, Candidate, Policy, Shedding
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.framework import UNWANTED, Policy, Shedding
+from rescheduler.policies.wanted import Batch, Candidate, Queue
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.state import SchedulingState
 
@@ -157,6 +159,7 @@ class _Planner:
             max_moves=inputs.max_moves,
             this_hour=self._history.begun_within_hour(),
         )
+        self._shedding = [(policy, policy) for policy in policies if isinstance(policy, Shedding)]
         self._protector = Protector(
             snapshot,
             inputs.protections,
@@ -165,7 +168,10 @@ class _Planner:
         )
         self._imagined: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
-        self._view = memory.view(snapshot, state, self._movable)
+        self._view = memory.view(snapshot, state, self._movable, self._movable_class)
+        self._mixed = frozenset(self._view.index.class_of(f.pod) for f in self._history.in_flight)
+        """Classes of pods that a migration moves right now."""
+        self._answers: dict[PodClass, bool | None] = {}
         self._replacements = Replacements(snapshot)
         self.trial = Trial(snapshot, self._view, self._imagined)
         self._targets = Targets(self.trial)
@@ -209,14 +215,14 @@ class _Planner:
 
     def _ask(self, policy: Policy) -> PolicySummary:
         view = replace(self._view, spares=False) if self._limits.exhausted else self._view
-        candidates = policy.candidates(view)
-        for group, members in groupby(candidates, key=attrgetter("group")):
-            if group:
-                self.stays.settle()
+        wanted = policy.candidates(view)
+        if wanted.grouped:
+            self.stays.settle()
+            for _, members in groupby(wanted, key=attrgetter("group")):
                 self._together(policy, list(members))
-            else:
-                self._one_by_one(policy, members)
-        return policy_summary(policy.name, candidates)
+        else:
+            self._one_by_one(policy, wanted.queue())
+        return policy_summary(policy.name, wanted)
 
     def _alone(self, policy: Policy, candidate: Candidate) -> None:
         if candidate.pod.uid in self._imagined:
@@ -232,16 +238,19 @@ class _Planner:
             case None:
                 pass
 
-    def _one_by_one(self, policy: Policy, candidates: Iterator[Candidate]) -> None:
-        for candidate in candidates:
-            if self._limits.exhausted:
-                self.stays.leave(chain((candidate,), candidates))
+    def _one_by_one(self, policy: Policy, queue: Queue) -> None:
+        candidates = iter(queue)
+        while not self._limits.exhausted:
+            candidate = next(candidates, None)
+            if candidate is None:
                 return
             self._alone(policy, candidate)
+        self.stays.leave(queue.rest())
 
-    def _why_left(self, candidate: Candidate) -> Blocked | None:
-        """Why a candidate stays once nothing more may be moved."""
-        return self._refusals.of(candidate) or self._limits.refusal(candidate.pod)
+    def _why_left(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked, Sequence[Pod]]]:
+        """Why pods of a batch stay once nothing more may be moved: these for that reason."""
+        found = [(why or self._limits.full, some) for why, some in self._refusals.of_many(batch, pods)]
+        return [(why, some) for why, some in found if why is not None]
 
     def _together(self, policy: Policy, members: list[Candidate]) -> None:
         """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
@@ -287,9 +296,9 @@ class _Planner:
     def _wanted_elsewhere(self, policy: Policy, pod: Pod) -> BoolArray:
         """Nodes from which another policy would at once want a pod moved again."""
         over = np.zeros(len(self._view.nodes), dtype=np.bool_)
-        for other in self._policies:
-            if other is not policy and isinstance(other, Shedding):
-                over |= other.overfull_with(pod, self._view)
+        for other, shedding in self._shedding:
+            if other is not policy:
+                over |= shedding.overfull_with(pod, self._view)
         return over
 
     def _move(self, candidate: Candidate, target: Target) -> None:
@@ -333,6 +342,16 @@ class _Planner:
                     SkipReason.GROUP, f"node {failed.pod.node} cannot be emptied because of {name}", name
                 ),
             )
+
+    def _movable_class(self, known: PodClass) -> bool | None:
+        """``_movable`` of all pods of a class; None if they differ."""
+        if known.expected or known in self._mixed:
+            return None
+        if known not in self._answers:
+            one = known.pods[0]
+            same = self._protector.same_for_class(one)
+            self._answers[known] = self._protector.movable(one) if same else None
+        return self._answers[known]
 
     def _movable(self, pod: Pod) -> bool:
         return (

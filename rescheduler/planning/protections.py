@@ -72,8 +72,12 @@ class Protector:
             and pod.phase not in _ENDED
             and pod.node not in self._kept_nodes
             and self._protections.min_age_s <= 0
-            and (pod.annotations is NO_LABELS or DO_NOT_DISRUPT not in pod.annotations)
+            and (pod.annotations is NO_LABELS or pod.annotations.get(DO_NOT_DISRUPT) is None)
         )
+
+    def same_for_class(self, one: Pod) -> bool:
+        """True if ``refusal`` says the same of all pods of the class of this one, wherever they stand."""
+        return not self._kept_nodes and self.ordinary(one)
 
     def refusal(self, pod: Pod) -> Protected | None:
         """The first reason why the pod stays, or None."""
@@ -99,7 +103,7 @@ class Protector:
 
     def _impossible(self, pod: Pod) -> Iterator[Protected]:
         owner = pod.controller
-        if MIRROR_POD in pod.annotations or (owner is not None and owner.kind == "Node"):
+        if pod.annotations.get(MIRROR_POD) is not None or (owner is not None and owner.kind == "Node"):
             yield Protected(SkipReason.PROTECTED, "is a static pod of its node", "static pod")
         elif owner is None:
             yield Protected(
@@ -109,7 +113,7 @@ class Protector:
             yield Protected(
                 SkipReason.PROTECTED, f"belongs to DaemonSet {owner.name}", f"DaemonSet {owner.name}"
             )
-        if LABEL_PLACEHOLDER in pod.labels:
+        if pod.labels.get(LABEL_PLACEHOLDER) is not None:
             yield Protected(SkipReason.PROTECTED, "holds the room of a Reservation", "placeholder")
         if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
             yield Protected(
@@ -156,6 +160,8 @@ class Protector:
             )
 
     def _forbidden(self, pod: Pod) -> Iterator[Protected]:
+        if pod.annotations is NO_LABELS:
+            return
         if pod.annotations.get(ANNOTATION_EVICT) == "false":
             yield _annotated(ANNOTATION_EVICT, "false")
         if pod.annotations.get(SAFE_TO_EVICT) == "false":
@@ -241,7 +247,9 @@ def admits(namespaces: NamespaceFilter, namespace: str) -> bool:
 
 def _lifted(pod: Pod) -> bool:
     """The descheduler's annotation counts by its presence, as there."""
-    return pod.annotations.get(ANNOTATION_EVICT) == "true" or DESCHEDULER_EVICT in pod.annotations
+    return (
+        pod.annotations.get(ANNOTATION_EVICT) == "true" or pod.annotations.get(DESCHEDULER_EVICT) is not None
+    )
 
 
 def _annotated(name: str, value: str) -> Protected:

@@ -6,9 +6,10 @@ pod (a move under way, a failure, its age, its budget) is asked for each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.aggressiveness import disruption_weight
 from rescheduler.planning.budgets import Blocked, BudgetLedger
@@ -17,7 +18,8 @@ from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
-from rescheduler.policies.framework import Candidate
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.wanted import Batch, Candidate
 
 _FREE: Final = Blocked(SkipReason.PROTECTED, "", "")
 """Stands for: nothing that the class shares holds it back."""
@@ -44,6 +46,8 @@ class Refusals:
         self._budgets = budgets
         self._single = history.moving | history.failed
         self._shared: dict[tuple[object, ...], Blocked] = {}
+        self._of_all: dict[tuple[PodClass, float], Blocked | None] = {}
+        """The answers for classes without a budget, by class and gain."""
         self._disruptions: dict[tuple[int, int, int], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
 
@@ -59,6 +63,25 @@ class Refusals:
         if known is None:
             known = self._shared[key] = self._judge(candidate) or _FREE
         return self._budgets.refusal(pod, candidate.policy) if known is _FREE else known
+
+    def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
+        """The answers of ``of`` for some pods of a batch: these stay for that reason."""
+        key = batch.kind, batch.gain
+        if key in self._of_all:
+            return [(self._of_all[key], pods)]
+        if not self._protector.same_for_class(pods[0]) or (
+            self._single and not self._single.isdisjoint([pod.uid for pod in pods])
+        ):
+            return [(self.of(batch.candidate(pod)), (pod,)) for pod in pods]
+        if not self._budgets.of(pods[0]):
+            answer = self.of(batch.candidate(pods[0]))
+            if not self._single:
+                self._of_all[key] = answer
+            return [(answer, pods)]
+        alike: dict[tuple[bool, bool], list[Pod]] = {}  # by what budgets look at
+        for pod in pods:
+            alike.setdefault((pod.ready, pod.phase is PodPhase.PENDING), []).append(pod)
+        return [(self.of(batch.candidate(some[0])), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""

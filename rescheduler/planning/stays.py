@@ -1,20 +1,21 @@
 """The wanted pods that stay, as a decision leaves them: compact, and written out only where asked for. Pure.
 
-On a large cluster most wanted pods are left because the limits are used up. They are kept as lists of
-candidates; why each of them stays is worked out when it is counted or reported. That is the same answer later,
+On a large cluster most wanted pods are left because the limits are used up. They are kept as
+batches; why each of them stays is worked out when it is counted or reported. That is the same answer later,
 because nothing is moved any more once the limits are used up. The first reason of a pod counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import PodRef, Skipped, SkipReason
-from rescheduler.policies.framework import Candidate
+from rescheduler.policies.wanted import Batch, Candidate
 
 
 class Stay(NamedTuple):
@@ -24,23 +25,27 @@ class Stay(NamedTuple):
     why: Blocked
 
 
-class Stays:
-    """Collects who stays. ``why``: the reason of a candidate left over; ``imagined``: uids that are moved."""
+Why = Callable[[Batch, Sequence[Pod]], list[tuple[Blocked, Sequence[Pod]]]]
+"""Of some pods of a batch: these stay for that reason."""
 
-    def __init__(self, why: Callable[[Candidate], Blocked | None], imagined: AbstractSet[str]) -> None:
+
+class Stays:
+    """Collects who stays. ``why``: the reasons of pods left over; ``imagined``: uids that are moved."""
+
+    def __init__(self, why: Why, imagined: AbstractSet[str]) -> None:
         self._why = why
         self._imagined = imagined
         self._known: dict[str, Stay] = {}
-        self._left: list[list[Candidate]] = []
+        self._left: list[Batch] = []
 
     def add(self, candidate: Candidate, why: Blocked) -> None:
         """It stays, unless an earlier reason is known; spares are never reported."""
         if not candidate.spare:
             self._known.setdefault(candidate.pod.uid, Stay(candidate, why))
 
-    def leave(self, candidates: Iterable[Candidate]) -> None:
+    def leave(self, batches: Iterable[Batch]) -> None:
         """All of these stay, because nothing more may be moved."""
-        self._left.append(list(candidates))
+        self._left.extend(batch for batch in batches if not batch.spare)
 
     def drop(self, uid: str) -> None:
         """The pod is moved after all. Not after ``leave``, unless ``settle`` was called since."""
@@ -54,34 +59,36 @@ class Stays:
     def settle(self) -> None:
         """Work out what was left over now; ``drop`` and ``add`` may follow."""
         if self._left:
-            self._known.update((stay.candidate.pod.uid, stay) for stay in self._left_over())
+            self._known.update((stay.candidate.pod.uid, stay) for stay in list(self._left_over()))
             self._left.clear()
 
     def counts(self) -> Counter[SkipReason]:
         """How many pods stay for which reason."""
-        return Counter(stay.why.reason for stay in self._all())
+        counted = Counter(stay.why.reason for stay in self._known.values())
+        for _, why, pods in self._runs():
+            counted[why.reason] += len(pods)
+        return counted
 
     def skipped(self) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid."""
-        found = [_skipped(stay) for stay in self._all()]
+        found = [_skipped(stay) for stay in (*self._known.values(), *self._left_over())]
         found.sort(key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
         return tuple(found)
 
-    def _all(self) -> Iterator[Stay]:
-        yield from self._known.values()
-        yield from self._left_over()
-
     def _left_over(self) -> Iterator[Stay]:
+        for batch, why, pods in self._runs():
+            for pod in pods:
+                yield Stay(batch.candidate(pod), why)
+
+    def _runs(self) -> Iterator[tuple[Batch, Blocked, Sequence[Pod]]]:
+        """What was left over, without pods that stay or move already: these of a batch stay for that reason."""
         seen = set(self._known) | self._imagined
-        for candidates in self._left:
-            for candidate in candidates:
-                uid = candidate.pod.uid
-                if candidate.spare or uid in seen:
-                    continue
-                why = self._why(candidate)
-                if why is not None:
-                    seen.add(uid)
-                    yield Stay(candidate, why)
+        for batch in self._left:
+            fresh = [pod for pod in batch.pods if pod.uid not in seen]
+            if fresh:
+                for why, pods in self._why(batch, fresh):
+                    seen.update([pod.uid for pod in pods])
+                    yield batch, why, pods
 
 
 def _skipped(stay: Stay) -> Skipped:

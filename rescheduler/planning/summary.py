@@ -14,7 +14,7 @@ from rescheduler.model.names import ZONE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
-from rescheduler.policies.framework import Candidate
+from rescheduler.policies.wanted import Wanted
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
 
@@ -53,20 +53,21 @@ def summarise(
     """One summary; nodes by name."""
     cpu, memory = state.allocatable("cpu"), state.allocatable("memory")
     pods = state.allocatable("pods")
+    columns = [c.tolist() for c in (figures.pods, pods, figures.cpu, cpu, figures.memory, memory)]
     nodes: list[NodeSummary] = []
-    for i in sorted(range(len(state.node_names)), key=lambda i: state.node_names[i]):
-        node = snapshot.nodes[state.node_names[i]]
+    for name, *amounts in sorted(zip(state.node_names, *columns, strict=True)):
+        node = snapshot.nodes[name]
         nodes.append(
             NodeSummary(
-                name=node.name,
+                name=name,
                 zone=node.labels.get(ZONE) or "",
                 schedulable=node.ready and not node.unschedulable and not node.deleting,
-                pods=int(figures.pods[i]),
-                pods_allocatable=int(pods[i]),
-                cpu_requested_milli=int(figures.cpu[i]),
-                cpu_allocatable_milli=int(cpu[i]),
-                memory_requested_bytes=int(figures.memory[i]),
-                memory_allocatable_bytes=int(memory[i]),
+                pods=amounts[0],
+                pods_allocatable=amounts[1],
+                cpu_requested_milli=amounts[2],
+                cpu_allocatable_milli=amounts[3],
+                memory_requested_bytes=amounts[4],
+                memory_allocatable_bytes=amounts[5],
             )
         )
     return ClusterSummary(
@@ -80,10 +81,10 @@ def summarise(
     )
 
 
-def policy_summary(name: str, candidates: Sequence[Candidate]) -> PolicySummary:
+def policy_summary(name: str, wanted: Wanted) -> PolicySummary:
     """What a policy sees; spares are not badly placed by themselves."""
-    badly = [c.gain for c in candidates if not c.spare]
-    return PolicySummary(name=name, badly_placed=len(badly), gain=round(sum(sorted(badly)), 4))
+    gains = wanted.gains()
+    return PolicySummary(name=name, badly_placed=len(gains), gain=round(sum(gains), 4))
 
 
 def _imbalance(requested: IntArray, allocatable: IntArray) -> float:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
-from rescheduler.planning.both_moments import may_stand_in_the_way, without_spread
+from rescheduler.planning.both_moments import may_stand_in_the_way
 from rescheduler.planning.recheck import take_off, unfit_as_target
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.scheduling.framework import BoolArray, FilterResult
@@ -37,15 +36,21 @@ def choose_target(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Choic
     replacement = replacement_of(pod, snapshot)
     mark = state.checkpoint()
     try:
-        feasible, message = _while_it_ends(snapshot, state, pod, replacement)
-        take_off(state, pod)
+        stands = take_off(state, pod)
+        gone = state.checkpoint()
         result = state.filter(replacement)
         elsewhere = result.feasible.copy()
         if pod.node in state.node_index:
             elsewhere[state.node_index[pod.node]] = False
         if not elsewhere.any():
             return Choice(message=_summary(state, replacement, result))
-        feasible &= elsewhere
+        feasible, message = elsewhere, ""
+        if stands and may_stand_in_the_way(snapshot, pod, replacement):
+            state.linger(pod)
+            ending = state.filter(replacement)
+            feasible = elsewhere & ending.feasible
+            message = f"{_summary(state, replacement, ending)}, as long as the old pod still ends"
+            state.rollback(gone)
         if not feasible.any():
             return Choice(message=message)
         return _best(snapshot, state, replacement, feasible)
@@ -62,18 +67,6 @@ def choose_room(snapshot: Snapshot, state: SchedulingState, template: Pod) -> Ch
     if not result.feasible.any():
         return Choice(message=_summary(state, template, result))
     return _best(snapshot, state, template, result.feasible.copy())
-
-
-def _while_it_ends(
-    snapshot: Snapshot, state: SchedulingState, pod: Pod, replacement: Pod
-) -> tuple[BoolArray, str]:
-    """Nodes that would take the replacement now; and the words for it if they are too few."""
-    if not may_stand_in_the_way(snapshot, pod, replacement):
-        return np.ones(len(state.node_names), dtype=np.bool_), ""
-    bare = msgspec.structs.replace(replacement, spec=without_spread(replacement.spec))
-    result = state.filter(bare)
-    feasible: BoolArray = result.feasible.copy()
-    return feasible, f"{_summary(state, bare, result)}, as long as the old pod still ends"
 
 
 def _best(snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray) -> Choice:

@@ -58,47 +58,55 @@ class Targets:
 
         ``gains``: by node; nodes at or below 0 are not wanted. ``last``: gives nodes to take only if no other will do.
         """
-        wanted = gains > 0
-        if not wanted.any():
+        if not (gains > 0).any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
-        takers = self._takers(pod, replacement)
-        if isinstance(takers, Blocked):
-            return takers
-        fit: BoolArray = takers & wanted
+        known = self._hopeless.get(self._kind(pod, replacement))
+        if known is not None:
+            return known
+        if not self._has_room(replacement):
+            message = "no node has room for its replacement"
+            return self._give_up(pod, replacement, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit"))
+        late = np.zeros_like(gains, dtype=np.bool_) if last is None else last()
+        with self._trial.without(pod):
+            return self._choose(
+                pod, replacement, gains=gains, least_gain=least_gain, reason=reason, late=late
+            )
+
+    def _choose(
+        self,
+        pod: Pod,
+        replacement: Pod,
+        *,
+        gains: FloatArray,
+        least_gain: float,
+        reason: str,
+        late: BoolArray,
+    ) -> Target | Blocked:
+        """Meanwhile the pod is off its node."""
+        takers = self._trial.takers(pod, replacement)
+        number = int(np.count_nonzero(takers))
+        if not number:
+            return self._give_up(pod, replacement, self._explained(replacement))
+        fit: BoolArray = takers & (gains > 0)
         if not fit.any():
-            number = int(takers.sum())
             return Blocked(SkipReason.NO_BETTER_TARGET, f"{number} nodes would take it, none is better", "")
         same, other = self._avoided(pod, fit, reason)
         fit &= ~same
         if not fit.any():
             names = ", ".join(self._trial.state.node_names[i] for i in np.flatnonzero(same)[:_HINTS])
             return Blocked(SkipReason.AVOIDED, f"it was moved away from {names} for the same reason", names)
-        if last is not None:
-            other |= last()
         best = float(gains[fit].max())
         if best < least_gain:
             message = f"the best move gains {best:.2f}, less than {least_gain:.2f}"
             return Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
-        node = self._best(pod, replacement, gains, fit & (gains >= least_gain), other)
+        node = self._best(replacement, gains, fit & (gains >= least_gain), other | late)
         return Target(self._trial.state.node_names[node], float(gains[node]))
 
-    def _takers(self, pod: Pod, replacement: Pod) -> BoolArray | Blocked:
-        key = self._kind(pod, replacement)
-        known = self._hopeless.get(key)
-        if known is not None:
-            return known
-        if not self._has_room(replacement):
-            blocked = Blocked(
-                SkipReason.NO_TARGET, "no node has room for its replacement", "NodeResourcesFit"
-            )
-        else:
-            takers = self._trial.takers(pod, replacement)
-            if takers.any():
-                return takers
-            blocked = self._explained(pod, replacement)
-        self._hopeless[key] = blocked
+    def _give_up(self, pod: Pod, replacement: Pod, why: Blocked) -> Blocked:
+        """Remember that no node takes pods like this one."""
+        self._hopeless[self._kind(pod, replacement)] = why
         self._kept.extend((pod, replacement))  # keys hold identities: their objects must live as long
-        return blocked
+        return why
 
     def _kind(self, pod: Pod, replacement: Pod) -> tuple[object, ...]:
         spec = replacement.spec
@@ -115,13 +123,10 @@ class Targets:
             known = self._rooms[key] = bool(room.any())
         return known
 
-    def _explained(self, pod: Pod, replacement: Pod) -> Blocked:
+    def _explained(self, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""
         state = self._trial.state
-        mark = state.checkpoint()
-        state.remove(pod)
         result = state.filter(replacement)
-        state.rollback(mark)
         if result.everywhere is not None:
             return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
         counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
@@ -146,14 +151,13 @@ class Targets:
                 other[i] = bool(reasons)
         return same, other
 
-    def _best(self, pod: Pod, replacement: Pod, gains: FloatArray, fit: BoolArray, last: BoolArray) -> int:
-        if (fit & ~last).any():
-            fit &= ~last
-        nodes = np.flatnonzero(fit)
+    def _best(self, replacement: Pod, gains: FloatArray, fit: BoolArray, last: BoolArray) -> int:
+        first = fit & ~last
+        nodes = np.flatnonzero(first if first.any() else fit)
         rounded = np.round(gains[nodes], 3)
-        nodes = nodes[rounded == rounded.max()]
-        if len(nodes) > 1:
-            points = self._trial.score(pod, replacement, fit)[nodes]
-            nodes = nodes[points == points.max()]
-        names = self._trial.state.node_names
-        return int(min(nodes.tolist(), key=lambda i: names[i]))
+        equal = rounded == rounded.max()
+        if int(np.count_nonzero(equal)) > 1:
+            points = self._trial.state.totals(replacement, nodes)
+            equal &= points == points[equal].max()
+        nodes = nodes[equal]
+        return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])

@@ -9,17 +9,14 @@ other, and also all at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-import msgspec
-import numpy as np
-
-from rescheduler.model.records import Pod, PodSpec, VolumeKind
+from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.selectors import Operator
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.both_moments import claims_alone, reaches_other_nodes, without_spread
-from rescheduler.planning.replacement import starts_after_the_old_ended
+from rescheduler.planning.both_moments import claims_alone, may_stand_in_the_way
 from rescheduler.policies.framework import View
 from rescheduler.policies.index import AntiTerm, PodIndex, matches
 from rescheduler.scheduling.framework import BoolArray
@@ -57,7 +54,6 @@ class Trial:
         self._planned: list[Pod] = []
         self._labelled: dict[tuple[str, str], list[Leaving]] = {}
         self._owning: dict[AntiTerm, list[Leaving]] = {}
-        self._unspread: dict[int, tuple[PodSpec, PodSpec]] = {}
 
     def mark(self) -> Mark:
         """A point to roll back to."""
@@ -97,6 +93,16 @@ class Trial:
         self.imagined.add(placed.uid)
         self._planned.append(placed)
 
+    @contextmanager
+    def without(self, pod: Pod) -> Iterator[None]:
+        """Meanwhile the pod is taken as gone."""
+        mark = self.state.checkpoint()
+        self.state.remove(pod)
+        try:
+            yield
+        finally:
+            self.state.rollback(mark)
+
     def roomy(self, replacement: Pod) -> BoolArray:
         """Nodes with enough free resources; cheap, and necessary for every target."""
         state, request = self.state, replacement.spec.requests
@@ -108,11 +114,8 @@ class Trial:
         return free
 
     def takers(self, pod: Pod, replacement: Pod) -> BoolArray:
-        """Nodes that take the replacement by the scheduler's rules, now and once the old pod is gone."""
-        mark = self.state.checkpoint()
-        self.state.remove(pod)
-        feasible: BoolArray = self.state.filter(replacement).feasible.copy()
-        self.state.rollback(mark)
+        """Nodes that take the replacement by the scheduler's rules, now and once the old pod, taken off, is gone."""
+        feasible = self.state.feasible(replacement)
         feasible &= self.view.nodes.targetable
         feasible[self.state.node_index[pod.node]] = False
         if feasible.any():
@@ -120,16 +123,6 @@ class Trial:
         if feasible.any():
             self._while_standing(pod, replacement, feasible)
         return feasible
-
-    def score(
-        self, pod: Pod, replacement: Pod, feasible: BoolArray
-    ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The scheduler's own points for the feasible nodes."""
-        mark = self.state.checkpoint()
-        self.state.remove(pod)
-        total = self.state.score(replacement, feasible).total
-        self.state.rollback(mark)
-        return total
 
     def _leave(self, old: Leaving) -> None:
         self.leaving.append(old)
@@ -162,36 +155,47 @@ class Trial:
                     feasible[old.node] = False
 
     def _while_standing(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
-        """Pods about to leave may still stand, terminating, when the replacement comes."""
-        own = [Leaving(pod, self.state.node_index[pod.node])]
-        others = self._kept_off_by(replacement)
-        stays = not starts_after_the_old_ended(pod) and self._matters_while_it_stands(pod, replacement)
-        if not others and not stays:
-            return
-        mark = self.state.checkpoint()
-        if not stays:
-            self.state.remove(own[0].pod)
-        for old in others:
-            self.state.place(old.pod, self.state.node_names[old.node])
-        # Terminating pods do not count for topology spread, which was judged without them already; room
-        # was judged with them already.
-        bare = msgspec.structs.replace(replacement, spec=self._without_spread(replacement.spec))
-        feasible &= self.state.filter(bare).feasible
-        self.state.rollback(mark)
+        """Pods about to leave may still stand, terminating, when the replacement comes.
 
-    def _kept_off_by(self, replacement: Pod) -> list[Leaving]:
-        """Leaving pods that required anti-affinity keeps apart from the replacement, in either direction."""
+        They count for required anti-affinity and claims, not for topology spread; room was judged with them already.
+        """
+        standing: dict[str, Leaving] = {}
+        for old, key in self._kept_off_by(replacement):
+            self._keep_out_of_domain(old.node, key, feasible)
+            standing[old.pod.uid] = old
+        if may_stand_in_the_way(self.snapshot, pod, replacement):
+            own = Leaving(pod, self.state.node_index[pod.node])
+            keys = list(self._keys_apart(pod, replacement))
+            for key in keys:
+                self._keep_out_of_domain(own.node, key, feasible)
+            if keys or claims_alone(self.snapshot, replacement):
+                standing[pod.uid] = own
+        # With affinity to pods that leave, or claims that they use, all rules are asked again.
+        if standing and (replacement.spec.pod_affinity or replacement.spec.volumes):
+            mark = self.state.checkpoint()
+            for old in standing.values():
+                self.state.linger(old.pod)
+            feasible &= self.state.feasible(replacement)
+            self.state.rollback(mark)
+
+    def _keep_out_of_domain(self, node: int, key: str, feasible: BoolArray) -> None:
+        """No node in the domain of this one; a node without the label is in no domain."""
+        codes, _ = self.view.nodes.domains(key)
+        if codes[node] >= 0:
+            feasible &= codes != codes[node]
+
+    def _kept_off_by(self, replacement: Pod) -> Iterator[tuple[Leaving, str]]:
+        """Leaving pods that required anti-affinity of either side keeps out of the replacement's domain of a key."""
         if not self.leaving:
-            return []
-        found: dict[str, Leaving] = {}
+            return
         for anti in self.index.terms_against(replacement):
-            found.update((old.pod.uid, old) for old in self._owning.get(anti, ()))
+            for old in self._owning.get(anti, ()):
+                yield old, anti.term.topology_key
         for term in replacement.spec.pod_anti_affinity:
             anti = self.index.resolve(term, replacement.namespace)
             for old in self._labelled_like(anti):
                 if matches(anti, old.pod):
-                    found[old.pod.uid] = old
-        return sorted(found.values(), key=lambda old: old.pod.uid)
+                    yield old, term.topology_key
 
     def _labelled_like(self, anti: AntiTerm) -> Iterable[Leaving]:
         requirements = anti.term.selector.requirements if anti.term.selector is not None else ()
@@ -200,22 +204,9 @@ class Trial:
             return self.leaving
         return (old for value in by_label.values for old in self._labelled.get((by_label.key, value), ()))
 
-    def _matters_while_it_stands(self, pod: Pod, replacement: Pod) -> bool:
-        keeps_off = reaches_other_nodes(pod, replacement) and self._keeps_off(pod, replacement)
-        return keeps_off or claims_alone(self.snapshot, replacement)
-
-    def _keeps_off(self, one: Pod, other: Pod) -> bool:
-        """True if required anti-affinity of either matches the other."""
-        return any(
-            matches(self.index.resolve(term, owner.namespace), match)
-            for owner, match in ((one, other), (other, one))
-            for term in owner.spec.pod_anti_affinity
-        )
-
-    def _without_spread(self, spec: PodSpec) -> PodSpec:
-        if not spec.spread:
-            return spec
-        kept = self._unspread.get(id(spec))
-        if kept is None:
-            kept = self._unspread[id(spec)] = spec, without_spread(spec)
-        return kept[1]
+    def _keys_apart(self, one: Pod, other: Pod) -> Iterator[str]:
+        """Topology keys of required anti-affinity of either that matches the other."""
+        for owner, match in ((one, other), (other, one)):
+            for term in owner.spec.pod_anti_affinity:
+                if matches(self.index.resolve(term, owner.namespace), match):
+                    yield term.topology_key

@@ -1,23 +1,48 @@
-"""Pods that constraints cannot tell apart, and where each of them stands."""
+"""Pods that nothing tells apart but name, place and moment, and where each of them stands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.records import Pod, PodSpec
-from rescheduler.model.selectors import LabelSet
+from rescheduler.model.records import Pod
+from rescheduler.model.selectors import NO_LABELS
+from rescheduler.policies.kinds import never_moves
+
+ClassKey = tuple[object, ...]
+
+
+def class_key(pod: Pod) -> ClassKey:
+    """What makes pods alike. Whatever pods share is one object, so identities do; annotations are not shared."""
+    return (
+        pod.namespace,
+        id(pod.spec),
+        id(pod.labels),
+        id(pod.controller),
+        id(pod.held),
+        pod.deleting,
+        None if pod.annotations is NO_LABELS else pod.annotations,
+    )
 
 
 class PodClass:
-    """Pods with the same namespace, spec and labels. ``nodes[i]`` is the node index of ``pods[i]``, in no order."""
+    """Pods alike in namespace, spec, labels, annotations, controller and what they hold; all end or none does.
+
+    ``nodes[i]`` is the node index of ``pods[i]``, in no order.
+    """
 
     __slots__ = (
         "_at",
         "_where",
+        "annotations",
+        "controller",
         "deleting",
+        "expected",
+        "fixed",
+        "held",
         "labels",
         "memo",
         "namespace",
@@ -27,11 +52,19 @@ class PodClass:
         "version",
     )
 
-    def __init__(self, namespace: str, spec: PodSpec, labels: LabelSet, *, deleting: bool) -> None:
-        self.namespace = namespace
-        self.spec = spec
-        self.labels = labels
-        self.deleting = deleting
+    def __init__(self, one: Pod) -> None:
+        """An empty class for pods like ``one``."""
+        self.namespace = one.namespace
+        self.spec = one.spec
+        self.labels = one.labels
+        self.annotations = one.annotations
+        self.controller = one.controller
+        self.held = one.held
+        self.deleting = one.deleting
+        self.fixed = never_moves(one)
+        """True if no policy ever proposes them."""
+        self.expected = 0
+        """How many of them do not stand there yet: a plan puts them there."""
         self.pods: list[Pod] = []
         self.nodes: list[int] = []
         self.version = 0
@@ -70,3 +103,8 @@ class PodClass:
     def _changed(self) -> None:
         self.version += 1
         self._where = None
+
+
+def standing(classes: Sequence[PodClass]) -> tuple[object, ...]:
+    """Equal to an earlier answer only if no pod of any of the classes came or went since."""
+    return tuple(classes), tuple([known.version for known in classes])

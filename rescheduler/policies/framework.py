@@ -6,17 +6,18 @@ Adding one is one module and one line in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.index import PodIndex
 from rescheduler.policies.nodes import NodeTable
+from rescheduler.policies.wanted import Candidate, Wanted
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 from rescheduler.scheduling.state import SchedulingState
 
@@ -24,25 +25,12 @@ UNWANTED: Final = -1.0
 """Gain on every node of a candidate that need not move any more."""
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A badly placed pod.
-
-    ``gain``: the most that a move could bring, 0..1. ``group``: all candidates of one group are moved or
-    none (emptying a node); "" stands alone. ``message``: one sentence for people, without the pod's name.
-    ``spare``: badly placed only if others of its kind cannot move; never reported as left behind.
-    """
-
-    pod: Pod
-    policy: str
-    reason: str
-    message: str
-    gain: float
-    group: str = ""
-    spare: bool = False
-
-
 def _anything(_: Pod) -> bool:
     return True
+
+
+def _unknown(_: PodClass) -> bool | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +40,9 @@ class View:
     ``index`` and ``state`` follow the planned moves; ``snapshot`` and ``nodes`` do not.
     ``movable``: no protection holds the pod back. Policies count all pods, and propose a pod that is not
     movable only where no movable one could take its place: the planner then reports what protects it.
+    ``movable_class``: the same for all pods of a class at once; None if each must be asked.
     ``spares``: False once nothing more may be moved; spares are then not looked at and may be left out.
+    ``memo``: what policies found out in this decision; each keeps beside it what it depends on.
     """
 
     snapshot: Snapshot
@@ -60,7 +50,14 @@ class View:
     index: PodIndex
     nodes: NodeTable
     movable: Callable[[Pod], bool] = _anything
+    movable_class: Callable[[PodClass], bool | None] = _unknown
     spares: bool = True
+    memo: dict[object, Any] = field(default_factory=dict)
+
+    def may_move(self, pod: Pod, kind: PodClass) -> bool:
+        """``movable`` of a pod whose class is known."""
+        answer = self.movable_class(kind)
+        return self.movable(pod) if answer is None else answer
 
     @classmethod
     def of(
@@ -86,7 +83,7 @@ class Policy(Protocol):
 
     name: ClassVar[str]
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """Badly placed pods in the state of ``view``, in a deterministic order."""
         ...
 

@@ -6,16 +6,17 @@ A node is under-utilised below ``thresholds`` in all resources. It is emptied on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.framework import Candidate, View, nowhere
+from rescheduler.policies.framework import View, nowhere
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.utilization import REQUESTS, Load
+from rescheduler.policies.wanted import Batch, Candidate, Wanted
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
@@ -66,17 +67,17 @@ class HighNodeUtilization:
         self._scope = args.scope()
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """Per under-utilised node, the emptiest first: all of its pods that count, as one group."""
         load = Load(view, self._resources, REQUESTS)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
-            return []
+            return Wanted([])
         pressure = load.pressure()
-        found: list[Candidate] = []
+        found: list[tuple[Batch]] = []
         for node in _rank(np.flatnonzero(low).tolist(), pressure, view):
-            found.extend(self._group(node, float(pressure[node]), view))
-        return found
+            found.extend((batch,) for batch in self._group(node, float(pressure[node]), view))
+        return Wanted(found)
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
@@ -125,15 +126,17 @@ class HighNodeUtilization:
         highest: FloatArray = np.max(shares, axis=0)
         return highest
 
-    def _group(self, node: int, pressure: float, view: View) -> Iterator[Candidate]:
+    def _group(self, node: int, pressure: float, view: View) -> Iterator[Batch]:
         name = view.nodes.names[node]
         pods = [p for p in view.state.pods_on(name) if not never_moves(p)]
         if any(not self._scope.admits(p) for p in pods):
             return
         for pod in sorted(pods, key=_largest_first):
-            if not pod.deleting:
-                yield Candidate(
-                    pod=pod,
+            kind = view.index.class_of(pod)
+            if kind is not None and not pod.deleting:
+                yield Batch(
+                    kind=kind,
+                    pods=(pod,),
                     policy=self.name,
                     reason="NodeUnderutilized",
                     message=f"node {name} is used by {pressure:.0%} and can be emptied",

@@ -1,7 +1,6 @@
 """Pods by class and by selector: where those stand that a constraint counts.
 
-Pods with the same namespace, spec and labels are one class, so a selector is judged once per class. The
-index follows planned moves (``shift``) and takes them back (``unshift``), and it follows snapshots of the
+Pods that are alike are one class, so a selector is judged once per class. The index follows planned moves (``shift``) and takes them back (``unshift``), and it follows snapshots of the
 same nodes and namespaces (``follow``). It holds every pod that is bound to a known node and not finished;
 terminating ones are kept apart, since topology spread ignores them and pod (anti-)affinity does not.
 """
@@ -10,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, PodPhase
 from rescheduler.model.selectors import LabelSelector, Operator
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.amounts import amount
-from rescheduler.policies.classes import PodClass
+from rescheduler.policies.classes import ClassKey, PodClass, class_key
+from rescheduler.policies.columns import Columns
 from rescheduler.policies.filing import Filed
-from rescheduler.policies.kinds import never_moves
 from rescheduler.scheduling.framework import IntArray
 
 
@@ -55,14 +55,7 @@ class _Step(NamedTuple):
 
 
 _MANY_CLASSES: Final = 2000
-_ClassKey = tuple[str, int, int, bool]
-_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _SelectorKey = tuple[tuple[str, ...] | None, LabelSelector]
-_CountKey = tuple[_SelectorKey, bool]
-
-
-def _class_key(pod: Pod) -> _ClassKey:
-    return pod.namespace, id(pod.spec), id(pod.labels), pod.deleting
 
 
 class PodIndex:
@@ -75,15 +68,14 @@ class PodIndex:
         """Pods that are not finished and on no known node."""
         self.fixed: IntArray = np.zeros(len(node_index), dtype=np.int64)
         """Pods on each node that no policy ever proposes; planned moves never touch them."""
+        self.memo: dict[object, Any] = {}
+        """What policies found out about these pods; each keeps beside it what it depends on."""
         self._snapshot = snapshot
         self._node_index = node_index
         self._size = len(node_index)
-        self._classes: dict[_ClassKey, PodClass] = {}
+        self._classes: dict[ClassKey, PodClass] = {}
         self._matching: dict[_SelectorKey, list[PodClass]] = {}
         self._selectors: Filed[_SelectorKey] = Filed()
-        self._counts: dict[_CountKey, IntArray] = {}
-        self._counted_in: defaultdict[str | None, list[_CountKey]] = defaultdict(list)
-        self._owner_counts: dict[AntiTerm, IntArray] = {}
         self._arrived: dict[str, IntArray] = {}
         self._departed: dict[str, IntArray] = {}
         self._namespaces: dict[PodAffinityTerm, tuple[str, ...] | None] = {}
@@ -91,8 +83,9 @@ class PodIndex:
         self._by_label: defaultdict[tuple[str, str, str], list[PodClass]] = defaultdict(list)
         self._owners: dict[AntiTerm, list[PodClass]] = {}
         self._terms: Filed[AntiTerm] = Filed()
+        self._columns: Columns | None = None
         self._journal: list[_Step] = []
-        self._guests: list[_ClassKey] = []
+        self._guests: list[ClassKey] = []
         self._fill(snapshot.pods.values())
         for known in self._classes.values():
             self._register(known)
@@ -104,33 +97,22 @@ class PodIndex:
         """
         self.restart()
         self._snapshot = snapshot
-        known = len(self._classes)
+        self._columns = None
         for pod in gone:
             self._forget(pod)
         for pod in come:
             self._learn(pod)
-        if len(self._classes) > known:
-            self._matching.clear()
-            self._selectors = Filed()
 
     def restart(self) -> None:
         """Take everything back that was planned or expected."""
         self.shifts.clear()
         while self._journal:
-            came, pod, node = self._journal.pop()
-            known = self._classes[_class_key(pod)]
-            if came:
-                known.remove(pod)
-            else:
-                known.add(pod, node)
+            self._undo()
         while self._guests:
             self._unregister(self._classes.pop(self._guests.pop()))
-        # Arrays over all nodes for every selector that was asked about: made again when they are asked for.
-        for remembered in (
-            self._matching, self._counts, self._counted_in, self._owner_counts, self._arrived, self._departed,
-        ):  # fmt: skip
-            remembered.clear()
-        self._selectors = Filed()
+        self._arrived.clear()
+        self._departed.clear()
+        self._columns = None
 
     @property
     def overgrown(self) -> bool:
@@ -143,6 +125,17 @@ class PodIndex:
     def classes(self) -> Iterable[PodClass]:
         """All classes."""
         return self._classes.values()
+
+    @property
+    def columns(self) -> Columns:
+        """All pods as columns, as they stand now."""
+        if self._columns is None:
+            self._columns = Columns.of([known for known in self._classes.values() if known.pods])
+        return self._columns
+
+    def class_of(self, pod: Pod) -> PodClass | None:
+        """The class of pods like this one, if there is or was one."""
+        return self._classes.get(class_key(pod))
 
     @property
     def anti_terms(self) -> Mapping[AntiTerm, list[PodClass]]:
@@ -160,27 +153,6 @@ class PodIndex:
             self._matching[key] = found
             self._selectors.file(selector, key)
         return found
-
-    def counts(
-        self, namespaces: tuple[str, ...] | None, selector: LabelSelector, *, deleting: bool
-    ) -> IntArray:
-        """Matching pods on each node; ``deleting``: count terminating ones too. Do not change the array."""
-        key = ((namespaces, selector), deleting)
-        array = self._counts.get(key)
-        if array is None:
-            array = self._sum(c for c in self.matching(namespaces, selector) if deleting or not c.deleting)
-            self._counts[key] = array
-            for space in (None,) if namespaces is None else namespaces:
-                self._counted_in[space].append(key)
-        return array
-
-    def owner_counts(self, term: AntiTerm) -> IntArray:
-        """Pods on each node that have this anti-affinity term. Do not change the array."""
-        array = self._owner_counts.get(term)
-        if array is None:
-            array = self._sum(self._owners.get(term, ()))
-            self._owner_counts[term] = array
-        return array
 
     def resolve(self, term: PodAffinityTerm, own_namespace: str) -> AntiTerm:
         """The term with the namespaces that it looks at."""
@@ -219,9 +191,8 @@ class PodIndex:
         """Take the last planned move back."""
         last = self.shifts.pop()
         self._carry(last, -1)
-        self._take(last.replacement, last.target)
-        self._put(last.pod, last.source)
-        del self._journal[-4:]  # what the move wrote and what undoing it wrote
+        self._undo()
+        self._undo()
 
     def arrived(self, resource: str) -> IntArray:
         """What the planned moves brought to each node. Do not change the array."""
@@ -251,59 +222,76 @@ class PodIndex:
             total[shift.source] += step * amount(shift.pod.held, resource)
 
     def _fill(self, pods: Iterable[Pod]) -> None:
-        classes, node_index = self._classes, self._node_index
+        classes, node_index, loose = self._classes, self._node_index, self.loose
+        succeeded, failed = PodPhase.SUCCEEDED, PodPhase.FAILED
+        before: Pod | None = None
         for pod in pods:
-            if pod.phase in _ENDED:
+            phase = pod.phase
+            if phase is succeeded or phase is failed:
                 continue
-            node = node_index.get(pod.node) if pod.node else None
+            node = node_index.get(pod.node)
             if node is None:
-                self.loose[pod.key] = pod
+                loose[pod.key] = pod
                 continue
-            key = (pod.namespace, id(pod.spec), id(pod.labels), pod.deleting)
-            known = classes.get(key)
-            if known is None:
-                known = classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, deleting=pod.deleting)
-            known.pods.append(pod)
-            known.nodes.append(node)
-        fixed = [
-            node
-            for known in classes.values()
-            for pod, node in zip(known.pods, known.nodes, strict=True)
-            if never_moves(pod)
-        ]
-        np.add.at(self.fixed, fixed, 1)
+            # Pods of one owner mostly follow each other, and comparing is cheaper than looking up.
+            if before is None or not (
+                pod.spec is before.spec
+                and pod.labels is before.labels
+                and pod.held is before.held
+                and pod.controller is before.controller
+                and pod.annotations is before.annotations
+                and pod.deleting is before.deleting
+                and pod.namespace == before.namespace
+            ):
+                before = pod
+                key = class_key(pod)
+                known = classes.get(key)
+                if known is None:
+                    known = classes[key] = PodClass(pod)
+                put_pod, put_node = known.pods.append, known.nodes.append
+            put_pod(pod)
+            put_node(node)
+        fixed = [known.nodes for known in classes.values() if known.fixed]
+        np.add.at(self.fixed, list(chain.from_iterable(fixed)), 1)
 
     def _learn(self, pod: Pod) -> None:
-        if pod.phase in _ENDED:
+        if pod.terminal:
             return
         node = self._node_index.get(pod.node)
         if node is None:
             self.loose[pod.key] = pod
             return
-        known = self._class_of(pod)
+        known = self.class_of(pod) or self._new_class(pod)
         known.add(pod, node)
-        if never_moves(pod):
+        if known.fixed:
             self.fixed[node] += 1
 
     def _forget(self, pod: Pod) -> None:
-        if pod.phase in _ENDED:
+        if pod.terminal:
             return
         node = self._node_index.get(pod.node)
         if node is None:
             if self.loose.get(pod.key) is pod:
                 del self.loose[pod.key]
             return
-        self._classes[_class_key(pod)].remove(pod)
-        if never_moves(pod):
+        known = self._classes[class_key(pod)]
+        known.remove(pod)
+        if known.fixed:
             self.fixed[node] -= 1
 
-    def _class_of(self, pod: Pod) -> PodClass:
-        key = _class_key(pod)
-        known = self._classes.get(key)
-        if known is None:
-            known = self._classes[key] = PodClass(pod.namespace, pod.spec, pod.labels, deleting=pod.deleting)
-            self._register(known)
+    def _new_class(self, pod: Pod) -> PodClass:
+        known = self._classes[class_key(pod)] = PodClass(pod)
+        self._register(known)
+        for asked in self._asked_about(known):
+            self._matching[asked].append(known)
         return known
+
+    def _asked_about(self, known: PodClass) -> Iterable[_SelectorKey]:
+        """What was asked of ``matching`` so far and includes this class."""
+        for asked in self._selectors.near(known.labels):
+            namespaces, selector = asked
+            if (namespaces is None or known.namespace in namespaces) and selector.matches(known.labels):
+                yield asked
 
     def _register(self, new: PodClass) -> None:
         self._by_namespace[new.namespace].append(new)
@@ -323,6 +311,8 @@ class PodIndex:
             self._by_label[last.namespace, key, value].pop()
         for term in last.spec.pod_anti_affinity:
             self._owners[self.resolve(term, last.namespace)].pop()
+        for asked in self._asked_about(last):
+            self._matching[asked].remove(last)
 
     def _near(self, namespaces: tuple[str, ...] | None, selector: LabelSelector) -> Iterable[PodClass]:
         """Classes that may match: by the label that an In requirement names, where there is one."""
@@ -344,41 +334,28 @@ class PodIndex:
             chosen |= {n.name for n in self._snapshot.namespaces.values() if selector.matches(n.labels)}
         return tuple(sorted(chosen))
 
-    def _sum(self, classes: Iterable[PodClass]) -> IntArray:
-        total = np.zeros(self._size, dtype=np.int64)
-        for known in classes:
-            if known.nodes:
-                np.add.at(total, known.where, 1)
-        return total
+    def _undo(self) -> None:
+        """Take the last pod back that was put or taken."""
+        came, pod, node = self._journal.pop()
+        known = self._classes[class_key(pod)]
+        self._columns = None
+        if came:
+            known.expected -= 1
+            known.remove(pod)
+        else:
+            known.add(pod, node)
 
     def _take(self, pod: Pod, node: int) -> None:
-        known = self._classes[_class_key(pod)]
-        known.remove(pod)
+        self._classes[class_key(pod)].remove(pod)
+        self._columns = None
         self._journal.append(_Step(came=False, pod=pod, node=node))
-        self._recount(known, node, -1)
 
     def _put(self, pod: Pod, node: int) -> None:
-        key = _class_key(pod)
-        known = self._classes.get(key)
+        known = self.class_of(pod)
         if known is None:
-            known = self._class_of(pod)
-            self._guests.append(key)
-            for asked in self._selectors.near(pod.labels):
-                namespaces, selector = asked
-                inside = namespaces is None or pod.namespace in namespaces
-                if inside and selector.matches(pod.labels):
-                    self._matching[asked].append(known)
+            known = self._new_class(pod)
+            self._guests.append(class_key(pod))
         known.add(pod, node)
+        known.expected += 1
+        self._columns = None
         self._journal.append(_Step(came=True, pod=pod, node=node))
-        self._recount(known, node, 1)
-
-    def _recount(self, known: PodClass, node: int, step: int) -> None:
-        for space in (known.namespace, None):
-            for key in self._counted_in.get(space, ()):
-                (_, selector), with_deleting = key
-                if (with_deleting or not known.deleting) and selector.matches(known.labels):
-                    self._counts[key][node] += step
-        for term in known.spec.pod_anti_affinity:
-            owners = self._owner_counts.get(self.resolve(term, known.namespace))
-            if owners is not None:
-                owners[node] += step

@@ -6,19 +6,20 @@ of the two may go: for each (term, domain) the smallest set of pods is chosen wh
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import Candidate, View, nowhere
+from rescheduler.policies.classes import PodClass, standing
+from rescheduler.policies.framework import View, nowhere
 from rescheduler.policies.index import AntiTerm, matches
 from rescheduler.policies.kinds import never_moves
 from rescheduler.policies.order import by_gain, reluctance
+from rescheduler.policies.wanted import Batch, Candidate, Wanted
 from rescheduler.policies.wire import PolicyArgs, Scope
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
@@ -48,31 +49,37 @@ class InterPodAntiAffinity:
     def __init__(self, args: InterPodAntiAffinityArgs) -> None:
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """The pods whose leaving repairs all conflicts with the fewest moves; most conflicts first."""
         chosen: dict[str, Pod] = {}
-        crowded = [item for item in view.index.anti_terms.items() if _may_conflict(*item, view)]
+        terms = view.index.anti_terms.items()
+        crowded = [(anti, owners) for anti, owners in terms if owners and _may_conflict(anti, owners, view)]
         for anti, owners in sorted(crowded, key=_term_order):
             for members in _crowded(anti, owners, view):
                 for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
                     chosen[pod.uid] = pod
-        found = (self._candidate(pod, view) for pod in chosen.values())
-        return by_gain(c for c in found if c is not None)
+        found = (self._batch(pod, view) for pod in chosen.values())
+        return by_gain(batch for batch in found if batch is not None)
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
-        conflicts = _conflicts(candidate.pod, view)
+        conflicts: IntArray = np.zeros(len(view.nodes), dtype=np.int64)
+        for counted in _conflicts(candidate.pod, view):
+            conflicts += counted.per_node()
         here = int(conflicts[view.state.node_index[candidate.pod.node]])
         if here == 0:
             return nowhere(view)
         return np.where(conflicts == 0, _gain(here), 0.0)
 
-    def _candidate(self, pod: Pod, view: View) -> Candidate | None:
-        count = int(_conflicts(pod, view)[view.state.node_index[pod.node]])
-        if count == 0:
+    def _batch(self, pod: Pod, view: View) -> Batch | None:
+        here = view.state.node_index[pod.node]
+        count = sum(counted.at(here) for counted in _conflicts(pod, view))
+        kind = view.index.class_of(pod)
+        if count == 0 or kind is None:
             return None
-        return Candidate(
-            pod=pod,
+        return Batch(
+            kind=kind,
+            pods=(pod,),
             policy=self.name,
             reason="RequiredAntiAffinityBroken",
             message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
@@ -97,18 +104,23 @@ class _Members:
         return len(self.owners) * len(self.matched) > len(both)
 
 
-def _may_conflict(anti: AntiTerm, owners: Iterable[PodClass], view: View) -> bool:
-    """False if no two pods that a term is about stand in one domain: nearly always, and cheaply said."""
+def _may_conflict(anti: AntiTerm, owners: Sequence[PodClass], view: View) -> bool:
+    """False if no two pods that a term is about stand in one domain: nearly always, cheaply said, and remembered."""
+    about = list(dict.fromkeys((*owners, *view.index.matching(anti.namespaces, anti.term.selector))))
+    now = view.nodes, standing(about)
+    memo, key = owners[0].memo, (InterPodAntiAffinity, anti)
+    if memo.get(key) == now:
+        return False
     codes = view.nodes.code_list(anti.term.topology_key)
-    about = {id(known): known for known in owners if known.pods}
-    for known in view.index.matching(anti.namespaces, anti.term.selector):
-        about[id(known)] = known
     taken: set[int] = set()
     number = 0
-    for known in about.values():
+    for known in about:
         number += len(known.nodes)
         taken.update(map(codes.__getitem__, known.nodes))
-    return len(taken) < number
+    if len(taken) < number:
+        return True
+    memo[key] = now
+    return False
 
 
 def _crowded(anti: AntiTerm, owners: Iterable[PodClass], view: View) -> Iterable[_Members]:
@@ -167,29 +179,57 @@ def _term_order(item: tuple[AntiTerm, list[PodClass]]) -> str:
     return repr((anti.namespaces, anti.term))
 
 
-def _conflicts(pod: Pod, view: View) -> IntArray:
-    """For each node: with how many pods the pod would be in conflict if it stood there."""
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Pods that one term keeps apart from a pod, by domain code. ``own``: the pod's own domain if it is among them."""
+
+    codes: IntArray
+    size: int
+    numbers: Mapping[int, int]
+    own: int
+
+    def at(self, node: int) -> int:
+        """How many there are in the domain of a node, the pod itself left out."""
+        code = int(self.codes[node])
+        return self.numbers.get(code, 0) - (code == self.own) if code >= 0 else 0
+
+    def per_node(self) -> IntArray:
+        """The same for every node; 0 where a node has no such label."""
+        sums: IntArray = np.zeros(self.size + 1, dtype=np.int64)  # the last one is of nodes without the label
+        sums[list(self.numbers)] = list(self.numbers.values())
+        if self.own >= 0:
+            sums[self.own] -= 1
+        return sums[self.codes]
+
+
+def _conflicts(pod: Pod, view: View) -> Iterable[_Counted]:
+    """Pods that the pod would be in conflict with, by term: by those that it has, and by those of others."""
     index = view.index
     here = view.state.node_index[pod.node]
-    total = np.zeros(len(view.nodes), dtype=np.int64)
-    for term in pod.spec.pod_anti_affinity:
-        anti = index.resolve(term, pod.namespace)
-        if anti.term.selector is None:
-            continue
-        counts = index.counts(anti.namespaces, anti.term.selector, deleting=True)
-        total += _in_domain(counts, term.topology_key, here, own=matches(anti, pod), view=view)
-    own_terms = {index.resolve(term, pod.namespace) for term in pod.spec.pod_anti_affinity}
+    own_terms = [index.resolve(term, pod.namespace) for term in pod.spec.pod_anti_affinity]
+    for anti in own_terms:
+        if anti.term.selector is not None:
+            matched = index.matching(anti.namespaces, anti.term.selector)
+            yield _count(matched, anti, here, itself=matches(anti, pod), view=view)
     for anti in index.terms_against(pod):
-        counts = index.owner_counts(anti)
-        total += _in_domain(counts, anti.term.topology_key, here, own=anti in own_terms, view=view)
-    return total
+        yield _count(index.anti_terms[anti], anti, here, itself=anti in own_terms, view=view)
 
 
-def _in_domain(counts: IntArray, key: str, here: int, *, own: bool, view: View) -> IntArray:
-    """Counts per node summed over its domain, the pod itself left out; 0 where the node has no such label."""
-    codes, values = view.nodes.domains(key)
-    known = codes >= 0
-    sums = np.bincount(codes[known], weights=counts[known], minlength=len(values)).astype(np.int64)
-    if own and known[here]:
-        sums[codes[here]] -= 1
-    return np.where(known, sums[codes], 0) if len(values) else np.zeros(len(codes), dtype=np.int64)
+def _count(classes: Sequence[PodClass], anti: AntiTerm, here: int, *, itself: bool, view: View) -> _Counted:
+    """``itself``: the pod, which stands on node ``here``, is one of the pods of the classes."""
+    codes, values = view.nodes.domains(anti.term.topology_key)
+    own = int(codes[here]) if itself else -1
+    return _Counted(codes, len(values), _numbers(classes, anti.term.topology_key, view), own)
+
+
+def _numbers(classes: Sequence[PodClass], key: str, view: View) -> Mapping[int, int]:
+    """Pods of the classes by domain, kept within a decision until one comes or goes."""
+    now = standing(classes)
+    memo = view.memo.get((InterPodAntiAffinity, now[0], key))
+    if memo is None or memo[0] != now:
+        codes = view.nodes.code_list(key)
+        numbers = Counter(codes[node] for known in classes for node in known.nodes)
+        del numbers[-1]
+        memo = view.memo[InterPodAntiAffinity, now[0], key] = now, numbers
+    found: Mapping[int, int] = memo[1]
+    return found

@@ -6,23 +6,24 @@ Between the two it neither sheds nor receives: this is the hysteresis that keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import compress
-from typing import ClassVar, Final
+from operator import is_
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.kinds import never_moves
-from rescheduler.policies.order import reluctance
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.columns import Columns
+from rescheduler.policies.cover import EPSILON as _EPSILON
+from rescheduler.policies.cover import cover
+from rescheduler.policies.framework import View, nowhere
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load
+from rescheduler.policies.wanted import Batch, Candidate, Wanted
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
-from rescheduler.scheduling.framework import BoolArray, FloatArray
-
-_EPSILON: Final = 1e-9
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 
 class LowNodeUtilizationArgs(
@@ -89,22 +90,22 @@ class LowNodeUtilization:
         self._scope = args.scope()
         self._resources = tuple(sorted(args.target_thresholds))
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
         load = self._load(view)
         bounds = self._bounds(view, load)
         if int(bounds.free.sum()) < self._args.number_of_nodes:
-            return []
+            return Wanted([])
         excess = self._excess(load, bounds)
         worst = np.max(list(excess.values()), axis=0)
         loaded = np.flatnonzero((worst > _EPSILON) & load.known).tolist()
         over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
-        wanted: list[Candidate] = []
-        spares: list[Candidate] = []
-        for node in over:
-            for candidate in self._shed(node, load, bounds, excess, view):
-                (spares if candidate.spare else wanted).append(candidate)
-        return wanted + spares
+        wanted: list[tuple[Batch]] = []
+        spares: list[tuple[Batch]] = []
+        for here in self._loaded(over, load, bounds, excess, view):
+            for batch in self._remembered(here, view):
+                (spares if batch.spare else wanted).append((batch,))
+        return Wanted([*wanted, *spares])
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
@@ -166,87 +167,122 @@ class LowNodeUtilization:
                 best = max(best, min(1.0, part / excess))
         return best
 
-    def _shed(
-        self, node: int, load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: View
-    ) -> Iterator[Candidate]:
-        name = view.nodes.names[node]
-        over = [r for r in self._resources if excess[r][node] > _EPSILON]
-        shares = _Parts(over, load)
-        pods = [
-            pod
-            for pod in view.state.pods_on(name)
-            if not pod.deleting and not never_moves(pod) and self._scope.admits(pod) and any(shares.of(pod))
-        ]
-        able = [view.movable(pod) for pod in pods]
-        movable = list(compress(pods, able))
-        need = {r: float(excess[r][node] * load.capacity[r][node]) for r in over}
-        chosen = _cover(movable, need, shares)
-        full = ", ".join(f"{r} {load.share(r)[node]:.0%} of {bounds.high[r]:.0%}" for r in over)
-        pressure = float(load.pressure()[node])
-        picked = {pod.uid for pod in chosen}
-        reliefs: dict[tuple[float, ...], float] = {}
+    def _loaded(
+        self, over: list[int], load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: View
+    ) -> Iterator[_Loaded]:
+        """The overloaded nodes in the order given, with the pods that could relieve them."""
+        columns = view.index.columns
+        amounts = np.stack([excess[r] for r in self._resources])
+        capacity = np.stack([load.capacity[r] for r in self._resources])
+        at = np.flatnonzero(np.isin(columns.nodes, over))
+        kinds, nodes = columns.kinds[at], columns.nodes[at]
+        taken = np.stack(
+            [load.taken_by(columns.classes, r)[kinds] * load.scale(r)[nodes] for r in self._resources]
+        )
+        proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
+        useful = proposed[kinds] & ((taken > 0) & (amounts[:, nodes] > _EPSILON)).any(axis=0)
+        # The pods of each node next to each other.
+        order = np.flatnonzero(useful)
+        order = order[np.argsort(nodes[order], kind="stable")]
+        at, taken = at[order], taken[:, order]
+        able = self._able(columns, at, view)
+        nodes = columns.nodes[at]
+        starts = np.searchsorted(nodes, over, side="left").tolist()
+        ends = np.searchsorted(nodes, over, side="right").tolist()
+        pods = [columns.pods[i] for i in at.tolist()]
+        classes = [columns.classes[i] for i in columns.kinds[at].tolist()]
+        pressure = load.pressure()[over].tolist()
+        shares = np.stack([load.share(r)[over] for r in self._resources]).T.tolist()
+        for number, (node, start, end) in enumerate(zip(over, starts, ends, strict=True)):
+            full = np.flatnonzero(amounts[:, node] > _EPSILON).tolist()
+            words = ", ".join(
+                f"{self._resources[r]} {shares[number][r]:.0%} of {bounds.high[self._resources[r]]:.0%}"
+                for r in full
+            )
+            yield _Loaded(
+                node=node,
+                message=f"node {view.nodes.names[node]} is overloaded: {words}",
+                pressure=pressure[number],
+                pods=pods[start:end],
+                kinds=classes[start:end],
+                able=able[start:end],
+                taken=taken[full, start:end].T,
+                excess=amounts[full, node],
+                capacity=capacity[full, node],
+            )
+
+    def _able(self, columns: Columns, at: IntArray, view: View) -> BoolArray:
+        """Which of the pods in these rows may be moved; asked once for each class where that is enough."""
+        kinds = columns.kinds[at]
+        present = np.unique(kinds)
+        answers = [view.movable_class(columns.classes[kind]) for kind in present.tolist()]
+        table = np.zeros(len(columns.classes), dtype=np.bool_)
+        table[present] = [answer is True for answer in answers]
+        able: BoolArray = table[kinds]
+        table[present] = [answer is None for answer in answers]
+        for i in np.flatnonzero(table[kinds]).tolist():
+            able[i] = view.movable(columns.pods[at[i]])
+        return able
+
+    def _remembered(self, here: _Loaded, view: View) -> list[Batch]:
+        """What a node sheds, from the last decision if nothing that matters is different."""
+        key = (
+            here.message, here.pressure, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
+            here.capacity.tobytes(), view.spares,
+        )  # fmt: skip
+        memo = view.index.memo.get((self, here.node))
+        if memo is not None and memo[0] == key and all(map(is_, memo[1], here.pods)):
+            remembered: list[Batch] = memo[2]
+            return remembered
+        made = list(self._shed(here, view))
+        view.index.memo[self, here.node] = key, here.pods, made
+        return made
+
+    def _shed(self, here: _Loaded, view: View) -> Iterator[Batch]:
+        movable = np.flatnonzero(here.able).tolist()
+        need = here.excess * here.capacity
+        kinds = [here.kinds[i] for i in movable]
+        found = cover([here.pods[i] for i in movable], kinds, here.taken[movable], need)
+        chosen = [movable[i] for i in found]
         # Where what may move does not cover the excess, what is protected is wanted too, and reported.
-        covered = all(sum(load.taken(p, r) for p in chosen) >= need[r] - _EPSILON for r in over)
-        held_back = [] if covered else [pod for pod, free in zip(pods, able, strict=True) if not free]
-        spare = view.spares or not covered
-        rest = [pod for pod in movable if pod.uid not in picked] if spare else []
-        for pod in [*chosen, *held_back, *rest]:
-            taken = shares.of(pod)
-            relief = reliefs.get(taken)
-            if relief is None:
-                relief = reliefs[taken] = self._relief(pod, node, load, bounds)
-            yield Candidate(
-                pod=pod,
+        covered = bool((here.taken[chosen].sum(axis=0) >= need - _EPSILON).all())
+        others = sorted(range(len(here.pods)), key=lambda i: _age(here.pods[i]))
+        picked = set(chosen)
+        held_back = [] if covered else [i for i in others if not here.able[i]]
+        rest = [i for i in others if here.able[i] and i not in picked] if view.spares or not covered else []
+        reliefs = here.reliefs().tolist()
+        for i in [*chosen, *held_back, *rest]:
+            yield Batch(
+                kind=here.kinds[i],
+                pods=(here.pods[i],),
                 policy=self.name,
                 reason="NodeOverloaded",
-                message=f"node {name} is overloaded: {full}",
-                gain=min(1.0, pressure * (0.5 + 0.5 * relief)),
-                spare=covered and pod.uid not in picked,
+                message=here.message,
+                gain=min(1.0, here.pressure * (0.5 + 0.5 * reliefs[i])),
+                spare=covered and i not in picked,
             )
 
 
-class _Parts:
-    """What pods of one node take of some resources; pods that hold the same are worked out once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """An overloaded node and the pods that could relieve it. Columns of ``taken``: the resources in excess."""
 
-    def __init__(self, resources: Sequence[str], load: Load) -> None:
-        self._resources = resources
-        self._load = load
-        self._known: dict[int, tuple[float, ...]] = {}
+    node: int
+    message: str
+    pressure: float
+    pods: list[Pod]
+    kinds: list[PodClass]
+    able: BoolArray
+    taken: FloatArray
+    excess: FloatArray
+    capacity: FloatArray
 
-    def of(self, pod: Pod) -> tuple[float, ...]:
-        """Amounts in the order of the resources."""
-        known = self._known.get(id(pod.held))
-        if known is None:
-            known = tuple(self._load.taken(pod, r) for r in self._resources)
-            self._known[id(pod.held)] = known
-        return known
+    def reliefs(self) -> FloatArray:
+        """Part of the node's excess that goes with each pod: the most over the resources, at most 1."""
+        parts = self.taken / np.maximum(self.capacity, 1.0) / self.excess
+        most: FloatArray = np.minimum(parts, 1.0).max(axis=1)
+        return most
 
 
-def _cover(pods: list[Pod], need: dict[str, float], parts: _Parts) -> list[Pod]:
-    """Few pods that together cover the need: the smallest that covers all of the rest, else the largest."""
-    taken = np.array([parts.of(pod) for pod in pods], dtype=np.float64).reshape(len(pods), len(need))
-    left = np.array(list(need.values()))
-    sizes = (taken / np.maximum(left, 1.0)).sum(axis=1)
-    # The first of equals is taken: less reluctant, then smaller, then by name.
-    dislikes = [reluctance(pod) for pod in pods]
-    small = sizes.tolist()
-    order = sorted(
-        range(len(pods)), key=lambda i: (*dislikes[i][1:], small[i], pods[i].namespace, pods[i].name)
-    )
-    taken = taken[order]
-    unwilling = np.array([dislikes[i][0] for i in order], dtype=np.bool_)
-    free = np.ones(len(pods), dtype=np.bool_)
-    chosen: list[Pod] = []
-    while (left > _EPSILON).any():
-        open_ = left > _EPSILON
-        covered = np.round(np.minimum(taken[:, open_] / left[open_], 1.0).mean(axis=1), 6)
-        useful = free & (covered > 0)
-        if not useful.any():
-            break
-        if (useful & ~unwilling).any():
-            useful &= ~unwilling
-        best = int(np.argmax(np.where(useful, covered, -1.0)))
-        chosen.append(pods[order[best]])
-        free[best] = False
-        left = np.maximum(left - taken[best], 0.0)
-    return chosen
+def _age(pod: Pod) -> tuple[float, str, str]:
+    return pod.created_at_s, pod.namespace, pod.name

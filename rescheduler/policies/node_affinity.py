@@ -6,17 +6,17 @@ pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from typing import ClassVar, Final
 
 import numpy as np
 
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.kinds import never_moves
-from rescheduler.policies.order import Ranked, in_order, in_order_of_class
+from rescheduler.policies.framework import View, nowhere
+from rescheduler.policies.order import by_gain, by_name
 from rescheduler.policies.score_lead import score_lead
+from rescheduler.policies.wanted import NODE, Batch, Candidate, Wanted
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.framework import FloatArray
 
@@ -75,16 +75,16 @@ class NodeAffinity:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """Violations first, then pods by how much better a node could be."""
-        found: list[Ranked] = []
+        found: list[Batch] = []
         for known in view.index.classes:
-            if not known.deleting and known.pods and self._looks_at(known.spec):
+            if known.pods and self._scope.proposes(known) and self._looks_at(known.spec):
                 found.extend(self._remembered(known, view))
         if SCORE in self._args.types:
-            named = {candidate.pod.uid for _, candidate in found}
+            named = {pod.uid for batch in found for pod in batch.pods}
             found.extend(self._scored_elsewhere(view, named))
-        return in_order(found)
+        return by_gain(found)
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
@@ -97,7 +97,7 @@ class NodeAffinity:
             return np.where(eligible, REQUIRED_GAIN, 0.0)
         if PREFERRED not in self._args.types or not pod.spec.node_affinity_preferred:
             return nowhere(view)
-        share = self._shares(pod.spec, view)
+        share, _ = self._wishes(pod.spec, view)
         better = share - share[here]
         clearly = eligible & (better >= self._args.minimum_difference)
         return np.where(clearly, PREFERRED_FACTOR * better, 0.0)
@@ -107,67 +107,80 @@ class NodeAffinity:
             PREFERRED in self._args.types and bool(spec.node_affinity_preferred)
         )
 
-    def _remembered(self, known: PodClass, view: View) -> list[Ranked]:
+    def _remembered(self, known: PodClass, view: View) -> list[Batch]:
         """The candidates of a class depend on where its pods stand and on the nodes, on nothing else."""
         memo = known.memo.get(self)
         if memo is None or memo[0] != known.version or memo[1] is not view.nodes:
             memo = known.memo[self] = known.version, view.nodes, self._of_class(known, view)
-        found: list[Ranked] = memo[2]
+        found: list[Batch] = memo[2]
         return found
 
-    def _of_class(self, known: PodClass, view: View) -> list[Ranked]:
+    def _of_class(self, known: PodClass, view: View) -> list[Batch]:
         spec, where = known.spec, known.where
-        eligible = view.nodes.eligible(spec)
-        broken = ~eligible[where] & (REQUIRED in self._args.types)
-        found = [
-            self._candidate(
-                known.pods[i],
-                "RequiredNotMet",
-                f"node {known.pods[i].node} does not meet its required node affinity",
-                REQUIRED_GAIN,
-            )
-            for i in np.flatnonzero(broken).tolist()
-        ]
+        found: list[Batch] = []
+        fits = np.ones(len(where), dtype=np.bool_)
+        if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
+            fits = view.nodes.eligible(spec)[where]
+            pods = [known.pods[i] for i in np.flatnonzero(~fits).tolist()]
+            if pods:
+                message = f"node {NODE} does not meet its required node affinity"
+                found.append(self._batch(known, pods, "RequiredNotMet", message, REQUIRED_GAIN))
         if PREFERRED in self._args.types and spec.node_affinity_preferred:
-            share = self._shares(spec, view)
-            reachable = eligible & view.nodes.targetable
-            best = float(share[reachable].max()) if reachable.any() else 0.0
-            worse = ~broken & (best - share[where] >= self._args.minimum_difference)
-            for i in np.flatnonzero(worse).tolist():
-                here = float(share[known.nodes[i]])
-                message = f"node {known.pods[i].node} meets {here:.0%} of its preferences, others {best:.0%}"
-                gain = PREFERRED_FACTOR * (best - here)
-                found.append(self._candidate(known.pods[i], "PreferredMetElsewhere", message, gain))
-        return in_order_of_class(c for c in found if not never_moves(c.pod) and self._scope.admits(c.pod))
+            share, best = self._wishes(spec, view)
+            here = share[where]
+            worse = np.flatnonzero(fits & (best - here >= self._args.minimum_difference))
+            pods_by_share: dict[float, list[Pod]] = {}
+            for i, have in zip(worse.tolist(), here[worse].tolist(), strict=True):
+                pods_by_share.setdefault(have, []).append(known.pods[i])
+            for have, pods in pods_by_share.items():
+                message = f"node {NODE} meets {have:.0%} of its preferences, others {best:.0%}"
+                gain = PREFERRED_FACTOR * (best - have)
+                found.append(self._batch(known, pods, "PreferredMetElsewhere", message, gain))
+        return found
 
-    def _scored_elsewhere(self, view: View, named: Container[str]) -> list[Ranked]:
+    def _scored_elsewhere(self, view: View, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
-        found: list[Ranked] = []
+        found: list[Batch] = []
         for known in view.index.classes:
-            if known.deleting or not known.pods:
+            if not known.pods or not self._scope.proposes(known):
                 continue
             leads: dict[str, float] = {}
-            worse: list[Candidate] = []
+            worse: dict[float, list[Pod]] = {}
             for pod in known.pods:
-                if pod.uid in named or never_moves(pod) or not self._scope.admits(pod):
+                if pod.uid in named:
                     continue
                 if pod.node not in leads:
                     gains = self._score_gains(pod, view)[view.nodes.targetable]
                     leads[pod.node] = float(gains.max()) if gains.size else 0.0
                 if leads[pod.node] > 0:
-                    lead = leads[pod.node] / PREFERRED_FACTOR
-                    message = f"kube-scheduler would score another node {lead:.0%} higher than {pod.node}"
-                    worse.append(self._candidate(pod, SCORED_ELSEWHERE, message, leads[pod.node]))
-            found.extend(in_order_of_class(worse))
+                    worse.setdefault(leads[pod.node], []).append(pod)
+            for gain, pods in worse.items():
+                message = f"kube-scheduler would score another node {gain / PREFERRED_FACTOR:.0%} higher than {NODE}"
+                found.append(self._batch(known, pods, SCORED_ELSEWHERE, message, gain))
         return found
 
     def _score_gains(self, pod: Pod, view: View) -> FloatArray:
         lead = score_lead(pod, view)
         return np.where(lead >= self._args.minimum_score_difference, PREFERRED_FACTOR * lead, 0.0)
 
-    def _candidate(self, pod: Pod, reason: str, message: str, gain: float) -> Candidate:
-        return Candidate(pod=pod, policy=self.name, reason=reason, message=message, gain=gain)
+    def _batch(self, known: PodClass, pods: list[Pod], reason: str, message: str, gain: float) -> Batch:
+        return Batch(
+            kind=known,
+            pods=by_name(pods),
+            policy=self.name,
+            reason=reason,
+            message=message,
+            gain=gain,
+        )
 
-    def _shares(self, spec: PodSpec, view: View) -> FloatArray:
-        total = sum(preferred.weight for preferred in spec.node_affinity_preferred)
-        return view.nodes.preference(spec) / max(total, 1)
+    def _wishes(self, spec: PodSpec, view: View) -> tuple[FloatArray, float]:
+        """The share of the preferred weights that each node meets, and the highest of nodes that may be targets."""
+        key = self, spec.node_selector, spec.node_affinity, spec.node_affinity_preferred
+        known: tuple[FloatArray, float] | None = view.memo.get(key)
+        if known is None:
+            total = sum(preferred.weight for preferred in spec.node_affinity_preferred)
+            share = view.nodes.preference(spec) / max(total, 1)
+            reachable = view.nodes.eligible(spec) & view.nodes.targetable
+            best = float(share[reachable].max()) if reachable.any() else 0.0
+            known = view.memo[key] = share, best
+        return known

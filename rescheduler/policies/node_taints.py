@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import numpy as np
 
-from rescheduler.model.records import Node, Pod, Taint, Toleration
-from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.kinds import never_moves
-from rescheduler.policies.order import by_gain
+from rescheduler.model.records import Pod, Taint, Toleration
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.framework import View, nowhere
+from rescheduler.policies.order import by_gain, by_name
 from rescheduler.policies.taints import tolerates
+from rescheduler.policies.wanted import NODE, Batch, Candidate, Wanted
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.framework import FloatArray
 
@@ -46,14 +47,25 @@ class NodeTaints:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """Pods that do not tolerate a taint of their node; worst taint first."""
-        found: list[Candidate] = []
-        for node in view.nodes.nodes:
-            taints = self._considered(node.taints)
-            if taints:
-                found.extend(self._on(node, taints, view))
-        return by_gain(found)
+        considered = [self._considered(taints) for taints in view.nodes.taint_sets]
+        columns = view.index.columns
+        sets = view.nodes.taint_codes[columns.nodes]
+        hits = np.flatnonzero(np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets])
+        worst_of: dict[tuple[int, tuple[Toleration, ...]], Taint | None] = {}
+        found: dict[tuple[int, Taint], list[Pod]] = {}
+        for i, kind, taint_set in zip(
+            hits.tolist(), columns.kinds[hits].tolist(), sets[hits].tolist(), strict=True
+        ):
+            key = taint_set, columns.classes[kind].spec.tolerations
+            if key not in worst_of:
+                worst_of[key] = _worst(considered[taint_set], key[1])
+            worst = worst_of[key]
+            if worst is not None:
+                found.setdefault((kind, worst), []).append(columns.pods[i])
+        batches = (self._batch(columns.classes[kind], worst, pods) for (kind, worst), pods in found.items())
+        return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
@@ -66,24 +78,16 @@ class NodeTaints:
         better: FloatArray = np.maximum(here - badness, 0.0)
         return better
 
-    def _on(self, node: Node, taints: tuple[Taint, ...], view: View) -> Iterator[Candidate]:
-        worst_for: dict[tuple[Toleration, ...], Taint | None] = {}
-        for pod in view.state.pods_on(node.name):
-            if pod.deleting or never_moves(pod) or not self._scope.admits(pod):
-                continue
-            tolerations = pod.spec.tolerations
-            if tolerations not in worst_for:
-                worst_for[tolerations] = _worst(taints, tolerations)
-            worst = worst_for[tolerations]
-            if worst is not None:
-                name = f"{worst.key}={worst.value}" if worst.value else worst.key
-                yield Candidate(
-                    pod=pod,
-                    policy=self.name,
-                    reason=f"Untolerated{worst.effect}",
-                    message=f"does not tolerate the taint {name}:{worst.effect} of node {node.name}",
-                    gain=WEIGHTS[worst.effect],
-                )
+    def _batch(self, known: PodClass, worst: Taint, pods: list[Pod]) -> Batch:
+        name = f"{worst.key}={worst.value}" if worst.value else worst.key
+        return Batch(
+            kind=known,
+            pods=by_name(pods),
+            policy=self.name,
+            reason=f"Untolerated{worst.effect}",
+            message=f"does not tolerate the taint {name}:{worst.effect} of node {NODE}",
+            gain=WEIGHTS[worst.effect],
+        )
 
     def _badness(self, pod: Pod, taints: tuple[Taint, ...]) -> float:
         worst = (WEIGHTS[t.effect] for t in taints if not tolerates(pod.spec.tolerations, t))

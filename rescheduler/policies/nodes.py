@@ -37,6 +37,10 @@ class NodeTable:
             [node.ready and not node.unschedulable and not node.deleting for node in nodes], dtype=np.bool_
         )
         """Nodes that may be targets at all: Ready, schedulable, not being deleted (row R75)."""
+        order = sorted(range(len(nodes)), key=self.names.__getitem__)
+        self.ranks: IntArray = np.empty(len(nodes), dtype=np.int64)
+        """The place of each node in the order of names."""
+        self.ranks[order] = np.arange(len(nodes))
         self.hinted = tuple(i for i, node in enumerate(nodes) if node.avoid)
         """Nodes with PreferAvoidPods hints."""
 

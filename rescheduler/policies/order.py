@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
 from rescheduler.model.records import Pod
 from rescheduler.model.selectors import NO_LABELS
-from rescheduler.policies.framework import Candidate
+from rescheduler.policies.classes import PodClass
+from rescheduler.policies.wanted import Batch, Wanted
 
 
-def reluctance(pod: Pod) -> tuple[bool, int, int]:
+def reluctance(pod: Pod | PodClass) -> tuple[bool, int, int]:
     """Sorts pods that are better left alone last: asked for, costly to delete, of high priority."""
     notes = pod.annotations
     if notes is NO_LABELS:
@@ -23,29 +25,17 @@ def reluctance(pod: Pod) -> tuple[bool, int, int]:
     return notes.get(DESCHEDULER_PREFER_NO_EVICTION) is not None, pod.spec.priority, parsed
 
 
-Rank = tuple[bool, float, bool, int, int, str, str]
-Ranked = tuple[Rank, Candidate]
-"""A candidate with what it is sorted by, which costs more than the sorting."""
-
-
-def by_gain(candidates: Iterable[Candidate]) -> list[Candidate]:
+def by_gain(batches: Iterable[Batch]) -> Wanted:
     """Spares last, then highest gain first, then the least reluctant, then by name."""
-    return sorted(candidates, key=_rank)
+    tiers: defaultdict[tuple[object, ...], list[Batch]] = defaultdict(list)
+    for batch in batches:
+        tiers[(batch.spare, -batch.gain, *reluctance(batch.kind), batch.kind.namespace)].append(batch)
+    return Wanted([tiers[rank] for rank in sorted(tiers)])
 
 
-def in_order_of_class(candidates: Iterable[Candidate]) -> list[Ranked]:
-    """The candidates of one class in the order of ``by_gain``, to be put together by ``in_order``."""
-    return sorted(((_rank(c), c) for c in candidates), key=_FIRST)
+def by_name(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods of one namespace in order."""
+    return sorted(pods, key=_NAME)
 
 
-def in_order(ranked: list[Ranked]) -> list[Candidate]:
-    """Everything in the order of ``by_gain``; long runs that are in order already cost little."""
-    ranked.sort(key=_FIRST)
-    return [candidate for _, candidate in ranked]
-
-
-_FIRST: Final = itemgetter(0)
-
-
-def _rank(c: Candidate) -> Rank:
-    return c.spare, -c.gain, *reluctance(c.pod), c.pod.namespace, c.pod.name
+_NAME: Final = attrgetter("name")

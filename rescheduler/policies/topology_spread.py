@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from rescheduler.model.records import Pod, SpreadConstraint
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import Candidate, View, nowhere
-from rescheduler.policies.kinds import never_moves
+from rescheduler.policies.classes import PodClass, standing
+from rescheduler.policies.framework import View, nowhere
 from rescheduler.policies.order import by_gain, reluctance
 from rescheduler.policies.spread_counts import (
-    DomainCounts,
     domain_counts,
     effective_selector,
     self_matches,
 )
+from rescheduler.policies.wanted import Batch, Candidate, Wanted
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.framework import FloatArray
 
@@ -42,6 +41,15 @@ class TopologySpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_f
                 yield ("constraints", i), f"is {kind!r}: must be {HARD} or {SOFT}"
 
 
+class _Crowd(NamedTuple):
+    """The pods of a crowded domain that may be proposed, the least reluctant first, each with its class."""
+
+    pods: tuple[tuple[Pod, PodClass], ...]
+    too_many: int
+    message: str
+    gain: float
+
+
 class TopologySpread:
     """Excess of a domain: pods above (least count + maxSkew), over all matching pods, movable or not.
 
@@ -57,9 +65,9 @@ class TopologySpread:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Sequence[Candidate]:
+    def candidates(self, view: View) -> Wanted:
         """As many pods of each crowded domain as are too many; the others there as spares."""
-        found: dict[str, Candidate] = {}
+        found: dict[str, Batch] = {}
         seen: set[tuple[object, ...]] = set()
         for known in view.index.classes:
             if known.deleting or not known.pods:
@@ -68,10 +76,12 @@ class TopologySpread:
                 key = _signature(known, constraint)
                 if key not in seen:
                     seen.add(key)
-                    for candidate in self._crowded(known, constraint, view):
-                        old = found.get(candidate.pod.uid)
-                        if old is None or _rank(old) > _rank(candidate):
-                            found[candidate.pod.uid] = candidate
+                    for crowd in self._remembered(known, constraint, view):
+                        for batch in _choose(crowd, constraint, view):
+                            uid = batch.pods[0].uid
+                            old = found.get(uid)
+                            if old is None or _rank(old) > _rank(batch):
+                                found[uid] = batch
         return by_gain(found.values())
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
@@ -102,56 +112,68 @@ class TopologySpread:
     def _considered(self, constraints: tuple[SpreadConstraint, ...]) -> list[SpreadConstraint]:
         return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]
 
-    def _crowded(self, known: PodClass, constraint: SpreadConstraint, view: View) -> Iterator[Candidate]:
+    def _remembered(self, known: PodClass, constraint: SpreadConstraint, view: View) -> tuple[_Crowd, ...]:
+        """What a constraint finds depends on the nodes and on where the pods stand that it counts."""
         if not self_matches(known.labels, constraint):
-            return
+            return ()
         selector = effective_selector(constraint, known.labels)
         matched = view.index.matching((known.namespace,), selector)
-        looked_at = view.nodes, tuple(matched), tuple(c.version for c in matched)
-        if known.memo.get((self, constraint)) == looked_at:
-            return
+        now = view.nodes, standing(matched)
+        memo = known.memo.get((self, constraint))
+        if memo is None or memo[0] != now:
+            memo = known.memo[self, constraint] = now, tuple(self._crowds(known, constraint, matched, view))
+        found: tuple[_Crowd, ...] = memo[1]
+        return found
+
+    def _crowds(
+        self, known: PodClass, constraint: SpreadConstraint, matched: Sequence[PodClass], view: View
+    ) -> Iterator[_Crowd]:
         counts = domain_counts(known.namespace, known.spec, known.labels, constraint, view)
         excess = counts.excess()
         if not excess.any():
-            known.memo[self, constraint] = looked_at
             return
         _, values = view.nodes.domains(constraint.topology_key)
+        share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         for code in np.flatnonzero(excess).tolist():
             pods = [
-                pod
+                (other.pods[i], other)
                 for other in matched
-                if not other.deleting and constraint in other.spec.spread
-                for pod, node in zip(other.pods, other.nodes, strict=True)
-                if counts.codes[node] == code and not never_moves(pod) and self._scope.admits(pod)
+                if self._scope.proposes(other) and constraint in other.spec.spread
+                for i in np.flatnonzero(counts.codes[other.where] == code).tolist()
             ]
-            pods.sort(key=lambda p: (not view.movable(p), *reluctance(p), p.namespace, p.name))
-            if not view.spares:
-                del pods[int(excess[code]) :]
-            yield from _choose(pods, counts, code, f"{constraint.topology_key}={values[code]}")
+            pods.sort(key=_least_reluctant)
+            yield _Crowd(
+                pods=tuple(pods),
+                too_many=int(excess[code]),
+                message=(
+                    f"{constraint.topology_key}={values[code]} has {int(counts.counts[code])} pods, "
+                    f"the least {counts.least()}, maxSkew is {counts.constraint.max_skew}"
+                ),
+                gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
+            )
 
 
-def _rank(candidate: Candidate) -> tuple[bool, float, str]:
-    return candidate.spare, -candidate.gain, candidate.message
+def _least_reluctant(one: tuple[Pod, PodClass]) -> tuple[object, ...]:
+    pod, kind = one
+    return *reluctance(kind), pod.namespace, pod.name
 
 
-def _choose(pods: list[Pod], counts: DomainCounts, code: int, domain: str) -> Iterator[Candidate]:
-    """As many pods of a crowded domain as are too many; the others are spares."""
-    excess = counts.excess()
-    hard = counts.constraint.hard
-    share = min(1.0, 2.0 / max(int(excess.sum()), 1))
-    message = (
-        f"{domain} has {int(counts.counts[code])} pods, the least {counts.least()}, "
-        f"maxSkew is {counts.constraint.max_skew}"
-    )
-    too_many = int(excess[code])
-    for i, pod in enumerate(pods):
-        yield Candidate(
-            pod=pod,
+def _rank(batch: Batch) -> tuple[bool, float, str]:
+    return batch.spare, -batch.gain, batch.message
+
+
+def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: View) -> Iterator[Batch]:
+    """As many pods of a crowded domain as are too many, movable ones first; the others are spares."""
+    pods = sorted(crowd.pods, key=lambda one: not view.may_move(*one))
+    for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
+        yield Batch(
+            kind=kind,
+            pods=(pod,),
             policy=TopologySpread.name,
-            reason="SkewAboveMaximum" if hard else "SkewAboveWish",
-            message=message,
-            gain=(1.0 if hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
-            spare=i >= too_many,
+            reason="SkewAboveMaximum" if constraint.hard else "SkewAboveWish",
+            message=crowd.message,
+            gain=crowd.gain,
+            spare=i >= crowd.too_many,
         )
 
 

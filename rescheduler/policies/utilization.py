@@ -13,6 +13,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.amounts import amount
+from rescheduler.policies.classes import PodClass
 from rescheduler.policies.framework import View
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
@@ -70,6 +71,17 @@ class Load:
         held = float(amount(pod.held, resource))
         node = self._view.state.node_index.get(pod.node)
         return held * self._scale[resource][node] if node is not None and resource in self._scale else held
+
+    def taken_by(self, kinds: Sequence[PodClass], resource: str) -> FloatArray:
+        """How much of the resource a pod of each class requests; times ``scale`` it is what it takes on a node."""
+        return np.fromiter(
+            (amount(kind.held, resource) for kind in kinds), dtype=np.float64, count=len(kinds)
+        )
+
+    def scale(self, resource: str) -> FloatArray:
+        """For each node what its pods take in proportion to what they request; 1 unless usage is measured."""
+        found = self._scale.get(resource)
+        return np.ones(len(self._view.nodes)) if found is None else found
 
     def pressure(self) -> FloatArray:
         """The share of the fullest resource of each node."""

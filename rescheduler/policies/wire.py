@@ -14,6 +14,7 @@ import msgspec
 
 from rescheduler.model.records import Pod
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.policies.classes import PodClass
 
 ArgumentProblem = tuple[tuple[str | int, ...], str]
 """Where in the arguments, and what is wrong there."""
@@ -109,8 +110,12 @@ class Scope(msgspec.Struct, frozen=True):
     selector: LabelSelector | None
     namespaces: NamespacesArgs
 
-    def admits(self, pod: Pod) -> bool:
-        """True if the policy may propose this pod."""
+    def proposes(self, known: PodClass) -> bool:
+        """True if the policy may propose pods of the class that stand and can come back."""
+        return not known.deleting and not known.fixed and self.admits(known)
+
+    def admits(self, pod: Pod | PodClass) -> bool:
+        """True if the policy may propose this pod, or the pods of this class."""
         if not self.namespaces.admits(pod.namespace):
             return False
         return self.selector is None or self.selector.matches(pod.labels)

@@ -6,7 +6,7 @@ Counts that nobody asked for yet do not exist; the first question makes them fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rescheduler.model.records import (
     Namespace,
@@ -66,21 +66,29 @@ class Cluster:
             self._register(known)
         return known
 
-    def fill(self, pods: Iterable[tuple[Pod, int]]) -> None:
-        """Add many pods at once to empty aggregates; (pod, node index)."""
-        standing = list(pods)
-        for pod, node in standing:
-            kind = self.kind_of(pod)
-            side = kind.terminating if pod.deleting else kind.living
+    def fill(self, pods: Sequence[Pod], nodes: Sequence[int]) -> None:
+        """Add many pods at once to empty aggregates; ``nodes``: on which node (index) each stands."""
+        before: Pod | None = None
+        like: list[Pod] = []
+        lengths: list[int] = []
+        for pod, node in zip(pods, nodes, strict=True):
+            # Pods of one owner mostly follow each other, and comparing is cheaper than looking up.
+            if before is not None and _alike(pod, before):
+                lengths[-1] += 1
+            else:
+                kind = self.kind_of(pod)
+                side = kind.terminating if pod.deleting else kind.living
+                before = pod if not kind.key.pod_name else None
+                like.append(pod)
+                lengths.append(1)
             side[node] = side.get(node, 0) + 1
             if not kind.plain:
                 self.occupancy.attach(kind, node, 1)
-        self.occupancy.add_many([pod for pod, _ in standing], [node for _, node in standing])
+        self.occupancy.add_many(like, lengths, nodes)
         for kind in self._classes.values():
             for term in kind.terms:
-                for side in (kind.living, kind.terminating):
-                    for node, count in side.items():
-                        term.change(node, count)
+                term.add_many(kind.living)
+                term.add_many(kind.terminating)
 
     def add(self, pod: Pod, node: int) -> None:
         """A pod stands on a node now."""
@@ -219,6 +227,20 @@ class Cluster:
     def requested(self, resource: str) -> IntArray:
         """What pods hold on each node."""
         return self.occupancy.requested(resource)
+
+
+def _alike(one: Pod, other: Pod) -> bool:
+    """True if the two are of one class and hold the same; cheap, and it may say no too often."""
+    return (
+        one.spec is other.spec
+        and one.labels is other.labels
+        and one.controller is other.controller
+        and one.held is other.held
+        and one.held_score_cpu_milli == other.held_score_cpu_milli
+        and one.held_score_memory_bytes == other.held_score_memory_bytes
+        and one.deleting is other.deleting
+        and one.namespace == other.namespace
+    )
 
 
 def _matches_all(matchers: tuple[Matcher, ...], kind: PodClass, namespaces: Mapping[str, Namespace]) -> bool:

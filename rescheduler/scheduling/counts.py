@@ -11,6 +11,7 @@ thousands of nodes would otherwise fill hundreds of megabytes with zeros.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +127,13 @@ class TermCount:
         self.column = column
         self.counts = Counts(len(column.values))
         self._codes = column.code_list
+
+    def add_many(self, per_node: Mapping[int, int]) -> None:
+        """So many carriers came to these nodes."""
+        codes, change = self._codes, self.counts.change
+        for node, number in per_node.items():
+            if codes[node] >= 0:
+                change(codes[node], number)
 
     def change(self, node: int, delta: int) -> None:
         """``delta`` carriers came to (or left) a node; nodes without the key do not count."""

@@ -53,9 +53,9 @@ class Occupancy:
         for name, amount in held.scalars:
             self._scalar(name)[node] += delta * amount
 
-    def add_many(self, pods: Sequence[Pod], nodes: Sequence[int]) -> None:
-        """Count many pods at once."""
-        if not pods:
+    def add_many(self, like: Sequence[Pod], lengths: Sequence[int], nodes: Sequence[int]) -> None:
+        """Count many pods at once: ``lengths[i]`` pods that hold what ``like[i]`` holds, and so on, on these nodes."""
+        if not like:
             return
         where = np.asarray(nodes, dtype=np.intp)
         amounts = np.asarray(
@@ -68,16 +68,18 @@ class Occupancy:
                     p.held_score_cpu_milli,
                     p.held_score_memory_bytes,
                 )
-                for p in pods
+                for p in like
             ],
             dtype=np.int64,
         )
         columns = (self.cpu, self.memory, self.ephemeral, self.pods, self.score_cpu, self.score_memory)
         for column, values in zip(columns, amounts.T, strict=True):
-            np.add.at(column, where, values)
-        for pod, node in zip(pods, nodes, strict=True):
+            np.add.at(column, where, np.repeat(values, lengths))
+        start = 0
+        for pod, length in zip(like, lengths, strict=True):
             for name, amount in pod.held.scalars:
-                self._scalar(name)[node] += amount
+                np.add.at(self._scalar(name), where[start : start + length], amount)
+            start += length
 
     def requested(self, resource: str) -> IntArray:
         """What pods hold of a resource on each node; "pods" is their number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from rescheduler.scheduling.framework import (
     ScoreResult,
 )
 from rescheduler.scheduling.node_affinity import REASON_NARROWED, NodeAffinity, named_nodes
-from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
+from rescheduler.scheduling.plugin import FilterPlugin, NodeIndices, ScorePlugin
 from rescheduler.scheduling.registry import FILTERS, SCORES
 
 NominatedByNode = Mapping[int, Sequence[Pod]]
@@ -58,24 +58,49 @@ class Pipeline:
         self._narrow(ask, cluster, feasible, refused_by)
         return FilterResult(feasible, refused_by, self.names)
 
+    def feasible(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode) -> BoolArray:
+        """The same nodes as ``filter`` finds, without who refuses the others."""
+        if self._everywhere(ask, cluster) is not None:
+            return np.zeros(cluster.nodes.size, dtype=np.bool_)
+        feasible = cluster.nodes.all.copy()
+        for plugin in self._filters:
+            mask = plugin.mask(ask, cluster)
+            if mask is not None:
+                feasible &= mask
+        if nominated or ask.kind.spec.node_affinity is not None:
+            refused_by = np.full(cluster.nodes.size, -1, dtype=np.int8)
+            self._first_pass(ask, cluster, nominated, feasible, refused_by)
+            self._narrow(ask, cluster, feasible, refused_by)
+        return feasible
+
     def score(self, ask: Ask, cluster: Cluster, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes; plugins that skip the pod are missing."""
         nodes = np.flatnonzero(feasible)
         total: IntArray = np.zeros(cluster.nodes.size, dtype=np.int64)
         by_plugin: dict[str, IntArray] = {}
-        if not len(nodes):
-            return ScoreResult(total, by_plugin)
         sums = np.zeros(len(nodes), dtype=np.int64)
-        for plugin, weight in self._scores:
-            points = plugin.score(ask, cluster, nodes)
-            if points is None:
-                continue
+        for name, weight, points in self._points(ask, cluster, nodes):
             sums += weight * points
             spread = np.zeros(cluster.nodes.size, dtype=np.int64)
             spread[nodes] = points
-            by_plugin[plugin.name] = spread
+            by_plugin[name] = spread
         total[nodes] = sums
         return ScoreResult(total, by_plugin)
+
+    def totals(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
+        """The weighted sums of ``score`` for the feasible ``nodes``, in their order."""
+        sums: IntArray = np.zeros(len(nodes), dtype=np.int64)
+        for _, weight, points in self._points(ask, cluster, nodes):
+            sums += weight * points
+        return sums
+
+    def _points(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
+        """(plugin, weight, points of each node)."""
+        if len(nodes):
+            for plugin, weight in self._scores:
+                points = plugin.score(ask, cluster, nodes)
+                if points is not None:
+                    yield plugin.name, weight, points
 
     def explain(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode) -> tuple[NodeVerdict, ...]:
         """Every node's verdict with reasons, and scores where it is feasible."""

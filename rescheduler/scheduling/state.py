@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import (
@@ -24,6 +24,7 @@ from rescheduler.scheduling.framework import (
     ScoreResult,
 )
 from rescheduler.scheduling.pipeline import Pipeline
+from rescheduler.scheduling.plugin import NodeIndices
 from rescheduler.scheduling.snapshot_changes import NodeChange, changed_pods, node_change, objects_differ
 
 
@@ -129,9 +130,28 @@ class SchedulingState:
         self._journal.append((True, placed))
         return placed
 
+    def linger(self, pod: Pod) -> None:
+        """Put a pod that was taken off back on its node, terminating: spread does not count it any more, the rest does.
+
+        Raises:
+            KeyError: its node does not exist.
+        """
+        self.node_index[pod.node]
+        ending = msgspec.structs.replace(pod, deleting=True)
+        self._enter(ending)
+        self._journal.append((True, ending))
+
     def filter(self, pod: Pod) -> FilterResult:
         """Which nodes take the pod now."""
         return self._pipeline.filter(self._cluster.ask(pod), self._cluster, self._nominated())
+
+    def feasible(self, pod: Pod) -> BoolArray:
+        """The nodes that ``filter`` finds, at less cost."""
+        return self._pipeline.feasible(self._cluster.ask(pod), self._cluster, self._nominated())
+
+    def totals(self, pod: Pod, nodes: NodeIndices) -> IntArray:
+        """The totals of ``score`` for the feasible ``nodes`` in their order, at less cost."""
+        return self._pipeline.totals(self._cluster.ask(pod), self._cluster, nodes)
 
     def score(self, pod: Pod, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes, normalised over exactly those."""
@@ -172,15 +192,20 @@ class SchedulingState:
         self.node_index = self._cluster.nodes.index
         self._standing = _Standing([{} for _ in self.node_names])
         index, on_node = self.node_index, self._standing.on_node
-        bound: list[tuple[Pod, int]] = []
+        succeeded, failed = PodPhase.SUCCEEDED, PodPhase.FAILED
+        pods: list[Pod] = []
+        nodes: list[int] = []
         for pod in snapshot.pods.values():
             node = index.get(pod.node)
             if node is None:
                 self._nominate(pod)
-            elif not pod.terminal:
+                continue
+            phase = pod.phase
+            if phase is not succeeded and phase is not failed:
                 on_node[node][id(pod)] = pod
-                bound.append((pod, node))
-        self._cluster.fill(bound)
+                pods.append(pod)
+                nodes.append(node)
+        self._cluster.fill(pods, nodes)
 
     def _enter(self, pod: Pod) -> None:
         node = self.node_index.get(pod.node)

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE
-from rescheduler.model.records import AvoidEntry
+from rescheduler.model.records import AvoidEntry, SpreadConstraint
 from rescheduler.planning.recheck import recheck, recheck_beside
 from rescheduler.planning.target import choose_room, choose_target
+from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -31,6 +32,19 @@ def record(cluster, name):
 def asked(cluster, name="web-0"):
     state = SchedulingState(cluster)
     return cluster, state, record(cluster, name)
+
+
+def test_an_old_pod_that_ends_counts_for_anti_affinity_and_not_for_default_spread(app):
+    hard = (SpreadConstraint(max_skew=1, topology_key=ZONE, hard=True, selector=None),)
+    profile = Profile(default_spread=hard, system_default_spread=False)
+    cluster = b.snapshot(
+        *TWO_ZONES,
+        b.service("web", app="web"),
+        app("web", ["n1"], lambda s: s.label(app="web").apart(ZONE, app="web")),
+    )
+    state, pod = SchedulingState(cluster, profile), record(cluster, "web-0")
+    assert recheck(cluster, state, pod, "n3") is None
+    assert "anti-affinity" in recheck(cluster, state, pod, "n2").reason
 
 
 def test_the_own_placeholder_gives_its_room_up(app):

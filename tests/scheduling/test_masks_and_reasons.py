@@ -18,7 +18,7 @@ def test_mask_and_refusals_agree(seed):
     cluster = Cluster(snapshot, profile_of(question), tuple(snapshot.nodes.values()))
     index = cluster.nodes.index
     bound = [p for p in snapshot.pods.values() if p.node in index and not p.terminal]
-    cluster.fill((pod, index[pod.node]) for pod in bound)
+    cluster.fill(bound, [index[pod.node] for pod in bound])
     for name in question.asks:
         ask = cluster.ask(snapshot.pods[ObjectKey(*name.split("/"))])
         for plugin in FILTERS:
@@ -43,6 +43,9 @@ def test_filter_and_explain_agree(seed):
             state.remove(pod)
         result = state.filter(pod)
         total = state.score(pod, result.feasible).total
+        nodes = np.flatnonzero(result.feasible)
+        assert state.feasible(pod).tolist() == result.feasible.tolist()
+        assert state.totals(pod, nodes).tolist() == total[nodes].tolist()
         state.rollback(mark)
         assert result.feasible.tolist() == [verdict.feasible for verdict in verdicts]
         assert total.tolist() == [verdict.score for verdict in verdicts]
