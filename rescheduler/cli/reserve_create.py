@@ -14,14 +14,13 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, Comman
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.reserve_documents import json_list, read_reservations, yaml_list
-from rescheduler.cli.reserve_options import namespace_option, parse_seconds, timeout_option
+from rescheduler.cli.reserve_options import api_for_people, namespace_option, parse_seconds, timeout_option
 from rescheduler.cli.reserve_orders import Wishes, order_of
 from rescheduler.cli.reserve_view import line
 from rescheduler.cli.rooms import Rooms, manifests, untouched, wait_for
 from rescheduler.cli.scaling import NOBODY_ACTS_S
 from rescheduler.cli.status_line import StatusLine
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
@@ -84,7 +83,7 @@ def create_command(
     Exit codes: 0 all held (or, with --no-wait, all created), 1 one has failed, 3 some still wait.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    api = KubeApi(connect(kubeconfig, context))
+    api = api_for_people(kubeconfig, context)
     wanted = _wanted(api, workload, filename, Wishes(**wishes))
     rooms = Rooms(api, Decoder())
     if dry_run:

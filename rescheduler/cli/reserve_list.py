@@ -10,10 +10,9 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.reserve_documents import json_list, yaml_list
+from rescheduler.cli.reserve_options import api_for_people
 from rescheduler.cli.reserve_view import rooms_text
 from rescheduler.cli.rooms import Rooms
-from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.decode import Decoder
 
@@ -28,7 +27,7 @@ def list_command(
     *, names: tuple[str, ...], selector: str, output: str, kubeconfig: str | None, context: str | None
 ) -> None:
     """List Reservations: phase, node, for whom, used by whom; -o wide adds what they say of themselves."""
-    api = KubeApi(connect(kubeconfig, context))
+    api = api_for_people(kubeconfig, context)
     rooms = Rooms(api, Decoder())
     query = {"labelSelector": selector} if selector else {}
     found = rooms.select(query)

@@ -1,4 +1,4 @@
-"""Options and their values that ``reserve`` and ``scale`` share."""
+"""Options, their values, and the way to the API server that the ``reserve`` commands share, some with ``scale``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import ENVIRONMENT
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.kube.retry import Retry
 from rescheduler.model.durations import DurationError, parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+PATIENCE_S = 10.0
+"""How long a person is kept waiting for an API server that does not answer."""
+
+
+def api_for_people(kubeconfig: str | None, context: str | None) -> KubeApi:
+    """The API server that the options name."""
+    return KubeApi(connect(kubeconfig, context), Retry(deadline_s=PATIENCE_S))
 
 
 def namespace_option(command: F) -> F:

@@ -7,9 +7,8 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
+from rescheduler.cli.reserve_options import api_for_people
 from rescheduler.cli.rooms import Rooms
-from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.reservation import Reservation
@@ -31,7 +30,7 @@ def release_command(
     """
     if bool(names) == bool(selector):
         raise click.UsageError("name Reservations, or give a label query with -l")
-    rooms = Rooms(KubeApi(connect(kubeconfig, context)), Decoder())
+    rooms = Rooms(api_for_people(kubeconfig, context), Decoder())
     found = rooms.select({"labelSelector": selector} if selector else {})
     missing = sorted(set(names) - {r.name for r in found})
     if missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rescheduler.cli.rooms import words
+from rescheduler.cli.rooms import untouched, words
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.reports.table import cpu, memory, table
@@ -29,7 +29,7 @@ def row(room: Reservation, now_s: float, *, wide: bool) -> tuple[str, ...]:
         status.node_name or room.template_node or "-",
         ", ".join(owner_text(owner) for owner in room.owners) or "-",
         ", ".join(f"{o.namespace}/{o.name}" for o in status.current_owners) or "-",
-        "never" if status.expires_at_s is None else _span(status.expires_at_s - now_s),
+        _end(room, now_s),
         _span(now_s - room.created_at_s),
     )
     if not wide:
@@ -73,6 +73,12 @@ def _amounts(amounts: Resources) -> str:
     parts += [f"storage {memory(amounts.ephemeral_bytes)}"] if amounts.ephemeral_bytes else []
     parts += [f"{name} {amount}" for name, amount in amounts.scalars if amount]
     return ", ".join(parts) or "-"
+
+
+def _end(room: Reservation, now_s: float) -> str:
+    if room.status.expires_at_s is not None:
+        return _span(room.status.expires_at_s - now_s)
+    return "-" if untouched(room) else "never"
 
 
 def _span(seconds: float) -> str:

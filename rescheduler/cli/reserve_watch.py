@@ -9,11 +9,9 @@ import click
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
-from rescheduler.cli.reserve_options import parse_seconds
+from rescheduler.cli.reserve_options import api_for_people, parse_seconds
 from rescheduler.cli.reserve_view import line
 from rescheduler.cli.rooms import Rooms
-from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
@@ -48,7 +46,7 @@ def watch_command(
     Ends with 1 if one has Failed, or when the time is over.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    rooms = Rooms(KubeApi(connect(kubeconfig, context)), Decoder())
+    rooms = Rooms(api_for_people(kubeconfig, context), Decoder())
     query = {"labelSelector": selector} if selector else {}
     ends_s = time.monotonic() + limit_s if limit_s else float("inf")
     shown: dict[str, str] = {}
@@ -59,6 +57,8 @@ def watch_command(
         missing = sorted(set(names) - set(found) - set(known))
         if first and missing:
             raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
+        if first and not found:
+            click.echo("no Reservations", err=True)
         first = False
         _tell(found, known, shown)
         known.update(found)

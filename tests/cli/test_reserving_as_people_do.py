@@ -1,0 +1,305 @@
+"""``rescheduler reserve`` as people use it: what they see, Ctrl-C, things that are not there, an API server that is away."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
+
+GROUP = "rescheduler.dev/v1alpha1"
+ROOMS = f"/apis/{GROUP}/reservations"
+AT = "2026-11-21T10:00:00Z"
+PATIENCE_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with EmbeddedCluster(clock=time.time) as cluster:
+        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
+        manifests.apply(api, manifests.load())
+        yield api, str(kubeconfig)
+
+
+@pytest.fixture
+def api(cluster):
+    yield cluster[0]
+    for room in cluster[0].get(ROOMS).items:
+        cluster[0].delete(f"{ROOMS}/{room['metadata']['name']}")
+
+
+@pytest.fixture
+def reserve(cluster, api, command):
+    return lambda *words, **more: command("reserve", *words, "--kubeconfig", cluster[1], **more)
+
+
+@pytest.fixture
+def begin(cluster, api):
+    """begin("watch", ...): the program as a process of its own, as in a terminal."""
+    started = []
+
+    def begin(*words):
+        program = "from rescheduler.cli.main import main; main()"
+        line = [sys.executable, "-c", program, "reserve", *words, "--kubeconfig", cluster[1]]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(line, env=environment, **pipes)
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def room(api, name="room", owner=None, **spec):
+    body = {
+        "apiVersion": GROUP,
+        "kind": "Reservation",
+        "metadata": {"name": name, "labels": {"team": "a"}},
+        "spec": {
+            "owners": [owner or {"controller": {"kind": "Deployment", "name": "web", "namespace": "shop"}}],
+            "template": {
+                "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]}
+            },
+            **spec,
+        },
+    }
+    api.create(ROOMS, body).expect()
+    return name
+
+
+def becomes(api, name, phase, message, *, kind="Ready", **status):
+    """What a controller writes."""
+    told = {"type": kind, "status": "False", "reason": "Because", "message": message}
+    body = {"status": {"phase": phase, "observedGeneration": 1, "conditions": [told], **status}}
+    api.patch(f"{ROOMS}/{name}/status", body).expect()
+
+
+def wait_for(line, stream):
+    """Reads until a line appears."""
+    ends = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends:
+        if stream.readline().rstrip() == line:
+            return
+    raise AssertionError(f"{line!r} did not appear")
+
+
+def test_watching_shows_each_change_once_and_ends_when_it_is_held(api, begin):
+    room(api)
+    process = begin("watch", "room", "--until", "available")
+    wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+    becomes(api, "room", "Pending", "0/3 nodes are available", kind="Scheduled")
+    wait_for("room: Pending: 0/3 nodes are available", process.stdout)
+    becomes(api, "room", "Available", "room is held on node n1", nodeName="n1")
+    rest, errors = process.communicate(timeout=PATIENCE_S)
+    assert rest == "room: Available on n1: room is held on node n1\n"
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_watching_ends_with_1_when_one_has_failed(api, reserve):
+    room(api)
+    becomes(api, "room", "Failed", "expired before anybody used it")
+    done = reserve("watch")
+    assert (done.exit_code, done.stdout) == (1, "room: Failed: expired before anybody used it\n")
+
+
+def test_watching_tells_of_a_release(api, begin):
+    room(api)
+    process = begin("watch", "room")
+    wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+    api.delete(f"{ROOMS}/room").expect()
+    shown, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, shown, errors) == (0, "room: released\n", "")
+
+
+def test_watching_gives_up_after_its_time(api, reserve):
+    room(api)
+    done = reserve("watch", "room", "--timeout", "1s")
+    assert (done.exit_code, done.stderr) == (1, "error: not finished within 1s\n")
+
+
+def test_watching_nothing_says_so(reserve):
+    done = reserve("watch", "-l", "team=none")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no Reservations\n")
+
+
+@pytest.mark.parametrize("words", [("watch", "--until", "forever"), ("create", "-f", "-", "--timeout", "1h")])
+def test_ctrl_c_ends_it_without_a_traceback_and_takes_nothing_back(api, begin, words, tmp_path):
+    room(api)
+    if words[0] == "create":
+        body = api.get(f"{ROOMS}/room").body
+        file = tmp_path / "rooms.yaml"
+        file.write_text(yaml.safe_dump({**body, "metadata": {"name": "second"}, "status": None}))
+        words = tuple(str(file) if word == "-" else word for word in words)
+    process = begin(*words)
+    seen = "second" if words[0] == "create" else "room"
+    ends = time.monotonic() + PATIENCE_S
+    while not api.get(f"{ROOMS}/{seen}").ok and time.monotonic() < ends:
+        time.sleep(0.05)
+    if words[0] == "watch":
+        wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+    else:
+        time.sleep(1.0)  # it waits for the controller now
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in errors
+    assert api.get(f"{ROOMS}/{seen}").ok
+
+
+@pytest.fixture
+def away(tmp_path):
+    """A kubeconfig of a server that is not there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    file = tmp_path / "away"
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    body = {
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    }
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **body}))
+    return file
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("watch",),
+        ("release", "room"),
+        ("create", "--cpu", "1", "--owner-pod", "x"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_api_server_that_is_away_is_told(command, away, words, monkeypatch):
+    monkeypatch.setattr("rescheduler.cli.reserve_options.PATIENCE_S", 0.1)
+    done = command("reserve", *words, "--kubeconfig", away)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: no answer from the API server: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_lists_are_tables_or_documents(api, reserve):
+    room(api, "a")
+    several = [{"object": {"namespace": "jobs"}, "labelSelector": {"matchLabels": {"app": "batch"}}}]
+    room(api, "b", owners=several, ttl="0s")
+    used = [{"namespace": "shop", "name": "web-1", "uid": "u"}]
+    told = {"nodeName": "n1", "currentOwners": used, "allocated": {"cpu": "1500m"}}
+    becomes(api, "a", "Succeeded", "shop/web-1 landed on node n1", **told)
+    text = reserve("list").stdout.splitlines()
+    assert text[0].split() == ["NAME", "PHASE", "NODE", "FOR", "USED", "BY", "ENDS", "AGE"]
+    assert text[1].split()[:6] == ["a", "Succeeded", "n1", "shop", "deployment/web", "shop/web-1"]
+    assert "app In batch" in text[2]
+    wide = reserve("list", "-o", "wide").stdout.splitlines()
+    assert wide[0].split()[-3:] == ["ROOM", "ALLOCATED", "SAYS"]
+    assert wide[1].split()[-8:] == ["1.5", "cpu", "1.5", "shop/web-1", "landed", "on", "node", "n1"]
+    assert "  never  " in wide[1], "its controller has said so"
+    assert "never" not in wide[2], "nobody knows yet"
+    assert wide[2].endswith("nobody has looked at it yet")
+    stored = [api.get(f"{ROOMS}/{name}").body for name in ("a", "b")]
+    assert json.loads(reserve("list", "-o", "json").stdout)["items"] == stored
+    assert yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"] == stored
+    assert reserve("list", "b", "-l", "team=a").stdout.splitlines()[1].startswith("b ")
+
+
+def test_an_empty_list_says_so(reserve):
+    done = reserve("list")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no Reservations\n")
+
+
+def test_making_shows_what_is_held_and_ends_with_what_became_of_it(api, begin):
+    process = begin("create", "--cpu", "1", "--owner-pod", "x", "-n", "shop", "--name", "one")
+    ends = time.monotonic() + PATIENCE_S
+    while not api.get(ROOMS).items and time.monotonic() < ends:
+        time.sleep(0.05)
+    (made,) = api.get(ROOMS).items
+    name = made["metadata"]["name"]
+    becomes(api, name, "Available", "room is held on node n1", nodeName="n1")
+    shown, errors = process.communicate(timeout=PATIENCE_S)
+    assert shown == f"{name}: Available on n1: room is held on node n1\n"
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_making_ends_with_3_while_some_wait_and_with_1_when_one_failed(api, begin):
+    for phase, code in (("Waiting", 3), ("Failed", 1)):
+        process = begin(
+            "create", "--cpu", "1", "--owner-pod", "x", "--name", phase.lower(), "--timeout", "4s"
+        )
+        ends = time.monotonic() + PATIENCE_S
+        mine = []
+        while not mine and time.monotonic() < ends:
+            mine = [r for r in api.get(ROOMS).items if r["metadata"]["name"].startswith(phase.lower())]
+        name = mine[0]["metadata"]["name"]
+        becomes(api, name, phase, "words")
+        shown, _ = process.communicate(timeout=PATIENCE_S)
+        assert (shown, process.returncode) == (f"{name}: {phase}: words\n", code)
+
+
+def test_a_rehearsal_stores_nothing(api, reserve):
+    done = reserve("create", "--cpu", "1", "--owner-pod", "x", "--dry-run", "-o", "json")
+    (would,) = json.loads(done.stdout)["items"]
+    assert would["spec"]["owners"] == [{"object": {"namespace": "default", "name": "x"}}]
+    assert api.get(ROOMS).items == []
+
+
+def test_what_somebody_depends_on_is_kept_unless_forced(api, reserve):
+    room(api, "a")
+    room(api, "b")
+    used = [{"namespace": "shop", "name": "web-1", "uid": "u"}]
+    becomes(api, "b", "Available", "claimed", nodeName="n1", currentOwners=used)
+    done = reserve("release", "a", "b")
+    assert (done.exit_code, done.stdout) == (1, "a released\n")
+    assert done.stderr == "error: b: pod shop/web-1 is on its way to it (--force releases it nevertheless)\n"
+    forced = reserve("release", "b", "--force")
+    assert (forced.exit_code, forced.stdout) == (0, "b released\n")
+    assert reserve("release", "-l", "team=a").stderr == "no Reservations\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("list", "-o", "xml"), 2, "'xml' is not one of"),
+        (("watch", "--until", "later"), 2, "'later' is not one of"),
+        (("watch", "--timeout", "soon"), 2, "--timeout: 'soon' is not a duration"),
+        (("create", "-f", "FILE"), 2, "is no Reservation"),
+        (("create", "-f", "FILE", "--cpu", "1"), 2, "the file says everything"),
+        (("release", "a", "-l", "x=y"), 2, "name Reservations, or give a label query"),
+        (("list", "-l", "=="), 1, "the API server refused"),
+        (("paint",), 2, "No such command"),
+    ],
+)
+def test_wrong_input_is_told(reserve, tmp_path, words, code, said):
+    file = tmp_path / "pod.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
+    done = reserve(*(str(file) if word == "FILE" else word for word in words))
+    assert done.exit_code == code, done.output
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["spec: [", "{}", "", "apiVersion: rescheduler.dev/v1alpha1\nkind: Reservation\n"]
+)
+def test_damaged_files_are_told_with_their_place(reserve, tmp_path, text):
+    file = tmp_path / "rooms.yaml"
+    file.write_text(text)
+    done = reserve("create", "-f", file)
+    assert done.exit_code == 2
+    assert "rooms.yaml" in done.stderr
