@@ -1,0 +1,135 @@
+"""Reservations that are wrong, impossible, or changed at the wrong moment: a clear state with a reason, and nobody disturbed."""
+
+from __future__ import annotations
+
+import pytest
+from reserving import look, of_web, on, path_of, phase, placeholders, reserve, scale, told
+
+from rescheduler.testing.world import condition, gates_of, node_of
+
+pytestmark = pytest.mark.realcluster
+
+
+@pytest.fixture
+def world(reserving):
+    """One node of 4 CPU with pods that must still be there in the end."""
+    node = reserving.node("one", cpu="4")
+    before = {p["metadata"]["uid"] for p in (reserving.pod(f"there-{i}", nodeName=node) for i in range(2))}
+    yield reserving
+    alive = {p["metadata"]["uid"] for p in reserving.pods() if "deletionTimestamp" not in p["metadata"]}
+    assert before <= alive, "somebody was disturbed"
+
+
+def container(**requests):
+    return {"containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}]}
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        (container(cpu="64"), "Insufficient cpu"),
+        ({**container(cpu="64"), "nodeName": "NODE"}, "node NODE: Insufficient cpu"),
+        (container(cpu="1", **{"example.com/none": "1"}), "Insufficient example.com/none"),
+        ({**container(cpu="1"), "nodeSelector": {"no": "such"}}, "didn't match Pod's node affinity/selector"),
+    ],
+)
+def test_what_no_node_can_hold_stays_pending_and_says_why(world, template, words):
+    node = f"{world.namespace}-one"
+    template = {k: node if v == "NODE" else v for k, v in template.items()}
+    reserve(world, "room", of_web(world), template=template).expect()
+    said = told(world, "room", text=words.replace("NODE", node))
+    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
+    assert look(world, "room")["phase"] == "Pending"
+    assert placeholders(world, "room") == []
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "words"),
+    [
+        (container(cpu="-1"), {}, "spec.template is missing or cannot be read"),
+        (container(cpu="much"), {}, "spec.template is missing or cannot be read"),
+        (container(), {"allocateOnce": False}, "several pods cannot share a room of no size"),
+        (
+            {"containers": [{"name": "main"}], "volumes": "none"},
+            {},
+            "spec.template is missing or cannot be read",
+        ),
+    ],
+)
+def test_what_cannot_be_served_fails_with_words(world, template, spec, words):
+    reserve(world, "room", of_web(world), template=template, **spec).expect()
+    ready = condition({"status": phase(world, "room", "Failed")}, "Ready")
+    assert ready["reason"] == "Invalid"
+    assert words in ready["message"]
+    assert placeholders(world, "room") == []
+
+
+def test_devices_are_refused(world):
+    claims = {**container(cpu="1"), "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+    reserve(world, "room", of_web(world), template=claims).expect()
+    assert condition({"status": phase(world, "room", "Failed")}, "Ready")["reason"] == "NotSupported"
+
+
+def test_a_template_without_requests_holds_a_slot(world):
+    reserve(world, "room", of_web(world), template=container()).expect()
+    assert phase(world, "room", "Available")["nodeName"] == f"{world.namespace}-one"
+
+
+def test_an_end_in_the_past_is_an_end(world):
+    reserve(world, "room", of_web(world), expires="2020-01-01T00:00:00Z").expect()
+    ready = condition({"status": phase(world, "room", "Failed")}, "Ready")
+    assert (ready["reason"], ready["message"]) == ("Expired", "expired before anybody used it")
+    assert placeholders(world, "room") == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "spec", "words"),
+    [
+        ({}, {}, "an owner names"),
+        ({"labelSelector": {}}, {}, "an empty labelSelector would match every pod"),
+        ({"controller": {"kind": "Deployment"}}, {}, "controller needs a name or a uid"),
+        ({"object": {"name": "x"}}, {"ttl": "1h", "expires": "2030-01-01T00:00:00Z"}, "exclude each other"),
+        ({"object": {"name": "x"}}, {"ttl": "-1h"}, "not negative"),
+        ({"object": {"name": "x"}}, {"ttl": "soon"}, "ttl is a duration"),
+        ({"object": {"name": "x"}}, {"expires": "tomorrow"}, "expires"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_refused_at_once(world, owner, spec, words):
+    answer = reserve(world, "room", owner, **spec)
+    assert answer.status == 422
+    assert words in answer.body["message"]
+
+
+def test_owners_that_match_nothing_wait_for_their_end(world):
+    nobody = {"controller": {"kind": "Deployment", "name": "nobody", "namespace": world.namespace}}
+    reserve(world, "room", nobody, ttl="6s").expect()
+    phase(world, "room", "Available")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    assert condition({"status": phase(world, "room", "Failed")}, "Ready")["reason"] == "Expired"
+    world.wait(lambda: placeholders(world, "room") == [])
+
+
+def test_a_reservation_that_is_deleted_while_it_is_claimed_lets_its_pod_go(world):
+    node = f"{world.namespace}-one"
+    world.workload("Deployment", "web", 0)
+    reserve(world, "room", of_web(world), node=node, cpu="2").expect()
+    phase(world, "room", "Available")
+    scale(world, 1)
+    world.wait(lambda: world.pods("web"))
+    world.api.delete(path_of(world, "room")).expect()
+    world.wait(lambda: on(world, node), 40)
+    (pod,) = world.pods("web")
+    assert gates_of(pod) == []
+    world.wait(lambda: placeholders(world, "room") == [], 60)
+
+
+def test_two_with_the_same_owners_are_both_used(world):
+    world.workload("Deployment", "web", 0)
+    for name in ("first", "second"):
+        reserve(world, name, of_web(world), node=f"{world.namespace}-one").expect()
+        phase(world, name, "Available")
+    scale(world, 2)
+    for name in ("first", "second"):
+        phase(world, name, "Succeeded")
+    assert {node_of(p) for p in world.pods("web")} == {f"{world.namespace}-one"}
