@@ -17,16 +17,20 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.model.snapshot import Snapshot
 
 LEAST_S: Final = 5.0
-MOST_S: Final = 30.0
-"""Half of the longest time that a replacement is held."""
+MOST_S: Final = 35.0
+"""Leaves time for the hand-over itself before a replacement that is held must be let go (60 s)."""
 
 Relisted = Callable[[], tuple[float, float] | None]
 """Seconds since pods had to be listed anew, and for how long the server was lost before; None: never."""
 
 
 def rest_s(away_s: float) -> float:
-    """How long after its own return the scheduler may take: its pauses double, up to twice of what has passed."""
-    return min(MOST_S, LEAST_S + 2.0 * away_s)
+    """How long after the server's return the scheduler may take to list anew.
+
+    Its pauses double, with a jitter that doubles them again, so the next one may last twice as long as all before;
+    and a server that starts refuses the first look.
+    """
+    return min(MOST_S, LEAST_S + 3.0 * away_s)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ def test_the_first_list_is_no_outage():
     assert machine.relisted_at_s is None
 
 
-@pytest.mark.parametrize(("away_s", "expected"), [(0.0, LEAST_S), (5.0, 15.0), (1_000.0, MOST_S)])
+@pytest.mark.parametrize(("away_s", "expected"), [(0.0, LEAST_S), (5.0, 20.0), (1_000.0, MOST_S)])
 def test_hand_overs_rest_for_longer_after_a_longer_outage(away_s, expected):
     assert rest_s(away_s) == expected
 
@@ -73,7 +73,7 @@ def test_the_rest_ends_by_itself_and_a_new_configuration_does_not_end_it():
     assert rounds.round(None, 1_000.0) == 1_007.0
     spy.settings = replace(Settings(), reservations=replace(Settings().reservations, gate_limit_s=33.0))
     rounds.round(None, 1_000.0)
-    found = (15.0, 5.0)
-    rounds.round(None, 1_013.0)
-    assert spy.told == [1_013.0, 1_013.0, 0.0]
+    found = (20.0, 5.0)
+    rounds.round(None, 1_018.0)
+    assert spy.told == [1_018.0, 1_018.0, 0.0]
     assert spy.settings.reservations.gate_limit_s == 33.0
