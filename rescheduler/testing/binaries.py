@@ -90,6 +90,8 @@ def build(report: Callable[[str], None], version: str = KUBERNETES_VERSION) -> B
         raise BinariesMissing(
             f"{MODULES} has no Go modules: the real control plane is built from a source checkout."
         )
+    if not other_versions.WELL_FORMED.fullmatch(version):
+        raise BinariesMissing(f"{version} is not a version like {KUBERNETES_VERSION}.")
     folder = cache_folder(version)
     folder.mkdir(parents=True, exist_ok=True)
     programs = PROGRAMS if version == KUBERNETES_VERSION else NEEDED

@@ -8,7 +8,8 @@ import pytest
 
 from rescheduler.kube.transport import TransportError
 from rescheduler.testing.api import Api
-from rescheduler.testing.binaries import BinariesMissing, cache_folder, find
+from rescheduler.testing.binaries import BinariesMissing, build, cache_folder, find
+from rescheduler.testing.other_versions import module_text
 from rescheduler.testing.world import World
 
 REAL = pytest.mark.realcluster
@@ -87,6 +88,41 @@ def test_a_folder_that_lacks_programs_is_named(monkeypatch, tmp_path):
         BinariesMissing, match="has no kube-apiserver, kube-controller-manager, kube-scheduler"
     ):
         find()
+
+
+@pytest.mark.parametrize("version", ["1.30", "v1.30", "v1.35.4; ls", "latest"])
+def test_what_is_not_a_version_is_not_built(monkeypatch, tmp_path, version):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "go").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BinariesMissing, match="is not a version like v1"):
+        build([].append, version)
+    assert [p.name for p in tmp_path.iterdir()] == ["go"]
+
+
+def test_each_version_has_a_folder_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert len({cache_folder(), cache_folder("v1.35.4"), cache_folder("v1.30.14")}) == 3
+
+
+def test_staging_modules_are_those_of_the_version(monkeypatch):
+    answers = [
+        {"GoMod": "/somewhere/go.mod"},
+        {
+            "Go": "1.25.0",
+            "Require": [
+                {"Path": "k8s.io/api", "Version": "v0.0.0"},
+                {"Path": "k8s.io/klog/v2", "Version": "v2.130.1"},
+            ],
+        },
+    ]
+    monkeypatch.setattr("rescheduler.testing.other_versions._asked", lambda *_: answers.pop(0))
+    assert module_text("v1.35.4").splitlines() == [
+        "module rescheduler.dev/compatibility",
+        "go 1.25.0",
+        "require k8s.io/kubernetes v1.35.4",
+        "replace k8s.io/api => k8s.io/api v0.35.4",
+    ]
 
 
 def test_a_machine_without_go_is_told_what_to_do(monkeypatch, tmp_path):
