@@ -215,8 +215,16 @@ def test_a_restarted_kubelet_takes_running_pods_as_they_are(kubelet):
 def test_a_deleted_node_takes_its_pods_with_it(kubelet):
     see(kubelet, pod(), 0)
     kubelet.node_deleted("n")
-    assert kubelet.pod_uids() == frozenset()
+    assert kubelet.used("n").cpu_milli == 0
     assert sent(kubelet, 10) == []
+
+
+def test_a_machine_that_comes_back_under_its_name_runs_the_pods_that_are_bound_to_it(kubelet):
+    see(kubelet, pod(), 0)
+    kubelet.node_deleted("n")
+    kubelet.node_changed(node(), 10)
+    assert kubelet.used("n").cpu_milli == 1000
+    assert sent(kubelet, 20) != []
 
 
 def requests(cpu):

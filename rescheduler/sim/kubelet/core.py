@@ -96,12 +96,12 @@ class Kubelet:
                 self._at(now_s, uid, step)
 
     def node_deleted(self, name: str) -> None:
-        """The machine is gone, and with it all that ran there."""
+        """The machine is gone, and with it all that ran there; one of the same name finds its pods bound to it."""
         self._nodes.pop(name, None)
         self._parked.pop(name, None)
         self._used.pop(name, None)
         for uid in [uid for uid, run in self._pods.items() if run.pod.wire.spec.node_name == name]:
-            del self._pods[uid]
+            self._unplaced.setdefault(name, {})[uid] = self._pods.pop(uid).pod
 
     def pod_changed(self, pod: PodOnNode, now_s: float) -> None:
         """A pod was added or modified. Pods without a node are ignored."""
