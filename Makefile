@@ -67,9 +67,11 @@ SEED      ?= $(shell date +%s)
 
 nightly: $(STAMP)  ## random histories with faults and crashes, HISTORIES of each kind from SEED on (it is printed)
 	@echo 'SEED=$(SEED) HISTORIES=$(HISTORIES)'
+	$(BIN)/python -m rescheduler.testing.histories --seed $(SEED) --histories $(HISTORIES) --jobs $(JOBS)
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -n $(JOBS) \
 	  tests/controller/test_moving_crash_safety.py tests/controller/test_shared_rooms.py
-	RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) tests/sim/test_sim_whole_program.py
+	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
+	  tests/sim/test_sim_whole_program.py tests/sim/test_sim_start_first.py
 
 VERSION ?= v1.35.4
 

@@ -7,26 +7,19 @@ wants it and nothing of ours is left.
 
 import os
 import random
-from collections import deque
 
 import pytest
 
-from rescheduler.controller.executor import ApplyExecutor
-from rescheduler.controller.gating import LiveGate
+from rescheduler.config import default_configuration
 from rescheduler.controller.issuing import ApiIssuer, Order
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.reconcile import Reconciler, Settings
-from rescheduler.controller.rules import RulesPlacement
+from rescheduler.controller.reconcile import Settings
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.gate import Gate
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import AVOID_CONFIG_MAP, GATE, LABEL_START_FIRST
+from rescheduler.model.names import GATE, LABEL_START_FIRST
 from rescheduler.planning.plan import Move, PodRef
-from rescheduler.reservations.engine import PlaceholderEngine
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.controllers.api import Change
 from rescheduler.sim.controllers.wire import (
     GroupKind,
     condition,
@@ -41,7 +34,8 @@ from rescheduler.sim.controllers.wire import (
 from rescheduler.sim.installation import install
 from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.sim.machines import MachineSpec
-from rescheduler.sim.scheduler.records import ClusterRecords
+from rescheduler.testing.histories.line import Killed, Line
+from rescheduler.testing.histories.program import Program, Temper
 
 POD, DEPLOYMENT, SET, NODE = (
     GroupKind("", "Pod"),
@@ -50,6 +44,7 @@ POD, DEPLOYMENT, SET, NODE = (
     GroupKind("", "Node"),
 )
 MOVE, MAP = GroupKind("rescheduler.dev", "PodMigration"), GroupKind("", "ConfigMap")
+FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "2"))
 SETTINGS = Settings(
     reservations=ReservationSettings(namespace="rescheduler"),
@@ -61,89 +56,6 @@ SETTINGS = Settings(
     ),
 )
 DECLARED = {"NodeTaints": MoveMode.START_FIRST}
-
-
-class Killed(BaseException):
-    """The process dies here."""
-
-
-class Line:
-    """A transport that dies before or after the n-th write."""
-
-    def __init__(self, transport):
-        self.transport, self.left, self.after = transport, None, False
-
-    def send(self, request):
-        counted = request.method != "GET" and self.left is not None
-        if counted:
-            self.left -= 1
-            if self.left <= 0 and not self.after:
-                raise Killed
-        answer = self.transport.send(request)
-        if counted and self.left <= 0:
-            raise Killed
-        return answer
-
-    def stream(self, request):
-        return self.transport.stream(request)
-
-
-class Program:
-    """One controller process after the other."""
-
-    def __init__(self, cluster, rng, crashes=0):
-        self.cluster, self.rng, self.crashes, self.died = cluster, rng, crashes, 0
-        self.line = Line(cluster.transport)
-        self.inbox = {}
-        cluster.api.subscribe(
-            lambda change: self.inbox.setdefault(change.object["kind"], deque()).append(change)
-        )
-        self.boot()
-
-    def boot(self):
-        self.inbox.clear()
-        self.records = ClusterRecords()
-        for obj in self.cluster.api.everything():
-            self.records.apply(Change("ADDED", obj))
-        api = KubeApi(self.line)
-        live = LiveGate(Gate(api))
-        executor = ApplyExecutor(
-            api=api,
-            engine=PlaceholderEngine(SETTINGS.reservations),
-            koordinator=PlaceholderEngine(SETTINGS.reservations),
-            namespace="rescheduler",
-            gate=live,
-            still_leader=lambda: True,
-        )
-        self.reconciler = Reconciler(
-            executor=executor,
-            gate=Mirror(switch=live, lenient=True),
-            hints=Mirror(switch=LiveGate(Gate(api, config_map=AVOID_CONFIG_MAP))),
-            placement=RulesPlacement(namespace="rescheduler"),
-            settings=SETTINGS,
-        )
-        self.round_at_s = self.cluster.clock()
-        self.line.left = self.rng.randint(1, 8) if self.crashes else None
-        self.line.after = self.rng.random() < 0.5
-
-    def step(self, now_s):
-        if not any(self.inbox.values()) and now_s < self.round_at_s:
-            return 0
-        # Caches that are behind, each kind as it likes: informers keep no order between kinds.
-        for news in self.inbox.values():
-            for _ in range(self.rng.randint(0, len(news))):
-                self.records.apply(news.popleft())
-        try:
-            wake_s = self.reconciler.round(self.records.snapshot(now_s), now_s)
-            self.round_at_s = now_s + 10.0 if wake_s is None else max(wake_s, now_s + 0.02)
-        except Killed:
-            self.crashes -= 1
-            self.died += 1
-            self.boot()
-        return 1
-
-    def next_due_s(self, now_s):
-        return now_s if any(self.inbox.values()) else self.round_at_s
 
 
 class Witness:
@@ -210,7 +122,14 @@ class Scene:
         self.cluster.run_until(lambda: len(self.ready()) == replicas, 60)
         self.cluster.advance(min_ready_s + 3)
         self.witness = Witness(self, replicas)
-        self.program = Program(self.cluster, self.rng, crashes)
+        temper = Temper(
+            settings=SETTINGS,
+            configuration=default_configuration(),
+            crashes=crashes,
+            writes_per_life=8,
+            late=True,
+        )
+        self.program = Program(self.cluster, self.rng, temper)
         self.cluster.add(self.program)
 
     def pods(self):
@@ -290,7 +209,7 @@ def scene():
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_moves_under_a_budget_that_allows_nothing(scene, replicas, seed):
     s = scene(seed, replicas=replicas)
     for _ in range(3):
@@ -323,7 +242,7 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
         disruption=0.0,
         mode=planned,
     )
-    order = Order(snapshot=s.program.records.snapshot(s.cluster.clock()), mode=mode, modes=modes, ttl_s=60.0)
+    order = Order(snapshot=s.program.caches.snapshot(s.cluster.clock()), mode=mode, modes=modes, ttl_s=60.0)
     (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order)
     return key.name, target
 
@@ -383,8 +302,8 @@ def test_the_word_of_the_owner_goes_before_the_policy(scene):
 
 def test_a_death_before_the_declaration_is_written_leaves_a_move_that_reserves_first(scene):
     s = scene(15, annotated=False)
-    line = Line(s.cluster.transport)
-    line.left = 2
+    line = Line(s.cluster.transport, s.rng, s.cluster.clock)
+    line.doom(2, after=False)
     with pytest.raises(Killed):
         issue(s, policy="NodeTaints", transport=line)
     (move,) = s.api.list(MOVE)
@@ -413,7 +332,7 @@ def test_two_moves_of_one_workload_take_turns(scene):
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("seed", range(100, 100 + 3 * SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST + 100, FIRST + 100 + 3 * SEEDS))
 def test_a_process_that_dies_at_any_write(scene, replicas, seed):
     s = scene(seed, replicas=replicas, crashes=4)
     name, target, _ = s.move(ttl="3m")
@@ -468,7 +387,7 @@ EVENTS = (
 
 
 @pytest.mark.parametrize("what", EVENTS)
-@pytest.mark.parametrize("seed", range(200, 200 + SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST + 200, FIRST + 200 + SEEDS))
 def test_interruptions_at_any_moment(scene, what, seed):
     s = scene(seed, replicas=3, crashes=seed % 2)
     name, target, old = s.move()

@@ -6,6 +6,7 @@ Ends with 1 if a promise was broken.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import sys
@@ -32,8 +33,9 @@ def main(seed: int, histories: int, jobs: int, trace: bool) -> None:  # noqa: FB
     seeds = range(seed, seed + histories)
     _hush()
     told = Told()
-    for outcome in map(_traced, seeds) if trace else _played(seeds, jobs):
-        told.add(outcome)
+    with contextlib.suppress(KeyboardInterrupt):  # what was played until then is summed up
+        for outcome in map(_traced, seeds) if trace else _played(seeds, jobs):
+            told.add(outcome)
     told.sum_up(time.monotonic() - began_s)
     sys.exit(1 if told.broken else 0)
 

@@ -106,7 +106,8 @@ def _wrong_sizes(seen: Seen, world: World, asks: Asks) -> Iterable[str]:
     for workload in world.workloads:
         mine = [p for p in seen.pods.values() if labels(p).get("app") == workload.name and not deleting(p)]
         wanted = asks.sizes[workload.name]
-        if len(mine) != wanted:
+        stuck = any(map(_nowhere_to_go, mine))  # rollouts and ordered creation wait for such a pod
+        if len(mine) != wanted and not stuck:
             yield f"{workload.name} has {len(mine)} pods, {wanted} are wanted"
         for pod in mine:
             if not ready(pod) and not _nowhere_to_go(pod):

@@ -97,8 +97,9 @@ class Program:
         return max(self._rests_until_s, due_s if news_s is None else min(news_s, due_s))
 
     def be_kind(self) -> None:
-        """No more faults from now on."""
+        """No more faults from now on, and no more moves but those that are begun."""
         self._crashes_left = 0
+        self._cycle, self._decide_at_s = None, float("inf")
         self.line.doom(None, after=False)
         self.line.trouble = 0.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.model.names import LABEL_START_FIRST
+from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.controllers.api import Change
 from rescheduler.sim.controllers.wire import (
@@ -81,13 +81,20 @@ class Witness:
             self._tell(f"{who:8}{words}")
         if who is Who.PROGRAM:
             self._script.program_wrote()
-            if obj["kind"] == "Pod" and old is not None and evicted(obj) and not evicted(old):
-                self._fault(*self._evictions.judge(old))
+            if obj["kind"] == "Pod" and old is not None:
+                self._judge_end(old, obj, gone=change.type == "DELETED")
         if obj["kind"] in ("Pod", "Reservation", "Node"):
             self._fault(*self._rooms.judge(who, obj, now_s))
         if obj["kind"] == "Pod":
             self._count(self._app(obj))
             self._judge_gate(now_s)
+
+    def _judge_end(self, old: Obj, pod: Obj, *, gone: bool) -> None:
+        """The program ends pods by eviction; it deletes nothing but what it has made."""
+        if evicted(pod) and not evicted(old):
+            self._fault(*self._evictions.judge(old))
+        elif (gone or deleting(pod)) and not (deleting(old) or evicted(pod) or _made_by_program(pod)):
+            self._fault(f"{key(pod).name} was deleted and not evicted")
 
     def _who(self) -> Who:
         if self._program.line.sending:
@@ -149,3 +156,8 @@ class Witness:
 def _app_of_name(pod_name: str) -> str:
     """Names of workloads have no dash."""
     return pod_name.split("-", maxsplit=1)[0]
+
+
+def _made_by_program(pod: Obj) -> bool:
+    orphan = LABEL_START_FIRST in labels(pod) and controller_of(pod) is None
+    return orphan or LABEL_PLACEHOLDER in labels(pod)

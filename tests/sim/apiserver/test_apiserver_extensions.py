@@ -78,7 +78,7 @@ def test_status_moves_by_its_endpoint_without_a_generation(installed):
         ({"owners": []}, "spec.owners"),
         ({"expires": "tomorrow"}, "spec.expires"),
         ({"ttl": "5m", "expires": "2030-01-01T00:00:00Z"}, "spec"),
-        ({"owners": [{"labelSelector": {}}]}, "spec.owners[0].labelSelector"),
+        ({"owners": [{"labelSelector": {}}]}, "spec.owners[0]"),
         ({"owners": [{}]}, "spec.owners[0]"),
     ],
 )

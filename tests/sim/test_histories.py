@@ -1,0 +1,84 @@
+"""Random histories of the whole program: a few here, thousands by ``make nightly``; and proof that they can fail."""
+
+import pytest
+from click.testing import CliRunner
+
+from rescheduler.controller import reconcile
+from rescheduler.migrations import checks, evicting
+from rescheduler.reservations import handover
+from rescheduler.testing.histories.__main__ import main
+from rescheduler.testing.histories.history import play
+
+FEW = 24
+ENOUGH = 60
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_every_promise_is_kept_at_every_write(seed):
+    assert play(seed).faults == (), f"python -m rescheduler.testing.histories --seed {seed} --trace"
+
+
+def test_the_same_seed_gives_the_same_history():
+    told = [], []
+    first, second = (play(8, lines.append) for lines in told)
+    assert told[0] == told[1]
+    assert len(told[0]) > 20
+    assert (first.faults, first.met, first.ended) == (second.faults, second.met, second.ended)
+
+
+def evicts_before_available(patch):
+    for module in (checks, evicting):
+        patch.setattr(module, "available", lambda reservation: reservation is not None)
+
+
+def forgets_the_gate(patch):
+    patch.setattr(evicting, "_gate_proven", lambda _: True)
+    patch.setattr(reconcile, "gate_keys", lambda *_: {})
+
+
+def drops_the_placeholder_early(patch):
+    nominated = handover._gated
+
+    def dropped(observed, claimant, now_s, settings):
+        placeholder = observed.placeholder
+        if placeholder is not None and not placeholder.deleting:
+            return handover.Handover(actions=(handover.act.delete_placeholder(placeholder),))
+        return nominated(observed, claimant, now_s, settings)
+
+    patch.setattr(handover, "_gated", dropped)
+
+
+def lets_no_surplus_go(patch):
+    patch.setattr(reconcile.Reconciler, "_release", lambda *_: None)
+
+
+def keeps_strays(patch):
+    patch.setattr(reconcile.Reconciler, "_tend_strays", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (evicts_before_available, "was evicted although"),
+        (forgets_the_gate, "the gate is not on"),
+        (drops_the_placeholder_early, "nothing holds the room"),
+        (lets_no_surplus_go, "is held"),
+        (keeps_strays, "belongs to nobody"),
+    ],
+)
+def test_a_program_with_a_mistake_is_found_out(monkeypatch, mistake, words):
+    mistake(monkeypatch)
+    faults = (fault for seed in range(ENOUGH) for fault in play(seed).faults)
+    assert any(words in fault for fault in faults)
+
+
+def test_a_broken_promise_is_printed_with_the_command_that_replays_it(monkeypatch):
+    evicts_before_available(monkeypatch)
+    broken = next(seed for seed in range(ENOUGH) if play(seed).faults)
+    found = CliRunner().invoke(main, ["--seed", str(broken)])
+    assert found.exit_code == 1
+    assert f"python -m rescheduler.testing.histories --seed {broken} --trace" in found.output
+    again = CliRunner().invoke(main, ["--seed", str(broken), "--trace"])
+    assert again.exit_code == 1
+    assert "!! " in again.output
+    assert play(broken).faults[0] in again.output
