@@ -71,7 +71,7 @@ class RulesPlacement:
         """The feasible node with the best score for a pod of the template; the node that it names, if that is feasible."""
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
-        state, mark = self._open(besides=reservation.name)
+        state, mark = self._open(reservation.name)
         pod = _imagined(reservation)
         placeholder = self._placeholder(reservation)
         if placeholder is not None:
@@ -107,7 +107,7 @@ class RulesPlacement:
 
     def for_migration(self, pod: Pod) -> Choice:
         """The feasible node with the best score, other than the pod's own."""
-        state, mark = self._open(besides=pod.uid)
+        state, mark = self._open(pod.uid)
         choice = choose_target(self._known(), state, pod)
         state.rollback(mark)
         if choice.node:
@@ -122,7 +122,7 @@ class RulesPlacement:
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Verdict:
         """The replacement on ``node``, with the move's own placeholder gone; the old pod ending, and gone."""
-        state, mark = self._open(besides=pod.uid)
+        state, mark = self._open(pod.uid, reservation.name if reservation is not None else "")
         placeholder = self._placeholder(reservation) if reservation is not None else None
         holder = self._standing(placeholder) if placeholder is not None else None
         refusal = recheck(self._known(), state, pod, node, holder)
@@ -131,22 +131,22 @@ class RulesPlacement:
 
     def fits_beside(self, pod: Pod, node: str) -> Verdict:
         """One pod more on ``node``, with everything as it is."""
-        state, mark = self._open(besides=pod.uid)
+        state, mark = self._open(pod.uid)
         refusal = recheck_beside(self._known(), state, pod, node)
         state.rollback(mark)
         return _verdict(refusal)
 
-    def _open(self, besides: str = "") -> tuple[SchedulingState, int]:
+    def _open(self, *besides: str) -> tuple[SchedulingState, int]:
         """The state of this round, with rooms in hand-over and rooms chosen in this round taken.
 
-        ``besides``: uid of the pod or name of the Reservation that is asked for; what was chosen for itself stands free.
+        ``besides``: uid of the pod, name of the Reservation that is asked for; what was chosen for them stands free.
         """
         if self._state is None or self._behind:
             self._state = self._renewed(self._known())
             self._behind = False
         mark = self._state.checkpoint()
         for asked_for, (pod, node) in self._chosen.items():
-            if asked_for != besides:
+            if asked_for not in besides:
                 self._state.place(pod, node)
         return self._state, mark
 

@@ -244,3 +244,16 @@ def test_an_unbound_claim_is_named_once_the_room_is_held():
     words = not_held(room(volumes=[PVC]), claim, b.storage_class("slow"))
     assert "claim data has no volume yet" in words
     assert "has no volume" not in not_held(room(volumes=[PVC]), *BOUND)
+
+
+def test_the_room_of_a_move_does_not_count_against_its_own_pod():
+    web = b.replicaset("web", "shop").cpu("1").replicas(1)
+    cluster = b.snapshot(
+        *[n.cpu("1") for n in nodes(("n1", "a"), ("n2", "b"))], web, web.pod("web-0").on("n1")
+    )
+    placement, reservation = RulesPlacement(namespace="rescheduler"), room(node="n2").build()
+    placement.begin(cluster)
+    assert placement.for_reservation(reservation).node == "n2"
+    (pod,) = cluster.pods.values()
+    assert placement.fits(pod, "n2", reservation).ok
+    assert not placement.fits(pod, "n2", None).ok, "for anybody else it is taken in this round"
