@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import signal
 import sys
 import time
 from collections import Counter
@@ -97,4 +98,5 @@ def _hush() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end from outside sums up as well
     main()

@@ -24,7 +24,7 @@ from rescheduler.sim.controllers.wire import (
     uid,
 )
 from rescheduler.testing.histories.asks import Asks
-from rescheduler.testing.histories.seen import Seen, gated, over, phase
+from rescheduler.testing.histories.seen import Seen, app_of, gated, over, phase
 from rescheduler.testing.histories.worlds import World
 
 _BROKEN: Final = frozenset(
@@ -57,6 +57,7 @@ def broken(seen: Seen, excused: Container[str]) -> list[str]:
     """Moves and rooms of a gentle history that ended as none may. ``excused``: uids of Reservations."""
     forgiven = {name for name, room in seen.rooms.items() if uid(room) in excused}
     asked = Counter(spec(m)["podRef"].get("uid") for m in seen.moves.values())
+    twice = {app_of(m) for m in seen.moves.values() if asked[spec(m)["podRef"].get("uid")] > 1}
     moves = (
         f"move {key(m).name} ended as {status(m).get('reason')}: {status(m).get('message')}"
         for m in seen.moves.values()
@@ -64,7 +65,8 @@ def broken(seen: Seen, excused: Container[str]) -> list[str]:
         and status(m).get("evictedAt")
         and status(m).get("reason") in _BROKEN
         and status(m).get("reservationName") not in forgiven
-        and asked[spec(m)["podRef"].get("uid")] == 1  # of two moves of one pod, one is in vain
+        and app_of(m)
+        not in twice  # of two moves of one pod, one is in vain, and may take another's replacement
     )
     rooms = (
         f"room {name} ended as {_reason(room)}"

@@ -187,6 +187,8 @@ class History:
             self._script.at(at_s, f"a {wish.__name__} is asked for", wish)
         if self._chance(0.3):
             self._taint_a_node()
+        if self._chance(0.2):
+            self._script.at(start_s, "scheduler away", self._fate.gentle["scheduler away"])
         rough = self._chance(0.5)
         self._strike(self._fate.gentle, rng.randint(0, 4))
         if rough:

@@ -69,6 +69,7 @@ class Program:
         self._crashes_left = temper.crashes
         self._sleeps = self._killed_asleep = False
         self._round_at_s = self._decide_at_s = self._rests_until_s = 0.0
+        self._cycle: Cycle | None = None
         self._start()
 
     def step(self, now_s: float) -> int:

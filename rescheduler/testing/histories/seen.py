@@ -107,6 +107,12 @@ def over(obj: Obj) -> bool:
     return status(obj).get("phase") in _OVER
 
 
+def app_of(move: Obj) -> str:
+    """The workload of the pod that is moved: names of workloads have no dash."""
+    name: str = spec(move)["podRef"]["name"]
+    return name.split("-", maxsplit=1)[0]
+
+
 def phase(obj: Obj) -> str:
     """``status.phase``; Pending before there is one."""
     found: str = status(obj).get("phase") or "Pending"

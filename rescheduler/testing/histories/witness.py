@@ -28,7 +28,7 @@ from rescheduler.testing.histories.ownrules import OwnRules
 from rescheduler.testing.histories.program import Program
 from rescheduler.testing.histories.rooms import Rooms
 from rescheduler.testing.histories.script import Script, Tell
-from rescheduler.testing.histories.seen import Seen, Who, evicted, gated
+from rescheduler.testing.histories.seen import Seen, Who, app_of, evicted, gated
 from rescheduler.testing.histories.trace import words_on
 from rescheduler.testing.histories.worlds import World
 
@@ -124,7 +124,7 @@ class Witness:
         """Its workload; a replacement that starts first may carry nothing but the uid of its move."""
         move = self.seen.moves.get(labels(pod).get(LABEL_START_FIRST, ""))
         own = labels(pod).get("app", "")
-        return own or ("" if move is None else _app_of_name(move["spec"]["podRef"]["name"]))
+        return own or ("" if move is None else app_of(move))
 
     def _reserved_first(self, app: str) -> bool:
         """A move of this workload was not able to start first, and has evicted."""
@@ -135,7 +135,7 @@ class Witness:
     def _app_of(self, pod_uid: str) -> str:
         for move in (*self.seen.moves.values(), *self.seen.gone_moves.values()):
             if move["spec"]["podRef"].get("uid") == pod_uid:
-                return _app_of_name(move["spec"]["podRef"]["name"])
+                return app_of(move)
         return ""
 
     def _judge_gate(self, now_s: float) -> None:
@@ -151,11 +151,6 @@ class Witness:
             if each not in self.faults:
                 self._tell(f"!! {each}")
                 self.faults.append(each)
-
-
-def _app_of_name(pod_name: str) -> str:
-    """Names of workloads have no dash."""
-    return pod_name.split("-", maxsplit=1)[0]
 
 
 def _made_by_program(pod: Obj) -> bool:
