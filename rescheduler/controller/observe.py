@@ -171,8 +171,15 @@ class Observer:
         if reservation.pre_allocation:
             return self.placement.for_reservation(reservation) if placeholder is None else Choice()
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
-            return self.placement.for_reservation(reservation)
+            return self._beside_hand_overs(reservation, self.placement.for_reservation(reservation))
         return Choice()
+
+    def _beside_hand_overs(self, reservation: Reservation, choice: Choice) -> Choice:
+        """A new placeholder outranks a claimant on its way to the same node, nominated or not: it waits its turn."""
+        node = reservation.template_node or choice.node
+        if not choice.message and self.promises.handing_over(node, reservation):
+            return Choice(message=f"a room on node {node} is being handed over")
+        return choice
 
     def _arrival(self, reservation: Reservation, migration: LinkedMigration | None) -> Pod | None:
         """Soft mode: the first owner that was created after the eviction and is bound."""

@@ -267,6 +267,37 @@ def test_soft_moves_end_and_leave_nothing_behind(seed):
     assert world.leftovers() == [], f"seed {seed}"
 
 
+def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over():
+    """It outranks the claimant: should somebody else take the free room meanwhile, it would take the claimant's."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 3)
+    world.workload("ReplicaSet", "web", ["n1"])
+    world.reserve("first", "uid-web", node="n1")
+    run = Run(world, 1, stale=False)
+
+    def until(reached):
+        for _ in range(2000):
+            run.random.choice(run.actors())()
+            world.now_s += 0.05
+            if reached():
+                return
+        raise AssertionError("not reached")
+
+    def phase(name):
+        return world.reservations[name].status.phase
+
+    until(lambda: phase("first") is ReservationPhase.AVAILABLE)
+    world.workloads["uid-web"] = msgspec.structs.replace(world.workloads["uid-web"], replicas=2)
+    until(lambda: world.reservations["first"].status.current_owners)
+    world.reserve("second", "uid-web", node="n1")
+    for _ in range(3):
+        run.control()
+    assert sum(pod.namespace == NAMESPACE for pod in world.pods.values()) <= 1
+    until(lambda: phase("first") is ReservationPhase.SUCCEEDED)
+    until(lambda: phase("second") is ReservationPhase.AVAILABLE)
+
+
 def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():
     """They would be collected at once, and written again, without an end."""
     world, keys = full_cluster()
