@@ -227,8 +227,11 @@ class _Named(msgspec.Struct):
     metadata: _NamedMeta | None = None
 
 
+_NAMED = msgspec.json.Decoder(_Named)  # made before there are threads: its first use is not safe from two
+
+
 def _is_named(body: Body) -> bool:
     if isinstance(body, bytes):
-        meta = msgspec.json.decode(body, type=_Named).metadata
+        meta = _NAMED.decode(body).metadata
         return meta is not None and bool(meta.name)
     return bool(body.get("metadata", {}).get("name"))

@@ -47,6 +47,12 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
+# Made here, before there is a second thread: two that decode a type for the first time at once break the process.
+_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
+_LIST: Final = msgspec.json.Decoder(_List)
+_EVENT: Final = msgspec.json.Decoder(_Event)
+
+
 class WatchedConfigMap:
     """The content of ConfigMap ``name``. ``changed`` is called by its thread after each change."""
 
@@ -91,7 +97,7 @@ class WatchedConfigMap:
         except (ApiError, TransportError) as error:
             self._log.info("A look at a ConfigMap failed", name=self._name, error=str(error))
             return {}
-        return msgspec.json.decode(body, type=_ConfigMap).data or {}
+        return _CONFIG_MAP.decode(body).data or {}
 
     def start(self) -> None:
         """Begin to follow."""
@@ -126,7 +132,7 @@ class WatchedConfigMap:
     def _list(self) -> str:
         """Reads the whole content; gives the version to watch from."""
         body = self._api.get(self._path, {"fieldSelector": f"metadata.name={self._name}"})
-        page = msgspec.json.decode(body, type=_List)
+        page = _LIST.decode(body)
         self._take(page.items[0].data if page.items else None)
         return page.metadata.resource_version
 
@@ -151,11 +157,11 @@ class WatchedConfigMap:
                 self._stream = None
 
     def _event(self, line: bytes) -> None:
-        event = msgspec.json.decode(line, type=_Event)
+        event = _EVENT.decode(line)
         if event.type == "ERROR":
             raise TransportError(f"the watch ended: {bytes(event.object)[:200]!r}")
         if event.type in ("ADDED", "MODIFIED"):
-            self._take(msgspec.json.decode(event.object, type=_ConfigMap).data)
+            self._take(_CONFIG_MAP.decode(event.object).data)
         elif event.type == "DELETED":
             self._take(None)
 
