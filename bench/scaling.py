@@ -25,6 +25,7 @@ from rescheduler.cli.rooms import Rooms
 from rescheduler.cli.scaling import ScaleUp, Tools
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import Decoder
 from rescheduler.testing.world import World, node_of
 
@@ -65,7 +66,7 @@ def scene(kind: str, short: int, when: str, stage: Stage, count: int) -> None:
     trouble = stage.trouble() if when == "reserving" else None
     try:
         held = {room.name: room.status.node_name for room in job.reserve()}
-    except CommandError as refused:
+    except (CommandError, TransportError) as refused:
         finish(trouble)
         print(f"seconds {time.monotonic() - begun:.1f}; {str(refused).splitlines()[0]}")
         stage.expect("refused", bool(short), True)
