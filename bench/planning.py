@@ -1,9 +1,9 @@
 """How long one decision takes: growth with the cluster, cold and warm, and the full cluster where nothing fits.
 
 Usage: python -m bench.planning [NODES ...]    (default 500 1000 5000; 30 pods each)
-All moves are planned for the first size only: in these clusters half of the pods could be placed better, and a
-move costs about half a millisecond. "Cold" is a first decision, building the scheduling state included; "warm" is one after which
-100 pods changed, with the state and the memory of the decisions before.
+All moves are planned for the first size only: in these clusters half of the pods could be placed better. "Cold" is a
+first decision, building the scheduling state included; "warm" is one after which 100 pods changed, with the state and the memory of
+the decisions before. Snapshots know which pods changed, as those of the controller do.
 Decisions are those of the controller: who stays is counted by reason and not written out, the collector is paused.
 Seconds are those of the process (CPU), so that other work on the machine does not count.
 The clusters are made of records, so reading and decoding are not part of the figures.
@@ -20,6 +20,7 @@ import time
 
 import msgspec
 
+from rescheduler.model.changes import ChangeLog
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -124,11 +125,19 @@ def policies(*names: str) -> list[Policy]:
     return [REGISTRY[n].build(REGISTRY[n].args(**args.get(n, {}))) for n in (names or REGISTRY)]
 
 
-def changed(snapshot: Snapshot, number: int) -> Snapshot:
+def marked(snapshot: Snapshot) -> tuple[Snapshot, ChangeLog]:
+    """The snapshot as the informers give it, and their log of changes."""
+    log = ChangeLog()
+    return dataclasses.replace(snapshot, pod_mark=log.mark(snapshot.pods)), log
+
+
+def changed(snapshot: Snapshot, number: int, log: ChangeLog | None = None) -> Snapshot:
     pods = dict(snapshot.pods)
     for key in list(pods)[:number]:
         pods[key] = msgspec.structs.replace(pods[key], ready_since_s=NOW_S)
-    return dataclasses.replace(snapshot, pods=pods)
+        if log is not None:
+            log.note(key)
+    return dataclasses.replace(snapshot, pods=pods, pod_mark=None if log is None else log.mark(pods))
 
 
 @dataclasses.dataclass
@@ -151,21 +160,30 @@ class Decider:
         stay = made.stays.counts().total()
         seconds = time.process_time() - start
         gc.enable()
-        print(f"  {label:32} {seconds:7.3f} s   moves {len(made.moving.moves):5d}  skipped {stay:6d}")
+        number = len(made.moving.moves)
+        print(f"  {label:32} {seconds:7.3f} s   moves {number:5d}  skipped {stay:6d}", flush=True)
+        if self.unlimited and number:
+            print(f"  {'':32} {seconds / number * 1e3:7.3f} ms for each move")
         return seconds
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
     sizes = [int(a) for a in sys.argv[1:]] or [500, 1000, 5000]
     found: dict[int, tuple[float, float]] = {}
     for count in sizes:
-        snapshot = make_cluster(count)
-        later = changed(snapshot, 100)
+        snapshot, log = marked(make_cluster(count))
+        later = changed(snapshot, 100, log)
         gc.collect()
         gc.freeze()  # as the controller does after its first lists
         print(f"{count} nodes, {len(snapshot.pods)} pods, within limits")
         decider = Decider(policies())
+        before = peak_mib()
         cold = decider.timed("cold (bar at 5000: 1.0)", snapshot)
+        print(f"  {'':32} peak memory {peak_mib() - before:+.0f} MiB, the scheduling state included")
         warm = decider.timed("warm, 100 pods changed (bar: 0.3)", later)
         found[count] = cold, warm
         for name in REGISTRY:
@@ -184,7 +202,7 @@ def main() -> None:
     decider = Decider(policies(), unlimited=True)
     decider.timed("cold, all moves", full)
     decider.timed("warm, all moves", changed(full, 100))
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    print(f"peak memory {peak_mib():.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ class Targets:
         self._trial = trial
         self._hopeless: dict[tuple[object, ...], Blocked] = {}
         self._kept: list[Pod] = []
-        self._rooms: dict[tuple[Resources, int], bool] = {}
+        self._rooms: dict[Resources, tuple[int, int]] = {}
+        """By request: a node with room for it, -1 if there is none, and at which moment that was so."""
 
     def forget(self) -> None:
         """Moves may have opened ways: try every class again."""
@@ -116,12 +117,17 @@ class Targets:
         return pod.namespace, id(spec), id(replacement.labels), where, claims
 
     def _has_room(self, replacement: Pod) -> bool:
-        key = (replacement.spec.requests, len(self._trial.index.shifts))
-        known = self._rooms.get(key)
-        if known is None:
-            room = self._trial.roomy(replacement) & self._trial.view.nodes.targetable
-            known = self._rooms[key] = bool(room.any())
-        return known
+        """Asked of one node that had room, and of all only if that has none any more."""
+        requests, moment = replacement.spec.requests, self._trial.index.moment
+        known = self._rooms.get(requests)
+        if known is not None:
+            node, then = known
+            if then == moment or (node >= 0 and self._trial.roomy_at(replacement, node)):
+                return node >= 0
+        found = np.flatnonzero(self._trial.roomy(replacement))
+        node = int(found[0]) if len(found) else -1
+        self._rooms[requests] = node, moment
+        return node >= 0
 
     def _explained(self, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""

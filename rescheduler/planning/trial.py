@@ -13,16 +13,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+
 from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.selectors import Operator
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.both_moments import claims_alone, may_stand_in_the_way
 from rescheduler.policies.framework import View
 from rescheduler.policies.index import AntiTerm, PodIndex, matches
-from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.state import SchedulingState
 
 _CLAIMS = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+_PLENTY = 2**62
 
 
 class Mark(NamedTuple):
@@ -52,6 +55,8 @@ class Trial:
         self.imagined = imagined
         self._start = self.state.checkpoint()
         self._planned: list[Pod] = []
+        self._rest: dict[str, IntArray] = {}
+        """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
         self._labelled: dict[tuple[str, str], list[Leaving]] = {}
         self._owning: dict[AntiTerm, list[Leaving]] = {}
 
@@ -66,6 +71,7 @@ class Trial:
             self.index.unshift()
             self._return(self.leaving[-1])
         self.state.rollback(mark.state)
+        self._rest.clear()
 
     def end(self) -> None:
         """Leave the state as it was before the trial."""
@@ -90,6 +96,7 @@ class Trial:
         placed = self.state.place(replacement, target)
         self.index.shift(pod, placed, source, self.state.node_index[target])
         self._leave(Leaving(pod, source))
+        self._follow(replacement, (source, self.state.node_index[target]))
         self.imagined.add(placed.uid)
         self._planned.append(placed)
 
@@ -104,22 +111,32 @@ class Trial:
             self.state.rollback(mark)
 
     def roomy(self, replacement: Pod) -> BoolArray:
-        """Nodes with enough free resources; cheap, and necessary for every target."""
-        state, request = self.state, replacement.spec.requests
-        free = state.allocatable("pods") - state.requested("pods") >= 1
-        for name, needed in request.items():
-            if needed > 0 and name != "pods":
-                free = free & (state.allocatable(name) - state.requested(name) >= needed)
-        self._beside_leaving(replacement, free)
+        """Nodes that may be targets and have enough free resources; cheap, and necessary for every target."""
+        state = self.state
+        free = self.view.nodes.targetable.copy()
+        for name, needed in _needs(replacement):
+            free &= state.allocatable(name) - state.requested(name) >= needed
+        if self.leaving:
+            self._beside_leaving(replacement, free)
         return free
+
+    def roomy_at(self, replacement: Pod, node: int) -> bool:
+        """``roomy`` of one node that may be a target."""
+        state = self.state
+        for name, needed in _needs(replacement):
+            left = state.allocatable(name)[node] - state.requested(name)[node]
+            if left - self.index.departed(name)[node] < needed:
+                return False
+        return True
 
     def takers(self, pod: Pod, replacement: Pod) -> BoolArray:
         """Nodes that take the replacement by the scheduler's rules, now and once the old pod, taken off, is gone."""
         feasible = self.state.feasible(replacement)
         feasible &= self.view.nodes.targetable
         feasible[self.state.node_index[pod.node]] = False
-        if feasible.any():
+        if self.leaving:
             self._beside_leaving(replacement, feasible)
+            self._beside_ports_and_claims(replacement, feasible)
         if feasible.any():
             self._while_standing(pod, replacement, feasible)
         return feasible
@@ -140,19 +157,34 @@ class Trial:
 
     def _beside_leaving(self, replacement: Pod, feasible: BoolArray) -> None:
         """Rooms that pods are about to leave are not free yet."""
-        if not self.leaving:
-            return
-        spec, state, index = replacement.spec, self.state, self.index
-        for name, needed in (*spec.requests.items(), ("pods", 1)):
-            leaving = index.departed(name)
-            if needed > 0:
-                feasible &= (leaving == 0) | (
-                    state.requested(name) + leaving + needed <= state.allocatable(name)
-                )
+        for name, needed in _needs(replacement):
+            rest = self._rest.get(name)
+            feasible &= (self._left(name) if rest is None else rest) >= needed
+
+    def _beside_ports_and_claims(self, replacement: Pod, feasible: BoolArray) -> None:
+        """Neither are their ports and volumes."""
+        spec = replacement.spec
         if spec.host_ports or any(v.kind in _CLAIMS for v in spec.volumes):
             for old in self.leaving:
                 if old.pod.spec.host_ports or old.pod.spec.volumes:
                     feasible[old.node] = False
+
+    def _left(self, resource: str) -> IntArray:
+        state, leaving = self.state, self.index.departed(resource)
+        left = state.allocatable(resource) - state.requested(resource) - leaving
+        return np.where(leaving == 0, _PLENTY, left)
+
+    def _follow(self, replacement: Pod, touched: tuple[int, int]) -> None:
+        """A move to or from these nodes was planned."""
+        state = self.state
+        for resource, rest in self._rest.items():
+            leaving = self.index.departed(resource)
+            for node in touched:
+                left = state.allocatable(resource)[node] - state.requested(resource)[node] - leaving[node]
+                rest[node] = left if leaving[node] else _PLENTY
+        for resource, _ in _needs(replacement):
+            if resource not in self._rest:
+                self._rest[resource] = self._left(resource)
 
     def _while_standing(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Pods about to leave may still stand, terminating, when the replacement comes.
@@ -210,3 +242,9 @@ class Trial:
             for term in owner.spec.pod_anti_affinity:
                 if matches(self.index.resolve(term, owner.namespace), match):
                     yield term.topology_key
+
+
+def _needs(replacement: Pod) -> list[tuple[str, int]]:
+    """What a pod needs of each resource, a place among the pods of the node included."""
+    wanted = replacement.spec.requests.items()
+    return [("pods", 1), *((name, amount) for name, amount in wanted if amount > 0 and name != "pods")]

@@ -69,7 +69,7 @@ class HighNodeUtilization:
 
     def candidates(self, view: View) -> Wanted:
         """Per under-utilised node, the emptiest first: all of its pods that count, as one group."""
-        load = Load(view, self._resources, REQUESTS)
+        load = Load.now(view, self._resources, REQUESTS)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
             return Wanted([])
@@ -81,7 +81,7 @@ class HighNodeUtilization:
 
     def gains(self, candidate: Candidate, view: View) -> FloatArray:
         """By the formula of the class."""
-        load = Load(view, self._resources, REQUESTS)
+        load = Load.now(view, self._resources, REQUESTS)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
         if view.index.arrived("pods")[here] > 0:

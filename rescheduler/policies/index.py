@@ -68,6 +68,8 @@ class PodIndex:
         """Pods that are not finished and on no known node."""
         self.fixed: IntArray = np.zeros(len(node_index), dtype=np.int64)
         """Pods on each node that no policy ever proposes; planned moves never touch them."""
+        self.moment = 0
+        """Rises with everything that is planned, expected or taken back."""
         self.memo: dict[object, Any] = {}
         """What policies found out about these pods; each keeps beside it what it depends on."""
         self._snapshot = snapshot
@@ -339,6 +341,7 @@ class PodIndex:
         came, pod, node = self._journal.pop()
         known = self._classes[class_key(pod)]
         self._columns = None
+        self.moment += 1
         if came:
             known.expected -= 1
             known.remove(pod)
@@ -348,6 +351,7 @@ class PodIndex:
     def _take(self, pod: Pod, node: int) -> None:
         self._classes[class_key(pod)].remove(pod)
         self._columns = None
+        self.moment += 1
         self._journal.append(_Step(came=False, pod=pod, node=node))
 
     def _put(self, pod: Pod, node: int) -> None:
@@ -358,4 +362,5 @@ class PodIndex:
         known.add(pod, node)
         known.expected += 1
         self._columns = None
+        self.moment += 1
         self._journal.append(_Step(came=True, pod=pod, node=node))

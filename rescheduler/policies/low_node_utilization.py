@@ -138,7 +138,7 @@ class LowNodeUtilization:
 
     def _load(self, view: View) -> Load:
         usage = self._args.usage if view.snapshot.usage else REQUESTS
-        return Load(view, self._resources, usage)
+        return Load.now(view, self._resources, usage)
 
     def _bounds(self, view: View, load: Load) -> _Bounds:
         low = {r: self._args.thresholds[r] / PERCENT for r in self._resources}
@@ -149,10 +149,17 @@ class LowNodeUtilization:
                 mean = float(shares.mean()) if shares.size else 0.0
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])
+            return _Bounds(low, high, self._free(view, load, low))
+        free = view.memo.get(self)
+        if free is None:  # planned moves change nothing of how it was before them
+            free = view.memo[self] = self._free(view, load, low)
+        return _Bounds(low, high, free)
+
+    def _free(self, view: View, load: Load, low: dict[str, float]) -> BoolArray:
         free = view.nodes.targetable & load.known
         for resource in self._resources:
-            free = free & (load.before(resource) < low[resource] - _EPSILON)
-        return _Bounds(low, high, free)
+            free &= load.before(resource) < low[resource] - _EPSILON
+        return free
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}

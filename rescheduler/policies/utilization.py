@@ -37,10 +37,20 @@ class Load:
         self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.targetable | True
-        self.capacity = {r: view.state.allocatable(r).astype(np.float64) for r in self.resources}
+        self.capacity = {r: self._capacity(r)[0] for r in self.resources}
         self.amounts = {r: view.state.requested(r).astype(np.float64) for r in self.resources}
         if usage == ACTUAL:
             self._measured()
+
+    @classmethod
+    def now(cls, view: View, resources: Sequence[str], usage: str) -> Load:
+        """The load of this moment, made once until the next move is planned or taken back."""
+        key = cls, tuple(resources), usage
+        memo = view.memo.get(key)
+        if memo is None or memo[0] != view.index.moment:
+            memo = view.memo[key] = view.index.moment, cls(view, resources, usage)
+        found: Load = memo[1]
+        return found
 
     def share(self, resource: str) -> FloatArray:
         """Amount / capacity on each node."""
@@ -64,7 +74,7 @@ class Load:
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
         """The share of each node that the pod would take there."""
-        return self._divide(np.full(len(self._view.nodes), self.taken(pod, resource)), resource)
+        return self._divide(self.taken(pod, resource), resource)
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
@@ -88,9 +98,18 @@ class Load:
         fullest: FloatArray = np.max([self.share(r) for r in self.resources], axis=0)
         return fullest
 
-    def _divide(self, amounts: FloatArray, resource: str) -> FloatArray:
-        capacity = self.capacity[resource]
-        return np.divide(amounts, capacity, out=np.zeros_like(capacity), where=capacity > 0)
+    def _divide(self, amounts: FloatArray | float, resource: str) -> FloatArray:
+        shares: FloatArray = amounts / self._capacity(resource)[1]
+        return shares
+
+    def _capacity(self, resource: str) -> tuple[FloatArray, FloatArray]:
+        """What each node can hold; and the same to divide by, so that nothing is a share of what is not offered."""
+        memo = self._view.memo
+        found: tuple[FloatArray, FloatArray] | None = memo.get((Load, resource))
+        if found is None:
+            capacity = self._view.state.allocatable(resource).astype(np.float64)
+            found = memo[Load, resource] = capacity, np.where(capacity > 0, capacity, np.inf)
+        return found
 
     def _measured(self) -> None:
         usage = self._view.snapshot.usage

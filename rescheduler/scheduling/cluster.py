@@ -156,6 +156,7 @@ class Cluster:
     def nodes_changed(self, nodes: Sequence[Node]) -> None:
         """The same nodes with the same labels, but other capacity, taints, images or features."""
         self.nodes = NodeTable(nodes)
+        self.occupancy.kept.forget()
         for kind in self._classes.values():
             kind.memo.clear()
 

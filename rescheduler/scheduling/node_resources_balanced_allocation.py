@@ -28,22 +28,29 @@ class NodeResourcesBalancedAllocation:
         """50..100, not normalised; None for best-effort pods."""
         requests = ask.kind.spec.requests
         resources = cluster.profile.balanced_resources
-        asked = {name: real_amount(requests, name) for name, _ in resources}
-        if not any(asked.values()):
+        asked = tuple({name: real_amount(requests, name) for name, _ in resources}.items())
+        if not any(amount for _, amount in asked):
             return None
-        without: list[FloatArray] = []
-        with_pod: list[FloatArray] = []
-        counted: list[BoolArray] = []
-        for name, amount in asked.items():
-            if amount == 0 and name not in _NATIVE:
-                continue
-            divisor, has = cluster.nodes.divisor(name)
-            used = cluster.requested(name)
-            without.append(np.minimum(used / divisor, 1.0))
-            with_pod.append(np.minimum((used + amount) / divisor, 1.0))
-            counted.append(has)
-        change = _HALF + _evenness(with_pod, counted) - _evenness(without, counted)
-        return (_HALF + (change >> 1))[nodes]
+        answers = cluster.occupancy.kept.of(("balance", asked), lambda some: _change(asked, cluster, some))
+        return answers[nodes]
+
+
+def _change(asked: tuple[tuple[str, int], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:
+    """The points of each node for a pod that asks for these amounts."""
+    without: list[FloatArray] = []
+    with_pod: list[FloatArray] = []
+    counted: list[BoolArray] = []
+    for name, amount in asked:
+        if amount == 0 and name not in _NATIVE:
+            continue
+        divisor, has = cluster.nodes.divisor(name)
+        used, divisor = cluster.requested(name)[nodes], divisor[nodes]
+        without.append(np.minimum(used / divisor, 1.0))
+        with_pod.append(np.minimum((used + amount) / divisor, 1.0))
+        counted.append(has[nodes])
+    change = _HALF + _evenness(with_pod, counted) - _evenness(without, counted)
+    points: IntArray = _HALF + (change >> 1)
+    return points
 
 
 def _evenness(fractions: list[FloatArray], counted: list[BoolArray]) -> IntArray:

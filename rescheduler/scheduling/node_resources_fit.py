@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
@@ -30,12 +32,11 @@ class NodeResourcesFit:
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray:
         """Nodes with room for one more pod and for every requested amount."""
-        mask: BoolArray = cluster.occupancy.pods < cluster.nodes.allocatable("pods")
-        for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile):
-            capacity = cluster.nodes.allocatable(resource)
-            fits = capacity - cluster.requested(resource) >= amount
-            mask &= fits | (capacity == 0) if is_devices(resource, cluster) else fits
-        return mask
+        asked = tuple(
+            (resource, amount, is_devices(resource, cluster))
+            for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile)
+        )
+        return cluster.occupancy.kept.of(("fit", asked), lambda some: _fit(asked, cluster, some)) > 0
 
     def refusals(
         self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
@@ -60,6 +61,16 @@ class NodeResourcesFit:
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """By the profile's strategy; not normalised, as in kube-scheduler."""
         return allocation_score(ask, cluster, nodes)
+
+
+def _fit(asked: tuple[tuple[str, int, bool], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:
+    """1 for nodes with room; ``asked``: resource, amount, and whether nodes without it have it as devices."""
+    mask: BoolArray = cluster.occupancy.pods[nodes] < cluster.nodes.allocatable("pods")[nodes]
+    for resource, amount, devices in asked:
+        capacity = cluster.nodes.allocatable(resource)[nodes]
+        fits = capacity - cluster.requested(resource)[nodes] >= amount
+        mask &= fits | (capacity == 0) if devices else fits
+    return mask.astype(np.int64)
 
 
 def checked_requests(requests: Resources, profile: Profile) -> list[tuple[str, int]]:

@@ -23,21 +23,28 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
     """Score of each node by the profile's scoring strategy (0..100)."""
+    asked = tuple(asked_amount(ask, resource) for resource, _ in cluster.profile.fit_resources)
+    answers = cluster.occupancy.kept.of(
+        ("allocation", asked), lambda some: _allocation_score(asked, cluster, some)
+    )
+    return answers[nodes]
+
+
+def _allocation_score(amounts: tuple[int, ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:
     profile = cluster.profile
     strategy = profile.fit_strategy
-    size = cluster.nodes.size
-    total, weights = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    for resource, weight in profile.fit_resources:
-        asked = asked_amount(ask, resource)
+    total, weights = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
+    for (resource, weight), asked in zip(profile.fit_resources, amounts, strict=True):
         if asked == 0 and resource not in _NATIVE:
             continue
         capacity, counted = cluster.nodes.divisor(resource)
-        points = _points(strategy, scored_use(cluster, resource) + asked, capacity, profile.fit_shape)
+        capacity, counted = capacity[nodes], counted[nodes]
+        points = _points(strategy, scored_use(cluster, resource)[nodes] + asked, capacity, profile.fit_shape)
         if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
             counted = counted & (points > 0)
         total += points * (weight * counted)
         weights += weight * counted
-    total, divisor = total[nodes], np.maximum(weights[nodes], 1)
+    divisor = np.maximum(weights, 1)
     if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
         return np.floor(total / divisor + 0.5).astype(np.int64)
     return (total / divisor).astype(np.int64)
