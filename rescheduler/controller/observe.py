@@ -168,14 +168,14 @@ class Observer:
         waits = not pending or reservation.deleting or reservation.name in self.beyond_share
         if waits or reservation.template is None:
             return Choice()
-        if reservation.pre_allocation:
-            return self.placement.for_reservation(reservation) if placeholder is None else Choice()
+        if reservation.pre_allocation and placeholder is not None:
+            return Choice()
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
             return self._beside_hand_overs(reservation, self.placement.for_reservation(reservation))
         return Choice()
 
     def _beside_hand_overs(self, reservation: Reservation, choice: Choice) -> Choice:
-        """A new placeholder outranks a claimant on its way to the same node, nominated or not: it waits its turn."""
+        """A new placeholder outranks a claimant on its way to the same node, bound or but nominated: it waits its turn."""
         node = reservation.template_node or choice.node
         if not choice.message and self.promises.handing_over(node, reservation):
             return Choice(message=f"a room on node {node} is being handed over")

@@ -267,7 +267,8 @@ def test_soft_moves_end_and_leave_nothing_behind(seed):
     assert world.leftovers() == [], f"seed {seed}"
 
 
-def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over():
+@pytest.mark.parametrize("promised", [False, True])
+def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over(promised):
     """It outranks the claimant: should somebody else take the free room meanwhile, it would take the claimant's."""
     world = World()
     world.contender_priority = 0
@@ -290,7 +291,7 @@ def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over():
     until(lambda: phase("first") is ReservationPhase.AVAILABLE)
     world.workloads["uid-web"] = msgspec.structs.replace(world.workloads["uid-web"], replicas=2)
     until(lambda: world.reservations["first"].status.current_owners)
-    world.reserve("second", "uid-web", node="n1")
+    world.reserve("second", "uid-web", node="n1", pre_allocation=promised)
     for _ in range(3):
         run.control()
     assert sum(pod.namespace == NAMESPACE for pod in world.pods.values()) <= 1
