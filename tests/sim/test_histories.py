@@ -5,6 +5,8 @@ from click.testing import CliRunner
 
 from rescheduler.controller import reconcile
 from rescheduler.migrations import checks, evicting
+from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
 from rescheduler.testing.histories.__main__ import main
 from rescheduler.testing.histories.history import play
@@ -27,6 +29,14 @@ def test_the_same_seed_gives_the_same_history():
 
 
 def evicts_before_available(patch):
+    """Neither the room nor the gate that goes with it is waited for."""
+
+    def reserved(draft, _):
+        draft.change(reserved_at_s=draft.now_s)
+        draft.go(MigrationPhase.EVICTING, MigrationReason.CHECKING, "the room is not waited for")
+
+    patch.setattr(checks, "_reserved", reserved)
+    patch.setattr(evicting, "_gate_proven", lambda _: True)
     for module in (checks, evicting):
         patch.setattr(module, "available", lambda reservation: reservation is not None)
 
@@ -59,7 +69,7 @@ def keeps_strays(patch):
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        (evicts_before_available, "was evicted although"),
+        (evicts_before_available, "is Pending"),
         (forgets_the_gate, "the gate is not on"),
         (drops_the_placeholder_early, "nothing holds the room"),
         (lets_no_surplus_go, "is held"),
