@@ -12,14 +12,11 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from rescheduler.sim.controllers.api import ApiRefusal
 from rescheduler.sim.controllers.wire import Obj
 
 Tell = Callable[[str], None]
-
-NEVER_S: Final = float("inf")
 
 
 @dataclass(order=True, slots=True)
