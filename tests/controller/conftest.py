@@ -1,18 +1,47 @@
-"""Makes the world of this folder importable by its tests; a world in which Reservations are acted on."""
+"""Makes the world of this folder importable by its tests; both clusters with the controller at work."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.sim.kubelet import KubeletSettings
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
 from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
+
+
+@pytest.fixture(scope="module")
+def embedded_api():
+    kubelet = KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
+    with EmbeddedCluster(clock=time.time, kubelet=kubelet) as cluster:
+        api = Api(HttpTransport(cluster.start().url))
+        manifests.apply(api, manifests.load())
+        yield api
+
+
+@pytest.fixture(scope="module")
+def real_api(control_plane):
+    return control_plane.api()
+
+
+@pytest.fixture(
+    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
+)
+def api(request):
+    """A cluster with the controller at work, embedded and real."""
+    api = request.getfixturevalue(request.param)
+    with running(api.transport):
+        yield api
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +58,30 @@ def reserving(control_plane, controller):
         yield world
         for item in world.api.get(RESERVATIONS).expect().items:
             world.api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
+
+
+@pytest.fixture(scope="module")
+def embedded_api():
+    """The embedded cluster in real time, with everything of ``manifests/`` installed."""
+    with EmbeddedCluster(
+        clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
+    ) as cluster:
+        api = Api(HttpTransport(cluster.start().url))
+        manifests.apply(api, manifests.load())
+        yield api
+
+
+@pytest.fixture(scope="module")
+def real_api(control_plane):
+    """The real control plane's."""
+    return control_plane.api()
+
+
+@pytest.fixture(
+    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
+)
+def api(request):
+    """A cluster with the controller at work; it takes up what is asked for and decides nothing itself."""
+    api = request.getfixturevalue(request.param)
+    with running(api.transport):
+        yield api
