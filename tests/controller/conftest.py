@@ -21,30 +21,6 @@ RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
 
 
 @pytest.fixture(scope="module")
-def embedded_api():
-    kubelet = KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
-    with EmbeddedCluster(clock=time.time, kubelet=kubelet) as cluster:
-        api = Api(HttpTransport(cluster.start().url))
-        manifests.apply(api, manifests.load())
-        yield api
-
-
-@pytest.fixture(scope="module")
-def real_api(control_plane):
-    return control_plane.api()
-
-
-@pytest.fixture(
-    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
-)
-def api(request):
-    """A cluster with the controller at work, embedded and real."""
-    api = request.getfixturevalue(request.param)
-    with running(api.transport):
-        yield api
-
-
-@pytest.fixture(scope="module")
 def controller(control_plane):
     """A controller that acts on what people ask for, on the real control plane."""
     with running(control_plane.api().transport) as controller:
