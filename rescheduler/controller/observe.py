@@ -311,7 +311,12 @@ class Observer:
             eviction_requested_at_s=migration.status.eviction_requested_at_s,
             evicted_at_s=migration.status.evicted_at_s,
         )
-        pods = self._new_pods(reservation, link)
+        served = {
+            owner.uid
+            for other in self.index.snapshot.reservations.values()
+            for owner in other.status.current_owners
+        }
+        pods = [pod for pod in self._new_pods(reservation, link) if pod.uid not in served]
         if any(names.GATE in pod.spec.gates for pod in pods):
             return None
         return pods[0] if pods else None

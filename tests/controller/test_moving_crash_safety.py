@@ -299,6 +299,29 @@ def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over(prom
     until(lambda: phase("second") is ReservationPhase.AVAILABLE)
 
 
+def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():
+    """A StatefulSet makes its pods one after the other: the second one comes when the first is Ready."""
+    world, keys = full_cluster("StatefulSet")
+    world.budgets.clear()
+    run = Run(world, 1, stale=False)
+    (workload,) = world.workloads.values()
+    first, second = (ObjectKey("default", f"web-{i}") for i in range(2))
+    all_at_once, patience_s = world.controllers, []
+
+    def one_by_one():
+        if second in world.pods or (patience_s and world.now_s >= patience_s[0]):
+            return all_at_once()
+        patience_s.append(world.now_s + 8.0)
+        if first not in world.pods:
+            world.replica(workload, 0)
+            return True
+        return False
+
+    world.controllers = one_by_one
+    run.go(steps=6000)
+    assert {v[0] for v in landed(world, keys).values()} == {MigrationPhase.SUCCEEDED}, landed(world, keys)
+
+
 def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():
     """They would be collected at once, and written again, without an end."""
     world, keys = full_cluster()
