@@ -57,7 +57,7 @@ class Witness:
             self.seen.apply(Change("ADDED", obj), Who.CLUSTER, cluster.clock())
         self._rooms = Rooms(self.seen, script.hits, self._knows, OwnRules(cluster))
         self._evictions = Evictions(cluster.api, self.seen, script.hits, program.caches)
-        self._first = {w.name: w.replicas for w in world.workloads if w.starts_first}
+        self._first = {w.name: self._ready_now(w.name) for w in world.workloads if w.starts_first}
         self.faults: list[str] = []
         self.writes = 0
         cluster.api.subscribe(self._hear)
@@ -125,6 +125,9 @@ class Witness:
         move = self.seen.moves.get(labels(pod).get(LABEL_START_FIRST, ""))
         own = labels(pod).get("app", "")
         return own or ("" if move is None else app_of(move))
+
+    def _ready_now(self, app: str) -> int:
+        return sum(ready(p) for p in self.seen.pods.values() if labels(p).get("app") == app)
 
     def _reserved_first(self, app: str) -> bool:
         """A move of this workload was not able to start first, and has evicted."""
