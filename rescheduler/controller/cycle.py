@@ -67,21 +67,21 @@ class Cycle:
         """One decision. Raises ApiError and TransportError from beginning the moves."""
         begun_s = self._clock()
         decided = self._decide(snapshot, configuration)
-        reasons = decided.stays.counts()
         held_back = self._held_back(decided.moving.moves, configuration)
-        reasons.update(skipped.reason for skipped in held_back)
         plan = decided.plan() if self._whole_plans else decided.moving
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
         seconds = self._clock() - begun_s
-        self._count(plan, reasons, seconds)
         order = Order(
             snapshot=snapshot,
             mode=configuration.mode,
             modes=configuration.modes,
             ttl_s=configuration.reservations.ttl_s,
         )
-        issued = self._issuer.issue(plan.moves, order) if plan.moves else ()
+        try:
+            issued = self._issuer.issue(plan.moves, order) if plan.moves else ()
+        finally:  # the moves do not wait until those who stay are counted
+            self._count(plan, decided.stays.counts() + Counter(s.reason for s in held_back), seconds)
         self._metrics.moves_planned.inc(len(issued))
         return Decision(plan=plan, issued=issued, seconds=seconds)
 

@@ -175,6 +175,7 @@ class _Planner:
         self._replacements = Replacements(snapshot)
         self.trial = Trial(snapshot, self._view, self._imagined)
         self._targets = Targets(self.trial)
+        self._asked_at = self.trial.index.moment
         self.steps: list[_Step] = []
         self.stays = Stays(self._why_left, self._imagined)
         self.before: list[PolicySummary] = []
@@ -215,6 +216,7 @@ class _Planner:
 
     def _ask(self, policy: Policy) -> PolicySummary:
         view = replace(self._view, spares=False) if self._limits.exhausted else self._view
+        self._asked_at = self.trial.index.moment
         wanted = policy.candidates(view)
         if wanted.grouped:
             self.stays.settle()
@@ -279,14 +281,20 @@ class _Planner:
             self._limits.take(candidate.pod)
 
     def _find(self, policy: Policy, candidate: Candidate) -> Target | Blocked | None:
-        """A target; None if the candidate need not move any more."""
+        """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
         pod = candidate.pod
+        replacement = self._replacements.of(pod)
+        hopeless = self._targets.hopeless(pod, replacement)
+        if hopeless is not None and self.trial.index.moment == self._asked_at:
+            return hopeless
         gains = policy.gains(candidate, self._view)
         if not gains.size or gains.max() <= UNWANTED:
             return None
+        if hopeless is not None:
+            return hopeless
         return self._targets.choose(
             pod,
-            self._replacements.of(pod),
+            replacement,
             gains,
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,

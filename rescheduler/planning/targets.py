@@ -45,6 +45,14 @@ class Targets:
         self._hopeless.clear()
         self._kept.clear()
 
+    def hopeless(self, pod: Pod, replacement: Pod) -> Blocked | None:
+        """Why no node at all takes it, whatever a move would gain, as far as that is known or costs nothing to find out."""
+        known = self._hopeless.get(self._kind(pod, replacement))
+        if known is not None or self._has_room(replacement):
+            return known
+        message = "no node has room for its replacement"
+        return self._give_up(pod, replacement, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit"))
+
     def choose(
         self,
         pod: Pod,
@@ -55,18 +63,12 @@ class Targets:
         reason: str,
         last: Callable[[], BoolArray] | None = None,
     ) -> Target | Blocked:
-        """The best node, or why there is none.
+        """The best node, or why there is none, for a pod that is not ``hopeless``.
 
         ``gains``: by node; nodes at or below 0 are not wanted. ``last``: gives nodes to take only if no other will do.
         """
         if not (gains > 0).any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
-        known = self._hopeless.get(self._kind(pod, replacement))
-        if known is not None:
-            return known
-        if not self._has_room(replacement):
-            message = "no node has room for its replacement"
-            return self._give_up(pod, replacement, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit"))
         late = np.zeros_like(gains, dtype=np.bool_) if last is None else last()
         with self._trial.without(pod):
             return self._choose(
