@@ -14,6 +14,7 @@ from rescheduler.controller.index import RoundIndex
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
+from rescheduler.controller.rivalry import Rivalry
 from rescheduler.controller.swaps import Swaps
 from rescheduler.controller.volumes import Volumes, volumes_of
 from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
@@ -28,7 +29,7 @@ from rescheduler.reservations.handover import tainted
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.owners import any_owner_matches, namespace_of_pods
-from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.promised import lands
 from rescheduler.reservations.sharing import flying
 from rescheduler.reservations.template import reservation_name
@@ -45,6 +46,7 @@ class Observer:
     index: RoundIndex
     placement: Placement
     promises: Promises
+    rivalry: Rivalry
     recent: Recent
     swaps: Swaps
     namespace: str
@@ -64,6 +66,7 @@ class Observer:
         flight = [pod for pod in owners if not pod.node]
         promise = next((h for h in holders if not h.node), None) if node is not None else None
         yields = promise is not None and self._yields(reservation, promise, where)
+        aim = next((pinned_node(h) for h in holders if not h.node), where)
         shut_since_s = self.recent.since("taint", where, self.now_s, true=tainted(node))
         volumes = self._volumes(reservation)
         return ObservedReservation(
@@ -86,6 +89,7 @@ class Observer:
             stands_back=self._stands_back(reservation, promise, node, yields=yields),
             shut=bool(shut_since_s) and self.now_s >= shut_since_s + self.settle_s,
             crowded=node is not None and self.promises.crowds(where, reservation),
+            beside_hand_over=self.promises.handing_over(aim, reservation),
         )
 
     def _volumes(self, reservation: Reservation) -> Volumes:
@@ -251,6 +255,7 @@ class Observer:
             budgets=self.index.budgets_of(pod) if pod else (),
             claimant=claimant or (room.claimant if room else None),
             stray=self._stray(migration, reservation) if handing_over and not same else None,
+            another=self.rivalry.before(migration, pod) if same else "",
             source=self._left_behind(migration, reservation),
             swap=swap,
             calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),

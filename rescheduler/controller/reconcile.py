@@ -28,6 +28,7 @@ from rescheduler.controller.observe import Observer, links_of
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
+from rescheduler.controller.rivalry import Rivalry
 from rescheduler.controller.swaps import KeptOrphans, Swaps
 from rescheduler.controller.switches import gate_keys
 from rescheduler.kube.errors import ApiError, StaleError
@@ -106,6 +107,7 @@ class Reconciler:
             index=index,
             placement=self.placement,
             promises=Promises.of(index, self.settings.reservations.namespace, index.unbound()),
+            rivalry=Rivalry.of(snapshot.migrations.values(), self.recent.begun),
             recent=self.recent,
             swaps=swaps,
             namespace=self.settings.reservations.namespace,

@@ -84,8 +84,13 @@ def still_wanted(draft: Draft) -> bool:
     elif draft.end_s is not None and draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(Why.TIMEOUT, f"time is over; last: {waited_for}")
+    elif observed.another and migration.status.phase is not MigrationPhase.PENDING:
+        draft.fail(Why.ANOTHER_MOVE, f"move {observed.another} of the same pod goes first")
     elif migration.paused:
         draft.say(Why.PAUSED, "spec.paused is true; time goes on")
+        draft.wake(draft.end_s)
+    elif observed.another:
+        draft.say(Why.ANOTHER_MOVE, f"waiting for move {observed.another} of the same pod")
         draft.wake(draft.end_s)
     else:
         draft.wake(draft.end_s)

@@ -37,6 +37,7 @@ class MigrationReason(enum.StrEnum):
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
     SERVER_BUSY = "ServerBusy"
     OWNER_BUSY = "OwnerBusy"
+    ANOTHER_MOVE = "AnotherMove"
     REPLACEMENT_NOT_READY = "ReplacementNotReady"
     # It ended before anything was disturbed
     POD_GONE = "PodGone"

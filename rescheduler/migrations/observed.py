@@ -111,7 +111,7 @@ class ObservedMigration:
     ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
     volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
     ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
-    ``source``: the node that the pod leaves. ``swap``: None where StartFirst is out of the question.
+    ``another``: a move of the same pod that goes first. ``source``: the node that the pod leaves. ``swap``: None where StartFirst is out of the question.
     """
 
     migration: PodMigration
@@ -129,6 +129,7 @@ class ObservedMigration:
     budgets: tuple[DisruptionBudget, ...] = ()
     claimant: Pod | None = None
     stray: Pod | None = None
+    another: str = ""
     source: Node | None = None
     swap: ObservedSwap | None = None
     calls: Calls = NO_CALLS

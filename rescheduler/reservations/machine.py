@@ -35,8 +35,8 @@ from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.parts import Part
 from rescheduler.reservations.placeholder import pinned_node
-from rescheduler.reservations.promised import wait_for_room, words
-from rescheduler.reservations.sharing import claim, flying, rest_of, share
+from rescheduler.reservations.promised import is_promised, promise_anew, wait_for_room, words
+from rescheduler.reservations.sharing import claim, flying, nothing, rest_of, share
 from rescheduler.reservations.validation import refusal
 
 
@@ -179,13 +179,14 @@ def _unbound(
     now_s: float,
     settings: ReservationSettings,
 ) -> None:
+    if observed.beside_hand_over:  # it would take the room that is let go there, before the claimant does
+        draft.actions.append(act.delete_placeholder(placeholder))
+        return
     message = placeholder.unschedulable_message
     if message:
         _say_unschedulable(draft, message, now_s)
     if observed.reservation.template_node:
-        if (
-            observed.choice.message
-        ):  # it would take whatever becomes free there, from a claimant in hand-over too
+        if observed.choice.message:
             draft.actions.append(act.delete_placeholder(placeholder))
         return
     retarget_at_s = placeholder.created_at_s + settings.retarget_s
@@ -229,6 +230,9 @@ def _holding(
     node = draft.status.node_name
     if observed.node is None:
         _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
+    elif _placeholder_lost(observed) and is_promised(draft.status):
+        rest = rest_of(draft.status)
+        draft.actions.extend(promise_anew(observed, draft.status, None if nothing(rest) else rest))
     elif _placeholder_lost(observed):
         message = f"the placeholder on node {node} is gone: the room is not held any more"
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_LOST, message, now_s)

@@ -83,7 +83,8 @@ class ObservedReservation:
     ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
     them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
     this node must stand back for the moment; ``shut``: the scheduler keeps others off the node, so it may;
-    ``stands_back``: the node is to be shut for its sake. ``crowded``: another promise there has not stood back yet.
+    ``stands_back``: the node is to be shut for its sake. ``crowded``: another promise or placeholder there has not stood back yet.
+    ``beside_hand_over``: another room is handed over on the node that its own placeholder waits for.
     ``after_landing``: a neighbour lands first, ours is not nominated before. ``before_landing``: a nominated neighbour's
     room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
     the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
@@ -115,6 +116,7 @@ class ObservedReservation:
     shut: bool = False
     stands_back: bool = False
     crowded: bool = False
+    beside_hand_over: bool = False
     after_landing: bool = False
     before_landing: bool = False
 

@@ -9,9 +9,14 @@ tries; this one kept it in 8 of 8.
 from __future__ import annotations
 
 from rescheduler.model import names
+from rescheduler.model.conditions import condition
 from rescheduler.model.records import Pod
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.resources import Resources
 from rescheduler.reservations import actions as act
+from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.parts import Part
 from rescheduler.reservations.placeholder import pinned_node
 
 
@@ -30,9 +35,12 @@ def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[act.Reser
 
     While another room on the node is handed over, or an older promise there can be kept now, the nomination is taken
     back: it would count against them. Not before the node is shut to everybody else: what is freed in between would
-    be lost.
+    be lost. One that was let in and refused would take the room of a hand-over: no gate can be put back on it, so it
+    goes, and is made anew afterwards.
     """
     node = pinned_node(holder)
+    if observed.beside_hand_over and not waits_for_room(holder) and not lands(holder):
+        return (act.delete_placeholder(holder),)
     if observed.yields:
         withdraw = act.Nominate(holder.key, holder.uid, "")
         return (withdraw,) if holder.nominated_node and observed.shut and not lands(holder) else ()
@@ -41,6 +49,26 @@ def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[act.Reser
     if waits_for_room(holder) and observed.room_free and observed.node_usable:
         return (act.AdmitPlaceholder(holder.key, holder.uid),)
     return ()
+
+
+def is_promised(status: ReservationStatus) -> bool:
+    """True while nothing is held yet, but a placeholder waits for room on a node that is chosen."""
+    ready = condition(status.conditions, CONDITION_READY)
+    waits = status.phase is ReservationPhase.WAITING
+    return waits and ready is not None and ready.reason == ReservationReason.WAITING_FOR_ROOM
+
+
+def promise_anew(
+    observed: ObservedReservation, status: ReservationStatus, size: Resources | None
+) -> tuple[act.ReservationAction, ...]:
+    """Another placeholder for one that has gone, once no other room is handed over there. Nothing was held, so nothing is lost."""
+    left = observed.holders or ((observed.placeholder,) if observed.placeholder else ())
+    if left:
+        return tuple(act.delete_placeholder(pod) for pod in left if pod.terminal and not pod.deleting)
+    if observed.beside_hand_over:
+        return ()
+    part = Part(size=size, waits=True, volumes=observed.volumes)
+    return (act.CreatePlaceholder(observed.reservation, status.node_name, part),)
 
 
 def words(holder: Pod) -> str:

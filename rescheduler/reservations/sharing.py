@@ -26,7 +26,7 @@ from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import digest
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.parts import Part
-from rescheduler.reservations.promised import wait_for_room, waits_for_room, words
+from rescheduler.reservations.promised import is_promised, promise_anew, wait_for_room, waits_for_room, words
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,6 +153,8 @@ def _hold(shared: Shared, observed: ObservedReservation, stock: _Stock) -> None:
         shared.message = _holding_words(node, stock.owners)
     elif stock.next is not None:
         _let_rest_in(shared, observed, stock.next)
+    elif not nothing(stock.rest) and is_promised(shared.status):
+        shared.actions.extend(promise_anew(observed, shared.status, stock.rest))
     elif not nothing(stock.rest):
         shared.event = ReservationEvent.PLACEHOLDER_LOST
         shared.message = f"the placeholder on node {node} is gone: the room is not held any more"

@@ -17,6 +17,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.observed import ReservationSettings
 
 HISTORIES = int(os.environ.get("RESCHEDULER_HISTORIES", "0"))
@@ -297,6 +298,94 @@ def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over(prom
     assert sum(pod.namespace == NAMESPACE for pod in world.pods.values()) <= 1
     until(lambda: phase("first") is ReservationPhase.SUCCEEDED)
     until(lambda: phase("second") is ReservationPhase.AVAILABLE)
+
+
+def stepper(run):
+    """Lets random actors act until something is reached."""
+
+    def until(reached, actors=None):
+        for _ in range(2000):
+            run.random.choice(actors or run.actors())()
+            run.world.check()
+            run.world.now_s += 0.05
+            if reached():
+                return
+        raise AssertionError("not reached")
+
+    return until
+
+
+@pytest.mark.parametrize("promised", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_placeholder_that_was_refused_stands_back_for_a_hand_over_on_its_node(seed, promised):
+    """It outranks the claimant and passes the taint: it would take the room in the moment that it is let go."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 3)
+    world.workload("ReplicaSet", "web", ["n1"])
+    world.reserve("first", "uid-web", node="n1")
+    run = Run(world, seed, stale=False)
+    until = stepper(run)
+
+    def phase(name):
+        return world.reservations[name].status.phase
+
+    def waiting():
+        """The placeholder of the second Reservation, let in and not bound."""
+        uid = world.reservations["second"].uid
+        pods = [p for p in world.pods.values() if p.namespace == NAMESPACE and p.controller.uid == uid]
+        return next((p for p in pods if not p.node and not p.spec.gates), None)
+
+    until(lambda: phase("first") is ReservationPhase.AVAILABLE)
+    world.reserve("second", "uid-other", node="n1" if promised else "", pre_allocation=promised)
+    until(waiting, actors=[run.control])
+    filler = world.pod("filler", "n1")
+    holder = waiting()
+    tolerant = msgspec.structs.replace(holder.spec, tolerations=(HAND_OVER_TOLERATION,))
+    world.put(msgspec.structs.replace(holder, spec=tolerant))
+    until(lambda: waiting().unschedulable_message, actors=[world.scheduler])
+    world.workloads["uid-web"] = msgspec.structs.replace(world.workloads["uid-web"], replicas=2)
+    until(lambda: phase("first") in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED))
+    assert phase("first") is ReservationPhase.SUCCEEDED
+    assert phase("second") in (ReservationPhase.PENDING, ReservationPhase.WAITING)
+    del world.pods[filler.key]
+    until(lambda: phase("second") is ReservationPhase.AVAILABLE)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_two_moves_of_one_pod_the_second_waits_and_takes_no_room(seed):
+    world, keys = full_cluster()
+    key = keys[0]
+    first = world.migrations[key]
+    pod = world.pods[ObjectKey(first.namespace, first.pod_name)]
+    second = msgspec.structs.replace(
+        first, name="second-move", uid="second-move", target_node="n3", resource_version=world.version()
+    )
+    world.migrations[second.key] = second
+    run = Run(world, seed, crash_every=4 if seed % 2 else 0)
+    run.go(steps=6000)
+    ended = {k: world.migrations[k].status for k in (key, second.key)}
+    assert sorted(s.phase for s in ended.values()) == [MigrationPhase.FAILED, MigrationPhase.SUCCEEDED]
+    failed = next(s for s in ended.values() if s.phase is MigrationPhase.FAILED)
+    assert failed.reason in ("PodGone", "PodReplaced")
+    assert (failed.reservation_name, failed.eviction_requested_at_s, failed.evicted_at_s) == ("", 0.0, 0.0)
+    assert world.evictions.count(pod.key) == 1
+    assert world.migrations[keys[1]].status.phase is MigrationPhase.SUCCEEDED
+    assert world.leftovers() == []
+
+
+def test_the_second_move_of_a_pod_goes_on_if_the_first_one_ends_without_moving_it():
+    world, keys = full_cluster()
+    first = world.migrations[keys[0]]
+    second = msgspec.structs.replace(
+        first, name="second-move", uid="second-move", resource_version=world.version()
+    )
+    world.migrations[second.key] = second
+    run = Run(world, 1, stale=False)
+    until = stepper(run)
+    until(lambda: world.migrations[second.key].status.reason == "AnotherMove", actors=[run.control])
+    del world.migrations[keys[0]]
+    until(lambda: world.migrations[second.key].status.phase is MigrationPhase.SUCCEEDED)
 
 
 def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():

@@ -91,6 +91,17 @@ def test_the_table_is_the_only_way(old, new):
             enter(status, new, MigrationReason.CHECKING, "", NOW)
 
 
+@pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
+@pytest.mark.parametrize("requested", [0.0, NOW - 1])
+def test_of_two_moves_that_have_begun_one_gives_its_room_back_before_anybody_is_evicted(phase, requested):
+    m = migration(phase, requested=requested)
+    outcome = look(m, reservation=reservation(), another="default/other")
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "AnotherMove")
+    assert not outcome.status.eviction_requested_at_s
+    assert act.DeleteReservation in kinds(outcome)
+    assert act.Evict not in kinds(outcome)
+
+
 def budget(allowed, expected=3, desired=2, name="web"):
     return DisruptionBudget(
         namespace="default",
@@ -132,6 +143,7 @@ def test_hopeless_moves_end_at_once_and_nothing_is_reserved(fields, extra, reaso
     ("fields", "extra", "reason", "words"),
     [
         ({"paused": True}, {}, "Paused", "paused"),
+        ({}, {"another": "default/other"}, "AnotherMove", "default/other"),
         ({}, {"target": "", "target_message": "0/3 nodes"}, "NoTarget", "0/3 nodes"),
         (
             {},
