@@ -123,6 +123,30 @@ def test_a_named_node_that_is_refused_gets_no_placeholder_and_keeps_none():
     assert kinds(look(reservation(), placeholder=waiting, choice=Choice(node="n2")))[1:] == []
 
 
+@pytest.mark.parametrize("refused", ["", "0/3 nodes"])
+def test_a_placeholder_that_is_not_bound_goes_when_another_room_on_its_node_is_handed_over(refused):
+    waiting = placeholder("", unschedulable_message=refused)
+    assert "DeletePlaceholder" in kinds(look(reservation(), placeholder=waiting, beside_hand_over=True))
+    assert "DeletePlaceholder" not in kinds(look(reservation(), placeholder=waiting))
+
+
+def test_a_promise_that_was_let_in_and_refused_goes_for_a_hand_over_and_is_made_anew_afterwards():
+    let_in = placeholder("", unschedulable_message="0/3 nodes")
+    promised = reservation(pre_allocation=True)
+    gone = look(promised, placeholder=let_in, beside_hand_over=True)
+    assert "DeletePlaceholder" in kinds(gone)
+    waiting = msgspec.structs.replace(
+        promised, status=msgspec.structs.replace(gone.status, node_name="n2", current_owners=())
+    )
+    assert "CreatePlaceholder" not in kinds(look(waiting, beside_hand_over=True))
+    again = look(waiting)
+    assert again.status.phase is ReservationPhase.WAITING
+    made = next(action for action in again.actions if isinstance(action, act.CreatePlaceholder))
+    assert (made.node, made.part.waits) == ("n2", True)
+    ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED)
+    assert "DeletePlaceholder" in kinds(look(waiting, placeholder=ended))
+
+
 def test_pending_says_what_the_scheduler_says():
     outcome = look(
         reservation(), placeholder=placeholder(node="", unschedulable_message="0/3 nodes: Insufficient cpu")

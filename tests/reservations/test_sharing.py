@@ -114,6 +114,21 @@ def test_the_split_waits_for_promises_to_stand_back():
     assert does(outcome) == []
 
 
+def test_a_rest_that_was_let_in_and_refused_goes_for_a_hand_over_and_is_promised_anew_afterwards():
+    small = pod("a", gated=False, node="n2")
+    refused = holder("w", 3000, node="", unschedulable_message="0/3 nodes")
+    room = shared((small,), allocated=1000)
+    gone = look(room, owners=(small,), beside_hand_over=True, **held(refused))
+    assert does(gone) == ["DeletePlaceholder"]
+    assert condition(gone.status.conditions, "Ready").reason == "WaitingForRoom"
+    room = replace(room, status=gone.status)
+    assert does(look(room, owners=(small,), beside_hand_over=True, **held())) == []
+    again = look(room, owners=(small,), **held())
+    assert again.status.phase is ReservationPhase.WAITING
+    part = next(action.part for action in again.actions if isinstance(action, act.CreatePlaceholder))
+    assert (part.size, part.waits) == (cpu(3000), True)
+
+
 def test_an_owner_that_ends_takes_its_part_with_it():
     a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
     done = replace(b, phase=PodPhase.SUCCEEDED)
