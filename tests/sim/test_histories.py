@@ -66,6 +66,11 @@ def keeps_strays(patch):
     patch.setattr(reconcile.Reconciler, "_tend_strays", lambda *_: None)
 
 
+def never_taints(patch):
+    for module in (handover, reconcile):
+        patch.setattr(module, "wants_taint", lambda _: False)
+
+
 @pytest.mark.parametrize(
     ("mistake", "words", "first"),
     [
@@ -74,6 +79,7 @@ def keeps_strays(patch):
         (drops_the_placeholder_early, "nothing holds the room", 20),
         (lets_no_surplus_go, "is held", 0),
         (keeps_strays, "belongs to nobody", 20),
+        (never_taints, "nothing holds the room", 0),
     ],
 )
 def test_a_program_with_a_mistake_is_found_out(monkeypatch, mistake, words, first):

@@ -34,6 +34,8 @@ GUEST: Final = "guest"
 """Label ``app`` of pods without a controller for whom rooms are reserved."""
 
 _MOST: Final = 4
+_AGAIN: Final = 0.15
+"""Share of the moves that may be of a pod which is moved already."""
 
 
 class Asks:
@@ -166,7 +168,7 @@ class Asks:
             if labels(p).get("app") in apps and spec(p).get("nodeName") and not deleting(p)
         ]
         moved = {spec(m)["podRef"].get("uid") for m in self._api.list(MOVE) if not _over(m)}
-        fresh = [p for p in pods if uid(p) not in moved]
+        fresh = pods if self._chance(_AGAIN) else [p for p in pods if uid(p) not in moved]
         return self._rng.choice(fresh) if fresh else None
 
     def _nodes(self) -> list[str]:

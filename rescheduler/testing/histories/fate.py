@@ -39,6 +39,8 @@ MAP: Final = GroupKind("", "ConfigMap")
 GATE_POLICY: Final = GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicy")
 GATE_BINDING: Final = GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding")
 CROWD: Final = "crowd"
+_IN_LINE: Final = (12, 24)
+"""How many pods wait in line, at least and at most: more than the free room of most worlds."""
 
 Deed = Callable[[], None]
 
@@ -64,8 +66,8 @@ class Fate:
     def gentle(self) -> Mapping[str, Deed]:
         """Promises must not suffer."""
         return {
-            "crowd of the same priority": lambda: self._crowd(self._world.priority_class),
-            "crowd of lower priority": lambda: self._crowd("low"),
+            "crowd of the same priority": lambda: self._crowd(self._world.priority_class, self._some()),
+            "crowd of lower priority": lambda: self._crowd("low", self._some()),
             "scheduler restarted": self._cluster.restart_scheduler,
             "scheduler away": self._scheduler_away,
             "controller killed between calls": self._program.kill,
@@ -94,6 +96,11 @@ class Fate:
             "gate policy removed": self._gate_policy_removed,
         }
 
+    def contend(self) -> None:
+        """Rough: pods of higher priority that preempt nobody and stay in line for whatever becomes free."""
+        self._script.hits.add("higher priority")
+        self._crowd("patient", self._rng.randint(*_IN_LINE))
+
     def calm_down(self) -> None:
         """Everything that went wrong is put right, and crowds leave; what people deleted stays deleted."""
         self._script.clear()
@@ -115,9 +122,12 @@ class Fate:
 
     # Gentle
 
-    def _crowd(self, priority_class: str) -> None:
+    def _some(self) -> int:
+        return self._rng.randint(2, 8)
+
+    def _crowd(self, priority_class: str, pods: int) -> None:
         """More pods than there is room for."""
-        for _ in range(self._rng.randint(2, 8)):
+        for _ in range(pods):
             self._serial += 1
             cpu_milli = self._rng.choice((500, 500, 1000))
             self._api.create(
@@ -147,7 +157,7 @@ class Fate:
 
     def _crowd_of_higher_priority(self) -> None:
         self._script.hits.add("higher priority")
-        self._crowd("high")
+        self._crowd("high", self._some())
 
     def _cordon(self) -> None:
         name = self._some_node()

@@ -34,6 +34,10 @@ STORM_S: Final = 12.0
 
 _SETTLES_S: Final = 700.0
 _WRITES: Final = 40
+_CONTENDED: Final = 0.5
+"""Share of the rough histories in which pods of higher priority wait in line: what the hand-over taint is for."""
+_CONTENDED_WRITES: Final = 15
+"""They come before the program has written so often: after the first rooms are held, before they are handed over."""
 
 _CONFIGURATION: Final = b"""\
 apiVersion: rescheduler.dev/v1alpha1
@@ -193,6 +197,9 @@ class History:
         self._strike(self._fate.gentle, rng.randint(0, 4))
         if rough:
             self._strike(self._fate.rough, rng.randint(1, 4))
+            if self._chance(_CONTENDED):
+                writes = rng.randint(1, _CONTENDED_WRITES)
+                self._script.after_writes(writes, "line of higher priority", self._fate.contend)
         return rough
 
     def _strike(self, deeds: Mapping[str, Deed], times: int) -> None:

@@ -41,7 +41,7 @@ class Rooms:
     def __init__(self, seen: Seen, hits: set[str], knows: Knows, refuses: Refuses) -> None:
         self._seen, self._hits, self._knows, self._refuses = seen, hits, knows, refuses
         self._lost: set[str] = set()
-        self._waiting_then: dict[str, frozenset[str]] = {}
+        self._known_then: dict[str, frozenset[str]] = {}
         self._room_of: dict[str, str] = {}
         self.excused: dict[str, str] = {}
 
@@ -110,14 +110,12 @@ class Rooms:
         )
 
     def _follow(self, placeholder: Obj, who: Who) -> None:
-        """Whose placeholder it is; and when the program deletes it, which pods it knew to wait."""
+        """Whose placeholder it is; and when the program deletes it, which pods it knew, waiting or bound."""
         room = (controller_of(placeholder) or {}).get("uid", "")
         self._room_of[uid(placeholder)] = room
         if who is Who.PROGRAM and deleting(placeholder):
-            self._waiting_then[room] = frozenset(
-                uid(p)
-                for p in self._seen.pods.values()
-                if not node_of(p) and not deleting(p) and self._knows(p)
+            self._known_then[room] = frozenset(
+                uid(p) for p in self._seen.pods.values() if not deleting(p) and self._knows(p)
             )
 
     def _overtaken(self, room: Obj, node: str) -> bool:
@@ -125,7 +123,7 @@ class Rooms:
         if not claimants or "higher priority" not in self._hits:
             return False
         least = min(map(priority_of, claimants))
-        known = self._waiting_then.get(uid(room), frozenset())
+        known = self._known_then.get(uid(room), frozenset())
         return any(
             node in (node_of(p), nominated_to(p)) and priority_of(p) > least and uid(p) not in known
             for p in self._seen.pods.values()

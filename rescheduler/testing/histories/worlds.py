@@ -15,8 +15,8 @@ from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
 from rescheduler.sim.controllers.wire import Obj
 from rescheduler.sim.machines import MachineSpec
 
-CLASSES: Final = {"": 0, "low": -10, "mid": 100, "high": 1000}
-"""Names of priority classes and their values; "" is a pod without one."""
+CLASSES: Final = {"": 0, "low": -10, "mid": 100, "high": 1000, "patient": 1000}
+"""Names of priority classes and their values; "" is a pod without one. Who is patient preempts nobody."""
 
 _CPUS: Final = (500, 1000, 1500)
 _FULL: Final = 0.55
@@ -82,6 +82,7 @@ def priority_classes() -> Iterable[Obj]:
                 "kind": "PriorityClass",
                 "metadata": {"name": name},
                 "value": value,
+                "preemptionPolicy": "Never" if name == "patient" else "PreemptLowerPriority",
             }
 
 
