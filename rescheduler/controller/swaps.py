@@ -130,12 +130,16 @@ class Swaps:
         return sum(not p.deleting and not p.terminal for p in self.index.pods_of(replica_set.uid))
 
     def _busy(self, migration: PodMigration, replica_set: Workload | None) -> str:
-        """Another move that would be disturbed, or would disturb: one pod more is what was declared."""
+        """Another move that would be disturbed, or would disturb, in words: one pod more is what was declared."""
         if replica_set is None:
             return ""
         for other in sorted(self._others(migration), key=lambda m: m.key):
             if self._controller_uid(other) == replica_set.uid:
-                return str(other.key)
+                return f"move {other.key} of the same workload is under way"
+        for key, orphan in sorted(self.orphans.pods.items()):
+            mine = orphan.labels.get(names.LABEL_START_FIRST) == migration.uid
+            if not mine and not orphan.terminal and replaced_by(orphan)[0] == replica_set.uid:
+                return f"replacement {key} of another move of the same workload is still there"
         return ""
 
     def _others(self, migration: PodMigration) -> Iterable[PodMigration]:

@@ -83,7 +83,7 @@ class ObservedSwap:
     ``declared``: owner or configuration asks for the mode. ``eligible``: two pods may stand side by side.
     ``replica_set`` and ``deployment``: the pod's owners. ``owned``: live pods of the ReplicaSet, held ones
     included. ``orphan``: the pod named ``orphan_name``, or the replacement that was started. ``busy``:
-    another move of the same ReplicaSet that is under way.
+    what of another move of the same ReplicaSet must end first, in words; "" if nothing.
     """
 
     declared: bool = False

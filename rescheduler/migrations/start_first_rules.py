@@ -23,7 +23,7 @@ def owner_moves(swap: ObservedSwap) -> str:
     """Why the owner is in the middle of something and must be waited for; "" if it rests."""
     replica_set, deployment = swap.replica_set, swap.deployment
     if swap.busy:
-        return f"move {swap.busy} of the same workload is under way"
+        return swap.busy
     if replica_set is None:
         return ""
     if deployment is not None and deployment.rolling_out:

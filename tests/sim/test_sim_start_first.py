@@ -331,6 +331,28 @@ def test_two_moves_of_one_workload_take_turns(scene):
     assert (s.witness.least, s.witness.most) == (3, 4)
 
 
+@pytest.mark.parametrize("seed", range(FIRST + 300, FIRST + 300 + SEEDS))
+def test_a_replacement_that_a_failed_move_left_goes_before_the_next_one_starts(scene, seed):
+    """The first move is paused until its time is over; its Ready replacement must not stand beside that of the second."""
+    s = scene(seed, replicas=2)
+    first, *_ = s.move(ttl="20s", mode="StartFirst")
+    s.cluster.run_until(lambda: any(ready(p) for p in s.orphans()), 30)
+    s.patch(MOVE, first, {"spec": {"paused": True}})
+    other = max(s.pods(), key=lambda p: p["metadata"]["name"] if p not in s.orphans() else "")
+    s.api.create(
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "PodMigration",
+            "metadata": {"name": "second", "namespace": "default"},
+            "spec": {"podRef": {"name": other["metadata"]["name"]}, "mode": "StartFirst", "ttl": "2m"},
+        }
+    )
+    s.finish(first, "second")
+    assert (s.state(first)["phase"], s.state("second")["phase"]) == ("Failed", "Succeeded")
+    s.settled(2)
+    assert (s.witness.least, s.witness.most) == (2, 3)
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize("seed", range(FIRST + 100, FIRST + 100 + 3 * SEEDS))
 def test_a_process_that_dies_at_any_write(scene, replicas, seed):
