@@ -159,7 +159,7 @@ class _Planner:
             max_moves=inputs.max_moves,
             this_hour=self._history.begun_within_hour(),
         )
-        self._shedding = [(policy, policy) for policy in policies if isinstance(policy, Shedding)]
+        self._shedding = [policy for policy in policies if isinstance(policy, Shedding)]
         self._protector = Protector(
             snapshot,
             inputs.protections,
@@ -304,9 +304,9 @@ class _Planner:
     def _wanted_elsewhere(self, policy: Policy, pod: Pod) -> BoolArray:
         """Nodes from which another policy would at once want a pod moved again."""
         over = np.zeros(len(self._view.nodes), dtype=np.bool_)
-        for other, shedding in self._shedding:
+        for other in self._shedding:
             if other is not policy:
-                over |= shedding.overfull_with(pod, self._view)
+                over |= other.overfull_with(pod, self._view)
         return over
 
     def _move(self, candidate: Candidate, target: Target) -> None:
