@@ -2,11 +2,15 @@
 
 import json
 import signal
+import time
 
 import pytest
 from click.testing import CliRunner
 
 from rescheduler.cli.main import main
+from rescheduler.sim.cluster import EmbeddedCluster
+from rescheduler.testing import manifests
+from rescheduler.testing.api import Api, HttpTransport
 from rescheduler.testing.builders import deployment, node, pdb
 
 NOW = "2026-11-21T10:00:00Z"
@@ -26,6 +30,16 @@ def command():
     yield run
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The embedded cluster with everything of ``manifests/`` installed: (its API, path of a kubeconfig)."""
+    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with EmbeddedCluster(clock=time.time) as cluster:
+        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
+        manifests.apply(api, manifests.load())
+        yield api, str(kubeconfig)
 
 
 @pytest.fixture

@@ -1,27 +1,14 @@
 """``rescheduler reserve`` against the embedded API server: what is made, shown, refused; exit codes."""
 
 import json
-import time
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from rescheduler.cli.main import main
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
 
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with EmbeddedCluster(clock=time.time) as cluster:
-        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
-        manifests.apply(api, manifests.load())
-        yield api, str(kubeconfig)
 
 
 @pytest.fixture

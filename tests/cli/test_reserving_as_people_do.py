@@ -11,23 +11,10 @@ import time
 import pytest
 import yaml
 
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
-
 GROUP = "rescheduler.dev/v1alpha1"
 ROOMS = f"/apis/{GROUP}/reservations"
 AT = "2026-11-21T10:00:00Z"
 PATIENCE_S = 90.0
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with EmbeddedCluster(clock=time.time) as cluster:
-        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
-        manifests.apply(api, manifests.load())
-        yield api, str(kubeconfig)
 
 
 @pytest.fixture

@@ -7,18 +7,11 @@ import time
 
 import pytest
 
-from rescheduler.testing.controllers import running
 from rescheduler.testing.world import World, is_ready
 
 pytestmark = pytest.mark.realcluster
 
 MIGRATIONS = "rescheduler.dev/v1alpha1"
-
-
-@pytest.fixture(scope="module")
-def controller(control_plane):
-    with running(control_plane.api().transport) as controller:
-        yield controller
 
 
 @pytest.fixture

@@ -85,17 +85,18 @@ def test_who_is_alone_on_a_node_waits_for_nobody(state):
     }
 
 
+TURNS = [
+    (CLAIMED, False, False),
+    (NOMINATED, False, True),
+    (GOING, False, True),
+    (EMPTY, True, False),
+    (LET_GO, True, False),
+]
+"""(state of the neighbour, it goes first, it waits) as a claimed room sees it."""
+
+
 @pytest.mark.parametrize(
-    ("neighbour", "after", "before"),
-    [
-        (CLAIMED, False, False),
-        (NOMINATED, False, True),
-        (GOING, False, True),
-        (EMPTY, True, False),
-        (LET_GO, True, False),
-        (REFUSED, False, False),
-        (BOUND, False, False),
-    ],
+    ("neighbour", "after", "before"), [*TURNS, (REFUSED, False, False), (BOUND, False, False)]
 )
 def test_what_a_neighbour_at_each_step_asks_of_the_other(neighbour, after, before):
     assert seen(room("a", CLAIMED), room("b", neighbour))["a"] == (after, before)
@@ -149,16 +150,7 @@ def several(name, state, node="n1"):
 
 
 @pytest.mark.parametrize("kinds", [(several, several), (room, several), (several, room)])
-@pytest.mark.parametrize(
-    ("neighbour", "after", "before"),
-    [
-        (CLAIMED, False, False),
-        (NOMINATED, False, True),
-        (GOING, False, True),
-        (EMPTY, True, False),
-        (LET_GO, True, False),
-    ],
-)
+@pytest.mark.parametrize(("neighbour", "after", "before"), TURNS)
 def test_rooms_for_several_go_together_with_their_neighbours(kinds, neighbour, after, before):
     mine, other = kinds
     assert seen(mine("a", CLAIMED), other("b", neighbour))["a"] == (after, before)

@@ -1,5 +1,6 @@
 """Dumps are cut into objects exactly, wherever the pieces of text happen to end."""
 
+import io
 import json
 
 import pytest
@@ -28,15 +29,8 @@ things = st.fixed_dictionaries(
 
 
 def reader(text, step):
-    position = 0
-
-    def read(size):
-        nonlocal position
-        piece = text[position : position + min(size, step)]
-        position += len(piece)
-        return piece
-
-    return read
+    stream = io.BytesIO(text)
+    return lambda size: stream.read(min(size, step))
 
 
 def cut(text, step=7, piece=16):

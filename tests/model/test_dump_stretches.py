@@ -1,5 +1,6 @@
 """Items of a dump that are taken many at once are those that a JSON parser finds, whatever the text looks like."""
 
+import io
 import json
 import random
 
@@ -60,15 +61,8 @@ def written(value, spaces, chance):
 
 
 def reader(text, step):
-    position = 0
-
-    def read(size):
-        nonlocal position
-        piece = text[position : position + min(size, step)]
-        position += len(piece)
-        return piece
-
-    return read
+    stream = io.BytesIO(text)
+    return lambda size: stream.read(min(size, step))
 
 
 def split(text, piece, step):

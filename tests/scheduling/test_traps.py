@@ -3,6 +3,7 @@
 import pytest
 
 from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing.differential import named
 from rescheduler.testing.differential.comparison import snapshot_of
 from rescheduler.testing.differential.manifests import metadata, namespaced
 
@@ -16,13 +17,7 @@ def node(name, *, pods="110", cpu="4", **labels):
 
 
 def pod(name, on="", *, labels=None, cpu="1", nominated="", deleting=False, **spec):
-    requests = {"cpu": cpu} if cpu else {}
-    body = {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}], **spec}
-    made = namespaced("v1", "Pod", "default", name, body)
-    made["metadata"]["labels"] = labels or {}
-    made["status"] = {"phase": "Running" if on else "Pending"}
-    if on:
-        body["nodeName"] = on
+    made = named.pod(name, on, labels=labels, cpu=cpu, **spec)
     if nominated:
         made["status"]["nominatedNodeName"] = nominated
     if deleting:

@@ -21,7 +21,9 @@ from rescheduler.planning.plan import Move, PodRef
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.controllers.wire import (
-    GroupKind,
+    DEPLOYMENT,
+    NODE,
+    POD,
     condition,
     controller_of,
     deleting,
@@ -34,16 +36,11 @@ from rescheduler.sim.controllers.wire import (
 from rescheduler.sim.installation import install
 from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.sim.machines import MachineSpec
+from rescheduler.testing.histories.asks import MOVE
+from rescheduler.testing.histories.fate import MAP
 from rescheduler.testing.histories.line import Killed, Line
 from rescheduler.testing.histories.program import Program, Temper
 
-POD, DEPLOYMENT, SET, NODE = (
-    GroupKind("", "Pod"),
-    GroupKind("apps", "Deployment"),
-    GroupKind("apps", "ReplicaSet"),
-    GroupKind("", "Node"),
-)
-MOVE, MAP = GroupKind("rescheduler.dev", "PodMigration"), GroupKind("", "ConfigMap")
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "2"))
 SETTINGS = Settings(

@@ -14,13 +14,23 @@ from rescheduler.controller.run import settings_of
 from rescheduler.model.names import GATE, LABEL_PLACEHOLDER
 from rescheduler.sim import demo
 from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.controllers.wire import GroupKind, condition, deleting, labels, ready, spec, status, uid
+from rescheduler.sim.controllers.wire import (
+    BUDGET,
+    POD,
+    condition,
+    deleting,
+    labels,
+    ready,
+    spec,
+    status,
+    uid,
+)
 from rescheduler.sim.installation import install
 from rescheduler.sim.kubelet import KubeletSettings
+from rescheduler.testing.histories.asks import MOVE, ROOM
+from rescheduler.testing.histories.fate import MAP
 from rescheduler.testing.histories.program import Program, Temper
 
-POD, BUDGET = GroupKind("", "Pod"), GroupKind("policy", "PodDisruptionBudget")
-MOVE, ROOM = (GroupKind("rescheduler.dev", kind) for kind in ("PodMigration", "Reservation"))
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "3"))
 CONFIGURATION = """\
@@ -107,7 +117,7 @@ def leftovers(cluster):
         if any(g["name"] == GATE for g in spec(p).get("schedulingGates") or ())
     ]
     rooms = [r for r in cluster.api.list(ROOM) if status(r).get("phase") not in ("Succeeded", "Failed")]
-    live = cluster.api.get(GroupKind("", "ConfigMap"), "rescheduler", "live")
+    live = cluster.api.get(MAP, "rescheduler", "live")
     return placeholders, gated, rooms, live.get("data") or {}
 
 
