@@ -31,7 +31,7 @@ from rescheduler.reservations.observed import LinkedMigration, ObservedReservati
 from rescheduler.reservations.owners import any_owner_matches, namespace_of_pods
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.promised import lands
-from rescheduler.reservations.sharing import flying
+from rescheduler.reservations.sharing import flying, free_part
 from rescheduler.reservations.template import reservation_name
 from rescheduler.scheduling.taint_toleration import tolerates
 
@@ -141,7 +141,8 @@ class Observer:
         status, placeholder = reservation.status, observed.placeholder
         if status.phase in FINISHED or reservation.deleting or observed.soft:
             return None
-        if status.current_owners and reservation.allocate_once:
+        given = bool(status.current_owners) and reservation.allocate_once
+        if given and (observed.claimant is not None and not observed.claimant.deleting):
             return None
         made_for_move = bool(reservation.annotations.get(names.ANNOTATION_MIGRATION))
         if observed.by_koordinator and not made_for_move:
@@ -157,9 +158,13 @@ class Observer:
         held = placeholder is not None and not placeholder.deleting and not placeholder.terminal
         if observed.koordinator is not None:
             held = observed.koordinator.holds
+        if given and not held:
+            return None  # lost with its claimant; while it is held, the claim is taken back and others wait for that
+        available = status.phase is ReservationPhase.AVAILABLE and not given and not flying(observed)
         return Room(
             reservation=reservation,
-            open=claims_open and held and status.phase is ReservationPhase.AVAILABLE and not flying(observed),
+            size=free_part(observed),
+            open=claims_open and held and available,
             since_s=migration.eviction_requested_at_s if migration else 0.0,
             replaces=migration.pod_name if migration else "",
         )

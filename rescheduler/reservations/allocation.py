@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from rescheduler.model import names
 from rescheduler.model.records import OwnerRef, Pod
-from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.resources import NO_RESOURCES, Resources
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.resources import Resources
 from rescheduler.reservations.owners import any_owner_matches
 
 Controllers = Callable[[Pod], tuple[OwnerRef, ...]]
@@ -23,22 +23,15 @@ Controllers = Callable[[Pod], tuple[OwnerRef, ...]]
 class Room:
     """A Reservation that takes part. ``open``: it can be claimed now; else a decision is pending.
 
-    ``since_s``: pods created from then on are preferred (the time of the eviction). ``replaces``: the name
+    ``size``: what it really holds for new owners, whatever became of its template since. ``since_s``: pods created from then on are preferred (the time of the eviction). ``replaces``: the name
     of the evicted pod, by which a StatefulSet's replacement is recognised.
     """
 
     reservation: Reservation
+    size: Resources
     open: bool
     since_s: float = 0.0
     replaces: str = ""
-
-    @property
-    def size(self) -> Resources:
-        """What the Reservation really holds for new owners, whatever became of its template since."""
-        status = self.reservation.status
-        if status.phase is ReservationPhase.PENDING:  # held this moment; the status is about to say so
-            return self.reservation.template.requests if self.reservation.template else NO_RESOURCES
-        return status.allocatable if self.reservation.allocate_once else status.allocatable - status.allocated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.model.records import Pod
-from rescheduler.model.reservation import ObjectRef, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.allocation import fits
@@ -66,6 +66,15 @@ def total(pods: Iterable[Pod]) -> Resources:
 def rest_of(status: ReservationStatus) -> Resources:
     """What is held for owners that have not come yet."""
     return status.allocatable - status.allocated
+
+
+def free_part(observed: ObservedReservation) -> Resources:
+    """What new owners may be given now. What claimants that went away were to have counts again."""
+    reservation = observed.reservation
+    status, template = reservation.status, reservation.template
+    if status.phase is ReservationPhase.PENDING:  # held this moment; the status is about to say so
+        return template.requests if template is not None else NO_RESOURCES
+    return status.allocatable if reservation.allocate_once else _take_stock(observed, status).rest
 
 
 def nothing(amount: Resources) -> bool:

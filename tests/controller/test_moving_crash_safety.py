@@ -13,6 +13,7 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
@@ -409,6 +410,32 @@ def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():
     world.controllers = one_by_one
     run.go(steps=6000)
     assert {v[0] for v in landed(world, keys).values()} == {MigrationPhase.SUCCEEDED}, landed(world, keys)
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["one pod", "several"])
+def test_a_sibling_waits_while_the_claim_of_a_pod_that_went_away_is_taken_back(once):
+    """The room is free again in the next round: whoever is let go in between misses it."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 1)
+    world.node("n2", 1)
+    world.workload("ReplicaSet", "web", ["n1"])
+    world.reserve("room", "uid-web", node="n2", allocate_once=once)
+    run = Run(world, 1, stale=False)
+    until = stepper(run)
+    until(lambda: world.reservations["room"].status.phase is ReservationPhase.AVAILABLE)
+    (workload,) = world.workloads.values()
+    first = world.replica(workload, 1)
+    until(lambda: world.reservations["room"].status.current_owners, actors=[run.control])
+    del world.pods[first.key]
+    second = world.replica(workload, 2)
+    world.workloads["uid-web"] = msgspec.structs.replace(workload, replicas=2)
+    run.control()
+    owners = world.reservations["room"].status.current_owners
+    assert first.uid not in [owner.uid for owner in owners], "taken back"
+    assert names.GATE in world.pods[second.key].spec.gates, "and nobody was let go meanwhile"
+    until(lambda: world.pods[second.key].node)
+    assert world.pods[second.key].node == "n2"
 
 
 def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():

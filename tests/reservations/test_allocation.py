@@ -46,7 +46,7 @@ def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the f
         annotations=annotations,
         status=ReservationStatus(phase=ReservationPhase.AVAILABLE, allocatable=Resources(cpu_milli=cpu)),
     )
-    return Room(reservation=reservation, open=open, **fields)
+    return Room(reservation=reservation, size=Resources(cpu_milli=cpu), open=open, **fields)
 
 
 def deal(pods, rooms):
