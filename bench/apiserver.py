@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from bench.generate import Shape, objects
+from bench.generate import objects
+from bench.shapes import Shape
 from rescheduler.model.dump import TypeName, items_within
 from rescheduler.model.kinds import RESOURCES, Kind
 

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 
-from bench.generate import Shape, objects, write
+from bench.generate import objects, write
+from bench.shapes import Shape
 from rescheduler.cli.sources import read_sources
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder

@@ -1,14 +1,14 @@
 """Reservations that people make, on the real control plane: how many pods get the room that was held for them.
 
-    python bench/reservations.py single   [--count 50] [--disturb none|scheduler|apiserver|kill]
+    python bench/reservations.py single   [--count 50] [--disturb none|scheduler|apiserver|kill|both]
     python bench/reservations.py shared   [--count 20] [--disturb ...]
     python bench/reservations.py promised [--count 20] [--disturb ...]
 
 ``single``: one Reservation per pod, then a scale-up. ``shared``: one Reservation (allocateOnce: false), scaled up in
 steps; one part is left and must stay held. ``promised``: preAllocation on full nodes; the pods there leave one by one.
 Every node is full, and pods that want every free room wait all the time. ``--disturb``: the scheduler is restarted,
-the API server is away for 5 s, or the controller is killed while it happens. Counted from the objects, not from what
-the controller says. Needs the binaries of ``make controlplane``.
+the API server is away for 5 s, the controller is killed, or both while it happens. Counted from the objects, not from
+what the controller says. Needs the binaries of ``make controlplane``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rescheduler.testing import manifests
 from rescheduler.testing.controlplane import ControlPlane
 from rescheduler.testing.world import World, gates_of, node_of
 
-DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill"])
+DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill", "both"])
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
 LIVE = "/api/v1/namespaces/rescheduler/configmaps/live"
 
@@ -61,8 +61,10 @@ class Stage:
                 self.plane.kill_scheduler()
                 time.sleep(1)
                 self.plane.start_scheduler()
-            elif self.disturb == "apiserver":
+            elif self.disturb in ("apiserver", "both"):
                 self.plane.stop_apiserver()
+                if self.disturb == "both":
+                    self.controllers.kill()
                 time.sleep(5)
                 self.plane.start_apiserver()
             elif self.disturb == "kill":

@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.controller import CONFIG, memory_mb  # noqa: E402 - the path comes first
-from bench.generate import Shape, write  # noqa: E402
+from bench.generate import write  # noqa: E402
 from bench.planning import Decider, changed, make_cluster, marked, policies  # noqa: E402
+from bench.shapes import Shape  # noqa: E402
 
 COMMAND_LIMIT_S = 600.0
 RESCHEDULER = str(Path(sys.executable).with_name("rescheduler"))

@@ -1,7 +1,7 @@
 """Reserve before scaling, on the real control plane: how many new pods land in their rooms, and what is left behind.
 
     python bench/scaling.py [--count 20] [--kind Deployment|StatefulSet] [--short 0]
-                            [--disturb none|scheduler|apiserver|kill] [--when reserving|landing]
+                            [--disturb none|scheduler|apiserver|kill|both] [--when reserving|landing]
 
 The nodes have room for exactly ``count`` new pods, less ``--short``: then nothing may be scaled. Once the rooms are
 held, three times as many pods want them. ``--disturb``: as in ``bench/reservations.py``, while the rooms are being
