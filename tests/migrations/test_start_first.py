@@ -1,312 +1,42 @@
-"""Mode StartFirst as a pure machine: every transition, what it waits for, how it ends, and the rules behind it."""
+"""Mode StartFirst as a pure machine: every transition, what it waits for, how it ends."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace as but
 
 import msgspec
 import pytest
+from swapping import (
+    ADOPTED,
+    LABELLED,
+    LABELS,
+    NOW,
+    PASSED,
+    PHASE,
+    PROVEN,
+    REF,
+    RS,
+    deployment,
+    kinds,
+    look,
+    migration,
+    orphan,
+    pod,
+    replica_set,
+    said,
+    swap,
+)
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, ObservedSwap, Verdict
-from rescheduler.migrations.start_first_orphan import (
-    is_orphan,
-    orphan_manifest,
-    orphan_name,
-    replaced_by,
-    replaces,
-)
-from rescheduler.migrations.start_first_strays import stray_actions
+from rescheduler.migrations.observed import Calls, MigrationSettings, Verdict
 from rescheduler.model import names
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import (
     DisruptionBudget,
     Node,
-    ObjectKey,
-    OwnerRef,
-    PersistentVolumeClaim,
-    Pod,
     PodPhase,
-    PodSpec,
-    PodVolume,
-    VolumeKind,
-    Workload,
 )
-from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
-from rescheduler.planning.side_by_side import declared, orphan_labels, refusal
-from rescheduler.reservations.actions import DeleteReservation, RecordEvent
-
-NOW = 1_000.0
-PHASE = MigrationPhase
-SETTINGS = MigrationSettings(gate_settle_s=0.0)
-RS = OwnerRef("apps/v1", "ReplicaSet", "web-1", "rs")
-LABELS = LabelSet({"app": "web", "pod-template-hash": "1"})
-REF = ObjectRef("default", "web-1-x", "orphan")
-PASSED = Calls(dry_run=EvictionResult(EvictionOutcome.EVICTED), dry_run_at_s=NOW)
-PROVEN = Calls(gate_proven_at_s=NOW - 2, gate_asked_at_s=NOW - 2)
-
-
-def selector(**labels):
-    return LabelSelector(tuple(Requirement(k, Operator.IN, (v,)) for k, v in labels.items()))
-
-
-def deployment(**fields):
-    base = {"replicas": 3, "surge": True, "revision": "1", "selector": selector(app="web")}
-    return Workload(kind="Deployment", namespace="default", name="web", uid="d", **{**base, **fields})
-
-
-def replica_set(**fields):
-    base = {
-        "replicas": 3,
-        "revision": "1",
-        "controller": OwnerRef("apps/v1", "Deployment", "web", "d"),
-        "selector": selector(app="web", **{"pod-template-hash": "1"}),
-        "template": PodSpec(),
-        "template_labels": LABELS,
-    }
-    return Workload(kind="ReplicaSet", namespace="default", name="web-1", uid="rs", **{**base, **fields})
-
-
-def pod(**fields):
-    base = {"uid": "old", "node": "n1", "ready": True, "phase": PodPhase.RUNNING, "labels": LABELS}
-    base = {"spec": PodSpec(), "controller": RS, **base}
-    return Pod(namespace="default", name="web-1-a", **{**base, **fields})
-
-
-def orphan(**fields):
-    base = {
-        "uid": "orphan",
-        "node": "n2",
-        "ready": True,
-        "ready_since_s": NOW - 100,
-        "phase": PodPhase.RUNNING,
-        "labels": LabelSet({"app": "web", names.LABEL_START_FIRST: "m"}),
-        "annotations": LabelSet({names.ANNOTATION_REPLACES: replaces("rs", "old")}),
-    }
-    return Pod(namespace="default", name="web-1-x", spec=PodSpec(), **{**base, **fields})
-
-
-def swap(**fields):
-    base = {
-        "declared": True,
-        "replica_set": replica_set(),
-        "deployment": deployment(),
-        "owned": 3,
-        "orphan_name": "web-1-x",
-    }
-    return ObservedSwap(**{**base, **fields})
-
-
-def migration(phase=PHASE.PENDING, *, requested=0.0, started=True, **fields):
-    begun = phase is not PHASE.PENDING
-    status = MigrationStatus(
-        phase=phase,
-        source_node="n1" if begun else "",
-        node_name="n2" if begun else "",
-        mode=MoveMode.START_FIRST if begun else MoveMode.RESERVE_FIRST,
-        replacement=REF if begun and started else None,
-        eviction_requested_at_s=requested,
-        evicted_at_s=NOW - 1 if phase is PHASE.HANDING_OVER else 0.0,
-    )
-    base = {"pod_uid": "old", "target_node": "n2", "created_at_s": NOW - 10}
-    return PodMigration(
-        namespace="default",
-        name="m",
-        uid="m",
-        resource_version="3",
-        pod_name="web-1-a",
-        status=status,
-        **{**base, **fields},
-    )
-
-
-def look(m, *, now=NOW, settings=SETTINGS, **fields):
-    base = {"pod": pod(), "target": "n2", "target_node": Node(name="n2"), "swap": swap()}
-    return step(ObservedMigration(migration=m, reservation_name="r", **{**base, **fields}), now, settings)
-
-
-def kinds(outcome):
-    return [type(a) for a in outcome.actions if not isinstance(a, RecordEvent)]
-
-
-def said(outcome):
-    return outcome.status.phase, outcome.status.reason
-
-
-# Mode
-
-
-@pytest.mark.parametrize(
-    ("asked", "default", "declares", "mode"),
-    [
-        (MoveMode.AUTO, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
-        (MoveMode.AUTO, MoveMode.RESERVE_FIRST, False, MoveMode.RESERVE_FIRST),
-        (MoveMode.AUTO, MoveMode.START_FIRST, False, MoveMode.RESERVE_FIRST),
-        (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
-        (MoveMode.RESERVE_FIRST, MoveMode.START_FIRST, True, MoveMode.RESERVE_FIRST),
-    ],
-)
-def test_only_a_declared_mode_is_chosen(asked, default, declares, mode):
-    settings = MigrationSettings(default_mode=default)
-    outcome = look(migration(mode=asked), settings=settings, swap=swap(declared=declares))
-    assert (outcome.status.phase, outcome.status.mode) == (PHASE.RESERVING, mode)
-
-
-def test_auto_reserves_first_where_two_pods_may_not_stand_side_by_side():
-    outcome = look(migration(), swap=swap(eligible=Verdict(ok=False, message="no")))
-    assert act.CreateReservation in kinds(outcome)
-
-
-@pytest.mark.parametrize(
-    ("observed", "words"),
-    [
-        (None, "must be declared"),
-        (swap(declared=False), "rescheduler.dev/mode: StartFirst"),
-        (swap(eligible=Verdict(ok=False, message="Recreate")), "Recreate"),
-    ],
-)
-def test_asked_for_by_name_it_is_refused_with_the_reason(observed, words):
-    outcome = look(migration(mode=MoveMode.START_FIRST), swap=observed)
-    assert said(outcome) == (PHASE.FAILED, "ModeNotSupported")
-    assert words in outcome.status.message
-
-
-@pytest.mark.parametrize(
-    ("on_deployment", "on_set", "by_default", "expected"),
-    [
-        ({}, {}, False, False),
-        ({}, {}, True, True),
-        ({"rescheduler.dev/mode": "StartFirst"}, {}, False, True),
-        ({}, {"rescheduler.dev/mode": "StartFirst"}, False, True),
-        (
-            {"rescheduler.dev/mode": "ReserveFirst"},
-            {"rescheduler.dev/mode": "StartFirst"},
-            True,
-            False,
-        ),
-    ],
-)
-def test_who_declares(on_deployment, on_set, by_default, expected):
-    owners = replica_set(annotations=LabelSet(on_set)), deployment(annotations=LabelSet(on_deployment))
-    assert declared(*owners, by_default=by_default) is expected
-
-
-# Eligibility
-
-
-def claim(*modes):
-    return PersistentVolumeClaim(namespace="default", name="c", access_modes=modes)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, ""),
-        ({"set_": replica_set(controller=None), "above": None, "near": ()}, ""),
-        ({"who": OwnerRef("apps/v1", "StatefulSet", "db", "s")}, "belongs to StatefulSet"),
-        ({"set_": None}, "not known"),
-        ({"set_": replica_set(template=None)}, "cannot be read"),
-        ({"set_": replica_set(template=PodSpec(gates=("g",)))}, "scheduling gates"),
-        ({"above": deployment(surge=False)}, "no surge"),
-        ({"set_": replica_set(controller=OwnerRef("x/v1", "Rollout", "r", "r")), "above": None}, "Rollout"),
-        (
-            {
-                "near": (
-                    Workload(
-                        kind="ReplicaSet",
-                        namespace="default",
-                        name="b",
-                        uid="b",
-                        selector=selector(app="web"),
-                    ),
-                )
-            },
-            "would adopt",
-        ),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOnce"))}, "two nodes (ReadWriteOnce)"),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOncePod"))}, "two nodes"),
-        ({"volume": (VolumeKind.CLAIM, None)}, "two nodes (unknown)"),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteMany"))}, ""),
-        ({"volume": (VolumeKind.AWS, None)}, "one node only"),
-        ({"volume": (VolumeKind.EPHEMERAL, None)}, ""),
-    ],
-)
-def test_who_may_stand_side_by_side(change, words):
-    kind, found = change.get("volume", (None, None))
-    volumes = (PodVolume(kind=kind, source="c"),) if kind else ()
-    old = msgspec.structs.replace(pod(), spec=PodSpec(volumes=volumes), controller=change.get("who", RS))
-    set_, above = change.get("set_", replica_set()), change.get("above", deployment())
-    near = change.get("near", (replica_set(), deployment()))
-    said = refusal(old, set_, above, lambda _: found, near)
-    assert bool(said) is bool(words)
-    assert words in said
-
-
-# The replacement
-
-
-def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects_by():
-    template = {
-        "metadata": {"labels": {"app": "web"}, "annotations": {"inject": "yes"}},
-        "spec": {
-            "nodeName": "elsewhere",
-            "containers": [{"name": "c", "image": "x"}],
-            "affinity": {
-                "podAntiAffinity": {"x": 1},
-                "nodeAffinity": {
-                    "preferredDuringSchedulingIgnoredDuringExecution": [1],
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [{"matchExpressions": [1]}, {"matchFields": [2]}]
-                    },
-                },
-            },
-        },
-    }
-    labels = orphan_labels(LABELS, "m", alone=False)
-    made = orphan_manifest(
-        template,
-        key=ObjectKey("default", "web-1-x"),
-        migration=ObjectKey("default", "m"),
-        labels=labels,
-        says=replaces("rs", "old"),
-        node="n2",
-    )
-    pin = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
-    affinity = made["spec"]["affinity"]
-    assert affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
-        "nodeSelectorTerms"
-    ] == [
-        {"matchExpressions": [1], "matchFields": [pin]},
-        {"matchFields": [2, pin]},
-    ]
-    assert affinity["podAntiAffinity"] == {"x": 1}
-    assert "nodeName" not in made["spec"]
-    assert made["metadata"]["labels"] == {"app": "web", names.LABEL_START_FIRST: "m"}
-    assert made["metadata"]["annotations"]["inject"] == "yes"
-    assert "ownerReferences" not in made["metadata"]
-    assert template["spec"]["nodeName"] == "elsewhere", "what was read is not changed"
-
-
-def test_without_a_deployment_only_our_own_label_keeps_it_apart():
-    assert orphan_labels(LABELS, "m", alone=True) == {names.LABEL_START_FIRST: "m"}
-
-
-@pytest.mark.parametrize("owner", ["web", "a" * 253, "a" * 56 + ".-"])
-def test_names_are_valid_and_differ_by_move(owner):
-    name = orphan_name(owner, "m")
-    assert name == orphan_name(owner, "m") != orphan_name(owner, "n")
-    assert len(name) <= 64
-    assert not {"-", "."} & {name.rsplit("-", 1)[0][-1]}
-
-
-def test_of_whom_it_takes_the_place_is_read_back():
-    assert replaced_by(orphan()) == ("rs", "old")
-    assert replaced_by(pod()) == ("", "")
-
+from rescheduler.reservations.actions import DeleteReservation
 
 # Beginning and starting
 
@@ -548,10 +278,6 @@ def test_a_crash_after_the_eviction_goes_on_with_the_adoption(old):
 # Adopting
 
 
-ADOPTED = orphan(controller=RS, labels=LabelSet({**LABELS, names.LABEL_START_FIRST: "m"}))
-LABELLED = orphan(labels=ADOPTED.labels)
-
-
 @pytest.mark.parametrize(
     ("observed", "now", "expected"),
     [
@@ -596,64 +322,3 @@ def test_hints_keep_the_workload_from_going_back():
     )
     (hint,) = [a for a in outcome.actions if isinstance(a, act.WriteAvoidHints)]
     assert hint.entries[0].controller_uid == "rs"
-
-
-# Replacements that nobody cares for
-
-
-OWNERS = (replica_set(),)
-
-
-def strays(mine=None, *, moves=(), owners=OWNERS, pods=()):
-    found = stray_actions(
-        [mine or orphan()],
-        {m.key: m for m in moves},
-        {w.uid: w for w in owners},
-        lambda uid: [p for p in pods if p.controller.uid == uid],
-    )
-    return [type(action) for _, action in found]
-
-
-OTHERS = tuple(pod(uid=f"p{i}") for i in range(2))
-GATED = pod(uid="gated", node="", spec=PodSpec(gates=(names.GATE,)))
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"moves": (migration(PHASE.RESERVING),)}, []),
-        ({"moves": (migration(PHASE.FAILED),), "pods": (*OTHERS, pod())}, [act.RemoveReplacement]),
-        ({"pods": (*OTHERS, pod())}, [act.RemoveReplacement]),
-        ({"pods": OTHERS}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, GATED)}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, pod(deleting=True))}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, pod(uid="new"))}, [act.RemoveReplacement]),
-        ({"mine": orphan(ready=False), "pods": OTHERS}, [act.RemoveReplacement]),
-        ({"mine": orphan(phase=PodPhase.FAILED), "pods": OTHERS}, [act.RemoveReplacement]),
-        ({"mine": orphan(deleting=True)}, []),
-        ({"mine": LABELLED}, []),
-        ({"mine": LABELLED, "owners": ()}, [act.RemoveReplacement]),
-        ({"mine": ADOPTED, "owners": ()}, []),
-        ({"owners": ()}, [act.RemoveReplacement]),
-        ({"mine": orphan(annotations=LabelSet())}, [act.RemoveReplacement]),
-    ],
-)
-def test_a_replacement_without_a_move_is_adopted_or_removed(fields, expected):
-    assert strays(**fields) == expected
-
-
-def test_pods_of_others_are_no_orphans():
-    assert not is_orphan(pod())
-    assert not is_orphan(but_without_label())
-
-
-def but_without_label():
-    return msgspec.structs.replace(orphan(), labels=LABELS)
-
-
-def test_a_swap_serves_only_what_asks_for_it():
-    good = swap()
-    assert [good.serves(mode) for mode in MoveMode] == [
-        mode in (MoveMode.AUTO, MoveMode.START_FIRST) for mode in MoveMode
-    ]
-    assert not but(good, declared=False).serves(MoveMode.AUTO)
