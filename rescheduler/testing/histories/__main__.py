@@ -1,12 +1,13 @@
 """``python -m rescheduler.testing.histories``: play random histories, or one of them again with a trace.
 
-Prints each history that breaks a promise with the command that replays it, and at the end what was met.
+Prints each history that breaks a promise with the command that replays it, every minute how far it is, and at the
+end what was met. Asked to end (SIGTERM, SIGINT) it ends within seconds, and sums up what was played until then.
 Ends with 1 if a promise was broken.
 """
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import logging
 import multiprocessing
 import signal
@@ -14,13 +15,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from types import FrameType
 
 import click
 import structlog
 
 from rescheduler.testing.histories.history import Outcome, play
 
-_CHUNK = 5
+_LOOK_S = 0.5
+_PROGRESS_S = 60.0
 
 
 @click.command()
@@ -33,12 +36,32 @@ def main(seed: int, histories: int, jobs: int, trace: bool) -> None:  # noqa: FB
     began_s = time.monotonic()
     seeds = range(seed, seed + histories)
     _hush()
-    told = Told()
-    with contextlib.suppress(KeyboardInterrupt):  # what was played until then is summed up
-        for outcome in map(_traced, seeds) if trace else _played(seeds, jobs):
+    asked, told = Asked(), Told()
+    with asked:
+        click.echo(f"{histories} histories from seed {seed} on", err=True)
+        for outcome in _traced(seeds, asked) if trace else _played(seeds, jobs, asked):
             told.add(outcome)
     told.sum_up(time.monotonic() - began_s)
     sys.exit(1 if told.broken else 0)
+
+
+class Asked:
+    """Whether somebody has asked for the end. A flag, for an exception may come where nobody can raise one."""
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self) -> None:
+        self.to_end = False
+
+    def __enter__(self) -> None:
+        self._before = [signal.signal(number, self._hear) for number in self._SIGNALS]
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in zip(self._SIGNALS, self._before, strict=True):
+            signal.signal(number, handler)
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        self.to_end = True
 
 
 class Told:
@@ -48,6 +71,7 @@ class Told:
         self.broken = 0
         self._histories = self._rough = self._evictions = self._writes = 0
         self._cpu_s = 0.0
+        self._tells_at_s = time.monotonic() + _PROGRESS_S
         self._met: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
 
@@ -65,6 +89,9 @@ class Told:
             click.echo(f"seed {outcome.seed}: {'; '.join(outcome.faults)}")
             click.echo(f"  python -m rescheduler.testing.histories --seed {outcome.seed} --trace")
             sys.stdout.flush()
+        if time.monotonic() >= self._tells_at_s:
+            self._tells_at_s = time.monotonic() + _PROGRESS_S
+            click.echo(f"{self._histories} histories, {self.broken} broken", err=True)
 
     def sum_up(self, seconds: float) -> None:
         """The figures."""
@@ -79,17 +106,35 @@ class Told:
                 click.echo(f"  {count:7}  {words}")
 
 
-def _played(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+def _played(seeds: Iterable[int], jobs: int, asked: Asked) -> Iterator[Outcome]:
     if jobs <= 1:
-        yield from map(play, seeds)
+        yield from map(play, _until(asked, seeds))
         return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(play, seeds, chunksize=_CHUNK)
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=_dies_at_once) as pool:
+        outcomes = pool.imap_unordered(play, seeds)
+        while not asked.to_end:
+            try:
+                yield outcomes.next(timeout=_LOOK_S)
+            except multiprocessing.TimeoutError:
+                continue
+            except StopIteration:
+                return
 
 
-def _traced(seed: int) -> Outcome:
-    click.echo(f"seed {seed}")
-    return play(seed, click.echo)
+def _dies_at_once() -> None:
+    """A worker: what it is playing is not summed up, and the end of a terminal's job is its parent's business."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _traced(seeds: Iterable[int], asked: Asked) -> Iterator[Outcome]:
+    for seed in _until(asked, seeds):
+        click.echo(f"seed {seed}")
+        yield play(seed, click.echo)
+
+
+def _until(asked: Asked, seeds: Iterable[int]) -> Iterator[int]:
+    return itertools.takewhile(lambda _: not asked.to_end, seeds)
 
 
 def _hush() -> None:
@@ -98,5 +143,4 @@ def _hush() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end from outside sums up as well
     main()
