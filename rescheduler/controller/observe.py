@@ -16,6 +16,7 @@ from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
 from rescheduler.controller.rivalry import Rivalry
 from rescheduler.controller.swaps import Swaps
+from rescheduler.controller.under_way import Written
 from rescheduler.controller.volumes import Volumes, volumes_of
 from rescheduler.migrations.observed import NO_CALLS, YES, ObservedMigration, Verdict
 from rescheduler.model import names
@@ -32,7 +33,7 @@ from rescheduler.reservations.owners import any_owner_matches, namespace_of_pods
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.promised import lands
 from rescheduler.reservations.sharing import flying, free_part
-from rescheduler.reservations.template import reservation_name
+from rescheduler.reservations.template import name_of_reservation
 from rescheduler.scheduling.taint_toleration import tolerates
 
 
@@ -40,6 +41,7 @@ from rescheduler.scheduling.taint_toleration import tolerates
 class Observer:
     """Gathers the objects of one round. ``namespace``: where placeholders are. ``settle_s``: see ``_stands_back``.
 
+    ``written``: rooms of which the snapshot does not know yet; nothing is chosen for those.
     ``beyond_share``: Reservations that must wait for others of their namespace, with the words.
     """
 
@@ -49,6 +51,7 @@ class Observer:
     rivalry: Rivalry
     recent: Recent
     swaps: Swaps
+    written: Written
     namespace: str
     settle_s: float
     beyond_share: Mapping[str, str]
@@ -69,11 +72,13 @@ class Observer:
         aim = next((pinned_node(h) for h in holders if not h.node), where)
         shut_since_s = self.recent.since("taint", where, self.now_s, true=tainted(node))
         volumes = self._volumes(reservation)
+        choice = self._choice(reservation, placeholder)
         return ObservedReservation(
             reservation=reservation,
             placeholder=placeholder,
             node=node,
-            choice=self._choice(reservation, placeholder),
+            choice=choice,
+            outrun=self._outrun(placeholder, choice),
             claimant=self.index.claimant(reservation),
             owners=owners,
             holders=holders,
@@ -175,6 +180,7 @@ class Observer:
             return Choice(message=failure.message)
         pending = reservation.status.phase is ReservationPhase.PENDING
         waits = not pending or reservation.deleting or reservation.name in self.beyond_share
+        waits = waits or ObjectKey("", reservation.name) in self.written
         if waits or reservation.template is None:
             return Choice()
         if reservation.pre_allocation and placeholder is not None:
@@ -182,6 +188,13 @@ class Observer:
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
             return self._beside_hand_overs(reservation, self.placement.for_reservation(reservation))
         return Choice()
+
+    def _outrun(self, placeholder: Pod | None, choice: Choice) -> bool:
+        """True if our own rules, too, see no room any more where its placeholder waits, but on another node."""
+        if placeholder is None or placeholder.node or not placeholder.unschedulable_message:
+            return False
+        pinned = pinned_node(placeholder)
+        return choice.node not in ("", pinned) and not self.placement.has_room(placeholder, pinned, ())
 
     def _beside_hand_overs(self, reservation: Reservation, choice: Choice) -> Choice:
         """A new placeholder outranks a claimant on its way to the same node, bound or but nominated: it waits its turn."""
@@ -351,13 +364,6 @@ def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
         if known is None or known.finished:
             result[name] = link
     return result
-
-
-def name_of_reservation(migration: PodMigration) -> str:
-    """The Reservation that a move uses: the one that it names, else its own."""
-    if migration.reservation_ref:
-        return migration.reservation_ref
-    return migration.status.reservation_name or reservation_name(migration.key, migration.uid)
 
 
 def _may_go(pod: Pod, node: Node) -> bool:

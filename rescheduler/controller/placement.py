@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from rescheduler.controller.under_way import Written
 from rescheduler.migrations.observed import Verdict
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
@@ -18,8 +19,8 @@ from rescheduler.planning.target import Choice
 class Placement(Protocol):
     """Judges by the scheduler's rules on the snapshot of one round."""
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """A new round begins with this snapshot."""
+    def begin(self, snapshot: Snapshot, written: Written) -> None:
+        """A new round begins with this snapshot, to which ``written`` is still to be added."""
         ...
 
     def for_reservation(self, reservation: Reservation) -> Choice:
@@ -29,7 +30,7 @@ class Placement(Protocol):
         """
         ...
 
-    def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
+    def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """Could this waiting placeholder be bound to ``node`` now, if those ``behind`` it were not nominated?"""
         ...
 

@@ -45,6 +45,8 @@ class Recent:
     first_seen: dict[tuple[str, str], float] = field(default_factory=dict)
     claims: dict[str, frozenset[str]] = field(default_factory=dict)
     """Name of a Reservation -> uids of the pods in the status that was written last."""
+    aims: dict[ObjectKey, str] = field(default_factory=dict)
+    """Machine -> node of the room that it wrote last; the cache may not show it yet."""
     begun: set[ObjectKey] = field(default_factory=set)
     """Moves whose first step was written; the cache may still show them as not begun."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class Recent:
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.begun.intersection_update(live)
-        for table in (self.calls, self.failures, self._unseen):
+        for table in (self.calls, self.failures, self.aims, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]
         for name in [n for n in self.claims if ObjectKey("", n) not in live]:

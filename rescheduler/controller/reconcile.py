@@ -43,7 +43,14 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import lifecycle as reservation_lifecycle
 from rescheduler.reservations import machine as reservation_machine
-from rescheduler.reservations.actions import RecordEvent, ReleasePod, WriteReservationStatus
+from rescheduler.reservations.actions import (
+    CreateKoordinatorReservation,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    RecordEvent,
+    ReleasePod,
+    WriteReservationStatus,
+)
 from rescheduler.reservations.allocation import Allotment, Room, allot
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint, wants_taint
 from rescheduler.reservations.lifecycle import FINISHED
@@ -92,7 +99,8 @@ class Reconciler:
         """
         self._wake_at_s = None
         index = RoundIndex.of(snapshot, self._kept)
-        self.placement.begin(snapshot)
+        written = self._written(index, now_s)
+        self.placement.begin(snapshot, written)
         self._orphans.follow(snapshot)
         declared = self.settings.migrations
         swaps = Swaps(
@@ -110,6 +118,7 @@ class Reconciler:
             rivalry=Rivalry.of(snapshot.migrations.values(), self.recent.begun),
             recent=self.recent,
             swaps=swaps,
+            written=written,
             namespace=self.settings.reservations.namespace,
             settle_s=self.settings.reservations.taint_settle_s,
             beyond_share=beyond_share(
@@ -139,6 +148,11 @@ class Reconciler:
         return self._wake_at_s
 
     # Gathering
+
+    def _written(self, index: RoundIndex, now_s: float) -> dict[ObjectKey, str]:
+        """Rooms that were asked for, but not in this snapshot yet."""
+        self.recent.aims = {m: n for m, n in self.recent.aims.items() if self._blind(m, index, now_s)}
+        return self.recent.aims
 
     def _observe_rooms(
         self, observer: Observer, links: Mapping[str, LinkedMigration]
@@ -335,9 +349,14 @@ class Reconciler:
         self.recent.wrote(machine, effect, now_s)
         if isinstance(action, WriteReservationStatus):
             self.recent.claims[action.name] = frozenset(o.uid for o in action.status.current_owners)
+        elif isinstance(action, CreatePlaceholder | CreateKoordinatorReservation):
+            self.recent.aims[machine] = action.node
+        elif isinstance(action, DeletePlaceholder):
+            self.recent.aims.pop(machine, None)
         elif isinstance(action, moves.WriteMigrationStatus):
             if action.status.phase is MigrationPhase.RESERVING:
                 self.recent.begun.add(machine)
+                self.recent.aims[machine] = action.status.node_name
         elif isinstance(action, moves.StartReplacement) and effect.refused:
             self.recent.start_refused(machine, effect.refused)
             self._wake(now_s)

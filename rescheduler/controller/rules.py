@@ -1,8 +1,9 @@
 """Placement by our own scheduling rules: a ``SchedulingState`` that follows the snapshots.
 
 A claimant in hand-over is counted on its target as if it were bound: the scheduler ignores nominations of
-lower priority, and a placeholder that goes there takes the room (4 of 5 moves were lost so). A placeholder that
-people reserved is counted as the pod that will come, labels and all, so that rooms keep apart and spread as
+lower priority, and a placeholder that goes there takes the room (4 of 5 moves were lost so). So are rooms that
+are under way: chosen in this round, written a moment ago, or not looked at by the scheduler yet. A placeholder
+that people reserved is counted as the pod that will come, labels and all, so that rooms keep apart and spread as
 their pods must. Trial moves are rolled back before every answer.
 """
 
@@ -14,16 +15,17 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.controller.promising import promising_node, weightless
+from rescheduler.controller.under_way import NOTHING_WRITTEN, Written, rooms_under_way
 from rescheduler.migrations.observed import YES, Verdict
-from rescheduler.model.records import ObjectKey, Pod, PodSpec, PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.recheck import recheck, recheck_beside, recheck_room, take_off
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.target import Choice, choose_room, choose_target
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.stand_in import imagined, keeps_its_distance
 from rescheduler.scheduling.framework import Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState
 
@@ -31,7 +33,6 @@ Protection = Callable[[Pod, Snapshot], Verdict]
 """Why a pod may not be moved for reasons of taste (priority, local storage, ...)."""
 
 _IMMOVABLE = frozenset({"DaemonSet", "Node"})
-_PLACEHOLDER_PRIORITY = 1_000_000_000
 
 
 def movable_by_nature(pod: Pod, _snapshot: Snapshot) -> Verdict:
@@ -56,30 +57,32 @@ class RulesPlacement:
     protection: Protection = movable_by_nature
     _snapshot: Snapshot | None = None
     _state: SchedulingState | None = None
+    _written: Written = field(default_factory=dict)
     _behind: bool = True
-    _chosen: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    _taken: dict[str, Pod] = field(default_factory=dict)
+    """Name of a Reservation or uid of a pod that moves -> what stands in the state where its room is under way."""
     _stand_ins: dict[str, Pod] = field(default_factory=dict)
     """Uid of a placeholder -> the pod of the template that stands in the state in its place."""
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self, snapshot: Snapshot, written: Written = NOTHING_WRITTEN) -> None:
         """A new round; the state follows only when something is asked."""
         self._snapshot = snapshot
+        self._written = written
         self._behind = True
-        self._chosen.clear()
 
     def for_reservation(self, reservation: Reservation) -> Choice:
         """The feasible node with the best score for a pod of the template; the node that it names, if that is feasible."""
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
         state, mark = self._open(reservation.name)
-        pod = _imagined(reservation)
+        pod = imagined(reservation)
         placeholder = self._placeholder(reservation)
         if placeholder is not None:
             take_off(state, self._standing(placeholder))
         choice = self._room(reservation, state, pod)
         state.rollback(mark)
         if choice.node:
-            self._chosen[reservation.name] = (pod, choice.node)
+            self._take(reservation.name, pod, choice.node)
         return choice
 
     def _room(self, reservation: Reservation, state: SchedulingState, pod: Pod) -> Choice:
@@ -94,13 +97,13 @@ class RulesPlacement:
             return choice
         return promising_node(state, pod, "", self._nominated())
 
-    def has_room(self, promise: Pod, node: str, behind: Sequence[Pod]) -> bool:
+    def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """By the scheduler's own filters, its gate, its nomination and those behind it taken off."""
         state, mark = self._open()
         at = state.node_index.get(node)
-        for pod in (promise, *behind):
+        for pod in (holder, *behind):
             take_off(state, self._standing(pod))
-        admitted = msgspec.structs.replace(promise, spec=msgspec.structs.replace(promise.spec, gates=()))
+        admitted = msgspec.structs.replace(holder, spec=msgspec.structs.replace(holder.spec, gates=()))
         free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
         return free
@@ -111,7 +114,7 @@ class RulesPlacement:
         choice = choose_target(self._known(), state, pod)
         state.rollback(mark)
         if choice.node:
-            self._chosen[pod.uid] = (replacement_of(pod, self._known()), choice.node)
+            self._take(pod.uid, replacement_of(pod, self._known()), choice.node)
         return choice
 
     def movable(self, pod: Pod) -> Verdict:
@@ -137,18 +140,23 @@ class RulesPlacement:
         return _verdict(refusal)
 
     def _open(self, *besides: str) -> tuple[SchedulingState, int]:
-        """The state of this round, with rooms in hand-over and rooms chosen in this round taken.
+        """The state of this round, with rooms in hand-over and rooms under way taken.
 
-        ``besides``: uid of the pod, name of the Reservation that is asked for; what was chosen for them stands free.
+        ``besides``: uid of the pod, name of the Reservation that is asked for; what is under way for them stands free.
         """
         if self._state is None or self._behind:
             self._state = self._renewed(self._known())
             self._behind = False
         mark = self._state.checkpoint()
-        for asked_for, (pod, node) in self._chosen.items():
-            if asked_for not in besides:
-                self._state.place(pod, node)
+        for asker in besides:
+            if asker in self._taken:
+                take_off(self._state, self._taken[asker])
         return self._state, mark
+
+    def _take(self, asker: str, pod: Pod, node: str) -> None:
+        """Counted until the next round, in place of what was counted for the same asker."""
+        state, _ = self._open(asker)
+        self._taken[asker] = state.place(pod, node)
 
     def _renewed(self, snapshot: Snapshot) -> SchedulingState:
         """The state of this round as every question finds it."""
@@ -163,10 +171,17 @@ class RulesPlacement:
                 state.place(claimant, node)
         self._stand_ins.clear()
         for reservation in snapshot.reservations.values():
-            holder = self._placeholder(reservation) if _keeps_its_distance(reservation) else None
+            holder = self._placeholder(reservation) if keeps_its_distance(reservation) else None
             if holder is not None and holder.node in state.node_index and not holder.terminal:
                 take_off(state, holder)
-                self._stand_ins[holder.uid] = state.place(_imagined(reservation), holder.node)
+                self._stand_ins[holder.uid] = state.place(imagined(reservation), holder.node)
+        self._taken.clear()
+        holders = {
+            r.name: p for r in snapshot.reservations.values() if (p := self._placeholder(r)) is not None
+        }
+        for asker, pod, node in rooms_under_way(snapshot, holders, self._written):
+            if node in state.node_index:
+                self._taken[asker] = state.place(pod, node)
         return state
 
     def _standing(self, pod: Pod) -> Pod:
@@ -197,35 +212,6 @@ def _in_hand_over(snapshot: Snapshot) -> list[tuple[Pod, str]]:
             if pod is not None and pod.uid == owner.uid and not pod.node:
                 result.append((pod, status.node_name))
     return result
-
-
-def _keeps_its_distance(reservation: Reservation) -> bool:
-    """True if its pods matter to the affinity or spread of others, or of each other."""
-    if reservation.template is None or reservation.status.phase in FINISHED or not reservation.allocate_once:
-        return False
-    return bool(reservation.template_labels or reservation.template.pod_anti_affinity)
-
-
-def _imagined(reservation: Reservation) -> Pod:
-    """A pod of the template, for questions; its priority is a placeholder's."""
-    template = reservation.template
-    if template is None:
-        raise ValueError(f"Reservation {reservation.name} has no template")
-    return Pod(
-        namespace=namespace_of_pods(reservation),
-        name=f"{reservation.name}+",
-        uid=f"{reservation.uid}+",
-        spec=msgspec.structs.replace(
-            template, priority=_PLACEHOLDER_PRIORITY, volumes=_claims_there(template)
-        ),
-        labels=reservation.template_labels,
-        held=template.requests,
-    )
-
-
-def _claims_there(template: PodSpec) -> tuple[PodVolume, ...]:
-    """Claims of ephemeral volumes are made for a pod once it exists: nothing can be judged of them before."""
-    return tuple(volume for volume in template.volumes if volume.kind is not VolumeKind.EPHEMERAL)
 
 
 def _verdict(refusal: Refusal | None) -> Verdict:

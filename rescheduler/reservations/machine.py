@@ -190,7 +190,7 @@ def _unbound(
             draft.actions.append(act.delete_placeholder(placeholder))
         return
     retarget_at_s = placeholder.created_at_s + settings.retarget_s
-    if now_s < retarget_at_s:
+    if now_s < retarget_at_s and not observed.outrun:
         draft.wake(retarget_at_s)
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
         draft.actions.append(act.delete_placeholder(placeholder))

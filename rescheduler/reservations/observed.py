@@ -31,7 +31,8 @@ class ReservationSettings:
     ``gate_limit_s``: no pod is held by the gate for longer.
     ``landing_limit_s``: an ungated claimant is watched for at least so long, counted from its creation.
     ``node_grace_s``: how long the node may be NotReady or unschedulable before the room counts as lost.
-    ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node.
+    ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node, though our own rules
+    do not know why it is refused there (they would send it back at once, for ever); where they do, it moves on at once.
     ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
     ``scheduler_lags_until_s``: a moment; before it the scheduler may not have heard of what was just nominated.
     ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
@@ -79,6 +80,7 @@ class ObservedReservation:
 
     ``placeholder``: its placeholder pod, of any state. ``node``: the node of ``status.nodeName``, else of
     the placeholder; None if there is no such node. ``choice``: asked for only while no placeholder exists.
+    ``outrun``: others were faster on the node that its placeholder waits for, and ``choice`` has room.
     ``offered``: the gated owners that ``allocation`` gives to this Reservation (one, unless it is for several).
     ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
     them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
@@ -98,6 +100,7 @@ class ObservedReservation:
     placeholder: Pod | None = None
     node: Node | None = None
     choice: Choice = NOT_ASKED
+    outrun: bool = False
     offered: tuple[Pod, ...] = ()
     claimant: Pod | None = None
     owners: tuple[Pod, ...] = ()

@@ -14,6 +14,7 @@ import msgspec
 
 from rescheduler.model import names
 from rescheduler.model.api_objects import encode_owner
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resource_lists import encode_resources
@@ -30,6 +31,13 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 def reservation_name(migration: ObjectKey, uid: str) -> str:
     """The name of the Reservation of a move: the same after a crash, another for a later move."""
     return f"{slug(migration.name, 'move')}-{digest(f'{uid}/{migration}')}"
+
+
+def name_of_reservation(migration: PodMigration) -> str:
+    """The Reservation that a move uses: the one that it names, else its own."""
+    if migration.reservation_ref:
+        return migration.reservation_ref
+    return migration.status.reservation_name or reservation_name(migration.key, migration.uid)
 
 
 def reservation_manifest(

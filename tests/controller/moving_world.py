@@ -244,7 +244,7 @@ class World:
 
     # Placement: the target is given; a room is free or not
 
-    def begin(self, snapshot):
+    def begin(self, snapshot, written):
         pass
 
     def for_reservation(self, reservation):

@@ -246,7 +246,7 @@ class Nothing:
     def write(self, add, remove):
         raise AssertionError("nothing to write")
 
-    def begin(self, snapshot):
+    def begin(self, snapshot, written):
         pass
 
     def execute(self, action):
