@@ -94,13 +94,24 @@ class Recent:
         calls = self.calls.get(migration, NO_CALLS)
         tries = 0 if result.outcome is EvictionOutcome.EVICTED else calls.tries + 1
         kept = calls.tries if calls.eviction is not None and tries == 0 else tries
-        self.calls[migration] = dataclasses.replace(calls, dry_run=result, dry_run_at_s=now_s, tries=kept)
+        self.calls[migration] = dataclasses.replace(
+            calls,
+            dry_run=result,
+            dry_run_at_s=now_s,
+            tries=kept,
+            forbidden_since_s=_forbidden_since_s(calls, result, now_s),
+        )
 
     def eviction(self, migration: ObjectKey, result: EvictionResult, now_s: float) -> None:
         """Keep the answer of an eviction."""
         calls = self.calls.get(migration, NO_CALLS)
         self.calls[migration] = dataclasses.replace(
-            calls, eviction=result, eviction_at_s=now_s, dry_run=None, tries=calls.tries + 1
+            calls,
+            eviction=result,
+            eviction_at_s=now_s,
+            dry_run=None,
+            tries=calls.tries + 1,
+            forbidden_since_s=_forbidden_since_s(calls, result, now_s),
         )
 
     def gate(self, migration: ObjectKey, now_s: float, *, proven: bool) -> None:
@@ -126,6 +137,10 @@ class Recent:
                 del table[key]
         for name in [n for n in self.claims if ObjectKey("", n) not in live]:
             del self.claims[name]
+
+
+def _forbidden_since_s(calls: Calls, result: EvictionResult, now_s: float) -> float:
+    return (calls.forbidden_since_s or now_s) if result.outcome is EvictionOutcome.FORBIDDEN else 0.0
 
 
 def _shows(touched: Touched, cached: tuple[str, bool] | None) -> bool:

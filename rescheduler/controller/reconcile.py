@@ -40,6 +40,7 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.migrations.start_first_strays import stray_actions
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import lifecycle as reservation_lifecycle
 from rescheduler.reservations import machine as reservation_machine
@@ -87,6 +88,8 @@ class Reconciler:
     settings: Settings = field(default_factory=Settings)
     listener: Listener = silent
     recent: Recent = field(default_factory=Recent)
+    awaited: dict[str, Reservation] = field(default_factory=dict)
+    """Schedulers that rooms were not given up for in the last round, each with one of these."""
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _orphans: KeptOrphans = field(default_factory=KeptOrphans)
     _wake_at_s: float | None = None
@@ -98,6 +101,7 @@ class Reconciler:
             NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
         """
         self._wake_at_s = None
+        self.awaited = {}
         index = RoundIndex.of(snapshot, self._kept)
         written = self._written(index, now_s)
         self.placement.begin(snapshot, written)
@@ -294,6 +298,7 @@ class Reconciler:
                 self._defect(machine, "Reservation", observed.reservation.uid, error, now_s)
             return
         self._wake(step.wake_at_s)
+        self.awaited.update(dict.fromkeys(step.awaits, observed.reservation))
         actions = step.actions
         if resting:  # after a refused call only the words about it are written
             actions = tuple(a for a in actions if isinstance(a, WriteReservationStatus))

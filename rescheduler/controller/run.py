@@ -192,7 +192,9 @@ class Controller:
         )
         return Loop(
             informers=informers,
-            rounds=CautiousRounds(reconciler, informers.of(Kind.POD).relisted),
+            rounds=CautiousRounds(
+                reconciler, informers.of(Kind.POD).gaps, self._api, process=uuid.uuid4().hex[:8]
+            ),
             cycle=cycle,
             configuration=self._configuration,
             leads=leads,

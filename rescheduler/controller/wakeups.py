@@ -12,6 +12,7 @@ from rescheduler.model.cluster import Change
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, Pod
+from rescheduler.reservations.scheduler_probe import is_probe
 
 _HEARTBEATS = (Kind.POD, Kind.NODE)
 
@@ -49,7 +50,7 @@ def _placing(node: Node) -> tuple[object, ...]:
 
 def _pod(before: object, after: object) -> bool:
     """A pod that the scheduler finds no room for."""
-    if not isinstance(after, Pod) or not after.unschedulable_message:
+    if not isinstance(after, Pod) or not after.unschedulable_message or is_probe(after):
         return False
     return not isinstance(before, Pod) or not before.unschedulable_message
 

@@ -22,7 +22,7 @@ from rescheduler.kube.client import PAGE_LIMIT
 from rescheduler.kube.errors import ApiError, error_of
 from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.kube.lines import LineSplitter, LineTooLongError
-from rescheduler.kube.reflector import End, EndKind, InformerEvent, ListPage, OpenWatch, Reflector
+from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListPage, OpenWatch, Reflector
 from rescheduler.kube.transport import Request, SilenceError, Stream, Transport, TransportError
 from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError, WatchEvent
 from rescheduler.model.decode import ListPage as DecodedPage
@@ -145,10 +145,9 @@ class Informer:
         last_s = self._reflector.last_contact_s
         return self._clock() - (self._started_at_s if last_s is None else last_s)
 
-    def relisted(self) -> tuple[float, float] | None:
-        """Seconds since the server came back without a memory of what we missed, and how long it was lost; None: never."""
-        at_s = self._reflector.relisted_at_s
-        return None if at_s is None else (self._clock() - at_s, self._reflector.away_s)
+    def gaps(self) -> Gaps:
+        """What may be missing from, or out of order in, what was told."""
+        return self._reflector.gaps
 
     def _run(self) -> None:
         while not self._stopping.is_set():

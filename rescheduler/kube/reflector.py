@@ -51,6 +51,17 @@ class InformerEvent(NamedTuple):
     old: Any = None
 
 
+class Gaps(NamedTuple):
+    """How often changes may have come too late, or not in the order in which they happened.
+
+    ``number``: of first lists, broken streams and lists that had to be read anew. ``away_s``: how long the server was
+    lost before the last of these lists.
+    """
+
+    number: int = 0
+    away_s: float = 0.0
+
+
 class ListPage(NamedTuple):
     """Ask for a page of a consistent list; ``token`` "" is the first."""
 
@@ -127,10 +138,7 @@ class Reflector:
         """What keeps it from being up to date, in words; "" if nothing."""
         self.last_contact_s: float | None = None
         """When the server last proved that we are up to date: end of a list, watch accepted, event, bookmark."""
-        self.relisted_at_s: float | None = None
-        """When a list had to be read anew because what had happened meanwhile was not to be had any more."""
-        self.away_s = 0.0
-        """How long before that the server had been lost."""
+        self.gaps = Gaps()
         self._lost_at_s: float | None = None
         self.relists: dict[EndKind, int] = dict.fromkeys(EndKind, 0)
         self.damaged = 0
@@ -205,8 +213,8 @@ class Reflector:
             self._restart(end)
             return 0.0, []
         self.problem = "" if end.kind in (EndKind.CLEAN, EndKind.SILENT) else end.message
-        if self.synced and self._lost_at_s is None and end.kind not in (EndKind.CLEAN, EndKind.SILENT):
-            self._lost_at_s = now_s
+        if self.synced and end.kind not in (EndKind.CLEAN, EndKind.SILENT):
+            self._lose(now_s)
         self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
         if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
@@ -251,10 +259,16 @@ class Reflector:
         self._phase = _Phase.WATCHING
         self.last_contact_s = now_s
         self.problem, self.absent = "", False
-        if self._lost_at_s is not None:
-            self.relisted_at_s, self.away_s = now_s, now_s - self._lost_at_s
-            self._lost_at_s = None
+        away_s = 0.0 if self._lost_at_s is None else now_s - self._lost_at_s
+        self.gaps = Gaps(self.gaps.number + 1, away_s)
+        self._lost_at_s = None
         return events + self._now_synced()
+
+    def _lose(self, now_s: float) -> None:
+        """The line is lost: once, however often it cannot be had back."""
+        if self._lost_at_s is None:
+            self._lost_at_s = now_s
+            self.gaps = self.gaps._replace(number=self.gaps.number + 1)
 
     def _caught_up(self) -> None:
         """A watch that goes on from where it broke has missed nothing."""

@@ -21,10 +21,18 @@ from rescheduler.reservations.actions import RecordEvent
 _DRY_RUN_FRESH_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 1.0
 _PROVE_AGAIN_S: Final = 0.05
+_SURELY_FORBIDDEN_S: Final = 10.0
+"""An API server that starts forbids everything until it has read the roles."""
 
 _HAPPENED: Final = frozenset({EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED})
 _WAIT: Final = frozenset(
-    {EvictionOutcome.BLOCKED, EvictionOutcome.STALE, EvictionOutcome.OVERLOADED, EvictionOutcome.FAILED}
+    {
+        EvictionOutcome.BLOCKED,
+        EvictionOutcome.STALE,
+        EvictionOutcome.OVERLOADED,
+        EvictionOutcome.FAILED,
+        EvictionOutcome.FORBIDDEN,
+    }
 )
 
 
@@ -46,6 +54,8 @@ def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
     if retry_after_s is not None:
         return retry_after_s
     settings, budgets = draft.settings, draft.observed.budgets
+    if draft.observed.calls.forbidden_since_s:  # soon over, or the end
+        return settings.first_backoff_s
     if budgets and budgets[0].disruptions_allowed > 0:  # the budget has moved since
         return settings.first_backoff_s
     doubled = settings.first_backoff_s * 2.0 ** min(max(0, draft.observed.calls.tries - 1), 16)
@@ -103,7 +113,7 @@ def _refused(draft: Draft, result: EvictionResult, at_s: float) -> None:
             draft.fail(Why.POD_REPLACED, result.message)
         case EvictionOutcome.MULTIPLE_BUDGETS:
             draft.fail(Why.MULTIPLE_BUDGETS, result.message)
-        case EvictionOutcome.FORBIDDEN:
+        case EvictionOutcome.FORBIDDEN if _surely_forbidden(draft, at_s):
             draft.fail(Why.FORBIDDEN, result.message)
         case _:
             _wait_for_budget(draft, result)
@@ -114,12 +124,18 @@ def _refused(draft: Draft, result: EvictionResult, at_s: float) -> None:
                 draft.wake(again_s)
 
 
+def _surely_forbidden(draft: Draft, at_s: float) -> bool:
+    return at_s >= draft.observed.calls.forbidden_since_s + _SURELY_FORBIDDEN_S
+
+
 def _wait_for_budget(draft: Draft, result: EvictionResult) -> None:
     if result.outcome in (EvictionOutcome.BLOCKED, EvictionOutcome.STALE):
         budgets = draft.observed.budgets
         draft.say(Why.DISRUPTION_BUDGET, budget_words(budgets[0]) if budgets else result.message)
     elif result.outcome is EvictionOutcome.FAILED:
         draft.say(Why.EVICTION_FAILED, result.message)
+    elif result.outcome is EvictionOutcome.FORBIDDEN:
+        draft.say(Why.FORBIDDEN, result.message)
     else:
         draft.say(Why.SERVER_BUSY, result.message or "the API server gave no answer")
 
@@ -173,7 +189,7 @@ def _take_back(draft: Draft, result: EvictionResult) -> None:
     match result.outcome:
         case EvictionOutcome.MULTIPLE_BUDGETS:
             draft.fail(Why.MULTIPLE_BUDGETS, result.message)
-        case EvictionOutcome.FORBIDDEN:
+        case EvictionOutcome.FORBIDDEN if _surely_forbidden(draft, draft.observed.calls.eviction_at_s):
             draft.fail(Why.FORBIDDEN, result.message)
         case _:
             draft.change(eviction_requested_at_s=0.0)

@@ -58,7 +58,8 @@ class Calls:
     ``dry_run``/``eviction``: the last answers. ``tries``: refusals in a row. ``gate_proven_at_s``: the
     gate was seen to be in force then. ``gate_asked_at_s``: the first proof was asked for then.
     ``pod_gone_at_s``: the old pod was first missed then. ``start_refused``: the server's words where it
-    does not let us create the replacement of mode StartFirst.
+    does not let us create the replacement of mode StartFirst. ``forbidden_since_s``: from then on every answer
+    was that we may not evict.
     """
 
     dry_run: EvictionResult | None = None
@@ -71,6 +72,7 @@ class Calls:
     gate_message: str = ""
     pod_gone_at_s: float = 0.0
     start_refused: str = ""
+    forbidden_since_s: float = 0.0
 
 
 NO_CALLS = Calls()

@@ -26,6 +26,8 @@ class Handover:
     message: str = ""
     actions: tuple[act.ReservationAction, ...] = ()
     wake_at_s: float | None = None
+    awaits: frozenset[str] = frozenset()
+    """Schedulers that must be up to date first."""
 
 
 HAND_OVER_TOLERATION = Toleration(key=names.ANNOTATION_HANDOVER_TAINT, operator="Exists", effect="NoSchedule")
@@ -70,8 +72,6 @@ def taint_is_settled(
     observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> float | None:
     """None if the placeholder may be given up as far as contenders go; else when to look again."""
-    if now_s < settings.scheduler_lags_until_s:
-        return settings.scheduler_lags_until_s
     if not wants_taint(observed):
         return None
     if not observed.tainted_since_s:
@@ -138,6 +138,9 @@ def _gated(
         return Handover(actions=actions, wake_at_s=limit_s)
     if placeholder.deleting:
         return Handover(wake_at_s=limit_s)
+    awaited = settings.lag.awaited((claimant,), now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
+    if awaited is not None:
+        return Handover(wake_at_s=awaited.until_s, awaits=awaited.schedulers)
     settled_s = taint_is_settled(observed, now_s, settings)
     if settled_s is not None:
         return Handover(wake_at_s=min(settled_s, limit_s))

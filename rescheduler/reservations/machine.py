@@ -47,6 +47,8 @@ class ReservationStep:
     status: ReservationStatus
     actions: tuple[act.ReservationAction, ...] = ()
     wake_at_s: float | None = None
+    awaits: frozenset[str] = frozenset()
+    """Schedulers that must be up to date before a room is given up."""
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class _Draft:
     status: ReservationStatus
     actions: list[act.ReservationAction] = field(default_factory=list)
     wake_at_s: float | None = None
+    awaits: frozenset[str] = frozenset()
 
     def wake(self, at_s: float | None) -> None:
         if at_s is not None:
@@ -101,7 +104,9 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
         actions = (write, *actions)
         if draft.status.phase is not reservation.status.phase:
             actions = (*actions, _event(draft.status, observed))
-    return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
+    return ReservationStep(
+        status=draft.status, actions=actions, wake_at_s=draft.wake_at_s, awaits=draft.awaits
+    )
 
 
 def _event(status: ReservationStatus, observed: ObservedReservation) -> act.RecordEvent:
@@ -315,6 +320,7 @@ def _shared(
     draft.status = shared.status
     draft.actions.extend(shared.actions)
     draft.wake(shared.wake_at_s)
+    draft.awaits = shared.awaits
     if shared.event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
         _node_bad(draft, observed, now_s, settings)
         return
@@ -364,6 +370,7 @@ def _claimed(
     outcome: Handover = hand_over(observed, now_s, settings)
     draft.actions.extend(outcome.actions)
     draft.wake(outcome.wake_at_s)
+    draft.awaits = outcome.awaits
     if outcome.event is ReservationEvent.CLAIM_DROPPED:
         draft.status = msgspec.structs.replace(draft.status, current_owners=(), allocated=NO_RESOURCES)
     if outcome.event is not None:

@@ -17,6 +17,7 @@ from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.target import Choice
+from rescheduler.reservations.scheduler_lag import NO_LAG, SchedulerLag
 from rescheduler.reservations.shares import Share
 
 NOT_ASKED: Final = Choice()
@@ -34,7 +35,7 @@ class ReservationSettings:
     ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node, though our own rules
     do not know why it is refused there (they would send it back at once, for ever); where they do, it moves on at once.
     ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
-    ``scheduler_lags_until_s``: a moment; before it the scheduler may not have heard of what was just nominated.
+    ``lag``: schedulers that may not have heard yet of what was just nominated.
     ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
     ``koordinator_scheduler``: schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force.
     ``shares``: how much may be reserved for the pods of a namespace, ``*`` for all.
@@ -49,7 +50,7 @@ class ReservationSettings:
     node_grace_s: float = 60.0
     retarget_s: float = 30.0
     taint_settle_s: float = 1.0
-    scheduler_lags_until_s: float = 0.0
+    lag: SchedulerLag = NO_LAG
     orphan_grace_s: float = 30.0
     koordinator_scheduler: str = ""
     shares: Mapping[str, Share] = field(default_factory=dict)

@@ -38,6 +38,8 @@ class Shared:
     message: str = ""
     actions: list[act.ReservationAction] = field(default_factory=list)
     wake_at_s: float | None = None
+    awaits: frozenset[str] = frozenset()
+    """Schedulers that must be up to date first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +254,15 @@ def _swap(
     if missing or any(holder.deleting for holder in observed.holders):
         return
     if split and stock.whole is not None:
+        awaited = settings.lag.awaited(
+            unbound,
+            now_s,
+            limit_s=min(_limit_s(pod, settings) for pod in stock.flight),
+            held_s=settings.gate_limit_s,
+        )
+        if awaited is not None:
+            shared.wake_at_s, shared.awaits = awaited.until_s, awaited.schedulers
+            return
         ready_s = taint_is_settled(observed, now_s, settings)
         if ready_s is not None:
             shared.wake_at_s = min(shared.wake_at_s or ready_s, ready_s)

@@ -7,6 +7,7 @@ import itertools
 import msgspec
 import pytest
 
+from rescheduler.controller.recent import Recent
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, TransitionError, enter
 from rescheduler.migrations.machine import step
@@ -220,6 +221,30 @@ def test_every_answer_of_the_eviction(outcome_of):
     else:
         assert (status.phase, status.eviction_requested_at_s) == (PHASE.EVICTING, 0.0)
         assert DeleteReservation not in kinds(outcome)
+
+
+@pytest.mark.parametrize(("since_s", "over"), [(NOW - 9, False), (NOW - 11, True)])
+def test_a_server_that_may_only_be_starting_is_asked_again_before_the_move_ends(since_s, over):
+    no = EvictionResult(EvictionOutcome.FORBIDDEN, "no roles yet")
+    rehearsed = Calls(dry_run=no, dry_run_at_s=NOW, tries=9, forbidden_since_s=since_s)
+    real = Calls(eviction=no, eviction_at_s=NOW, tries=9, gate_proven_at_s=NOW - 2, forbidden_since_s=since_s)
+    for calls, requested in ((rehearsed, 0.0), (real, NOW - 3)):
+        outcome = look(migration(PHASE.EVICTING, requested=requested), reservation=reservation(), calls=calls)
+        assert outcome.status.phase is (PHASE.FAILED if over else PHASE.EVICTING)
+        assert (outcome.status.reason, outcome.status.eviction_requested_at_s) == ("Forbidden", 0.0)
+        assert over or outcome.wake_at_s == NOW + 1
+
+
+def test_answers_that_forbid_count_from_the_first_one_in_a_row():
+    recent, key = Recent(), migration(PHASE.EVICTING).key
+    no, yes = EvictionResult(EvictionOutcome.FORBIDDEN), EvictionResult(EvictionOutcome.EVICTED)
+    recent.dry_run(key, no, 100.0)
+    recent.eviction(key, no, 105.0)
+    assert recent.calls[key].forbidden_since_s == 100.0
+    recent.dry_run(key, yes, 106.0)
+    assert recent.calls[key].forbidden_since_s == 0.0
+    recent.eviction(key, no, 107.0)
+    assert recent.calls[key].forbidden_since_s == 107.0
 
 
 def test_pod_and_owner_are_told_of_the_eviction():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import msgspec
 import pytest
@@ -37,6 +38,7 @@ from rescheduler.reservations.observed import (
     ObservedReservation,
     ReservationSettings,
 )
+from rescheduler.reservations.scheduler_lag import NO_LAG, SchedulerLag
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
@@ -286,7 +288,7 @@ def test_contended_rooms_wait_for_the_taint_and_are_tolerated():
 
 
 def test_the_room_is_not_given_up_before_the_scheduler_has_heard_of_the_nomination():
-    lags = ReservationSettings(scheduler_lags_until_s=NOW + 9)
+    lags = ReservationSettings(lag=SchedulerLag(known={"default-scheduler": NOW + 9}))
 
     def after_an_outage(claimant):
         room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED)
@@ -296,7 +298,22 @@ def test_the_room_is_not_given_up_before_the_scheduler_has_heard_of_the_nominati
     assert "Nominate" in kinds(after_an_outage(pod()))
     waits = after_an_outage(pod(nominated="n2"))
     assert "DeletePlaceholder" not in kinds(waits)
-    assert waits.wake_at_s == NOW + 9
+    assert (waits.wake_at_s, waits.awaits) == (NOW + 9, {"default-scheduler"})
+
+
+def test_a_scheduler_is_waited_for_by_its_name_and_never_until_it_is_too_late_for_the_pod():
+    lag = SchedulerLag(known={"heard": 0.0, "asked": NOW + 9}, others_s=math.inf)
+
+    def awaited(*names, now_s=NOW, limit_s=NOW + 60):
+        pods = [replace(pod(name), spec=PodSpec(scheduler_name=name)) for name in names]
+        return lag.awaited(pods, now_s, limit_s=limit_s, held_s=60.0)
+
+    assert awaited("heard") is None
+    assert awaited("heard", "asked") == ({"asked"}, NOW + 9)
+    assert awaited("asked", now_s=NOW + 9) is None
+    assert awaited("heard", "asked", "new") == ({"asked", "new"}, NOW + 45)
+    assert awaited("new", now_s=NOW + 45) is None
+    assert NO_LAG.awaited([pod()], NOW, limit_s=NOW + 60, held_s=60.0) is None
 
 
 def test_a_claimant_that_goes_away_opens_the_room_again():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -28,6 +30,7 @@ from rescheduler.reservations import lifecycle, machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.scheduler_lag import SchedulerLag
 
 NOW = 1_000_000.0
 NODE = Node(name="n2", uid="n2")
@@ -105,6 +108,22 @@ def test_the_order_of_the_split():
     landed = look(room, owners=(replace(a, node="n2"),), **held(replace(rest, node="n2")))
     assert landed.status.phase is ReservationPhase.AVAILABLE
     assert landed.status.allocatable - landed.status.allocated == cpu(3000)
+
+
+def test_the_split_waits_for_the_schedulers_of_the_claimants_and_of_the_rest():
+    a = pod("a", nominated_node="n2")
+    rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
+    rest = replace(rest, spec=replace(rest.spec, scheduler_name="other"))
+    seen = ObservedReservation(
+        reservation=shared((a,), allocated=1000), node=NODE, owners=(a,), **held(holder("x", 4000), rest)
+    )
+    lag = SchedulerLag(known={"other": 0.0}, others_s=math.inf)
+    waits = step(seen, NOW, ReservationSettings(lag=lag))
+    assert (does(waits), waits.awaits) == ([], {"default-scheduler"})
+    lag = SchedulerLag(known={"default-scheduler": 0.0}, others_s=math.inf)
+    assert step(seen, NOW, ReservationSettings(lag=lag)).awaits == {"other"}
+    lag = SchedulerLag(known={"default-scheduler": 0.0, "other": 0.0}, others_s=math.inf)
+    assert does(step(seen, NOW, ReservationSettings(lag=lag))) == ["DeletePlaceholder"]
 
 
 def test_the_split_waits_for_promises_to_stand_back():

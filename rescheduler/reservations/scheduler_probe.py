@@ -1,0 +1,90 @@
+"""A pod that asks a scheduler whether it is up to date: it fits nowhere, and the scheduler's refusal is the answer.
+
+A scheduler is told of everything in the order in which it happened; what a new list brings comes before anything
+newer. So one that has judged a pod has heard of all that was written before that pod was made. Pure: a manifest and
+what to make of what became of it. It must never be placed, weigh anything, or be taken for a pod of anybody's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import Reservation
+
+Json = dict[str, Any]
+
+LABEL_VALUE: Final = "Scheduler_probe"
+"""Of the label of placeholders: whoever leaves those out leaves probes out too. No Reservation is named so."""
+
+_USER: Final = 65_535
+_TWO_NODES_AT_ONCE: Final = [
+    {"key": "metadata.name", "operator": "In", "values": [name]} for name in ("neither-here", "nor-there")
+]
+"""Refused before any node is looked at, on a cluster of any size; no node that an autoscaler may add can help."""
+
+
+def is_probe(pod: Pod) -> bool:
+    """True for any probe, our own or that of a former process."""
+    return pod.labels.get(names.LABEL_PLACEHOLDER) == LABEL_VALUE
+
+
+def answered(pod: Pod) -> bool:
+    """True once its scheduler has judged it."""
+    return bool(pod.unschedulable_message)
+
+
+def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, asks_for: Reservation) -> bytes:
+    """The pod as JSON. It goes at the latest when the Reservation ``asks_for`` goes."""
+    owner = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Reservation",
+        "name": asks_for.name,
+        "uid": asks_for.uid,
+        "controller": False,  # it is none of its placeholders
+        "blockOwnerDeletion": False,
+    }
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {names.LABEL_PLACEHOLDER: LABEL_VALUE, names.LABEL_CREATED_BY: names.CREATED_BY},
+        "ownerReferences": [owner],
+    }
+    return msgspec.json.encode(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(scheduler, image)}
+    )
+
+
+def _spec(scheduler: str, image: str) -> Json:
+    nowhere = {"nodeSelectorTerms": [{"matchFields": _TWO_NODES_AT_ONCE}]}
+    return {
+        "schedulerName": scheduler,
+        "priorityClassName": names.PRIORITY_CLASS,  # judged before the pods that wait
+        "preemptionPolicy": "Never",
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": nowhere}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "probe",
+                "image": image,
+                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    }

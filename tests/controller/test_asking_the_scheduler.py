@@ -1,0 +1,67 @@
+"""A scheduler's answer to a probe, on both clusters; and a room that is not given up while the scheduler is away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from reserving import PLACEHOLDERS, look, of_web, on, phase, reserve, scale
+
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.reservations.scheduler_probe import answered, is_probe, probe_manifest
+from rescheduler.testing.world import World, node_of
+
+
+def decoded(wire):
+    return Decoder().record(Kind.POD, json.dumps(wire).encode())
+
+
+def probes(world):
+    pods = [decoded(wire) for wire in world.api.get(PLACEHOLDERS).expect().items]
+    return [pod for pod in pods if is_probe(pod)]
+
+
+def test_a_probe_is_let_in_refused_at_once_and_never_placed(api):
+    with World(api, "probe") as world:
+        world.node("empty")
+        wire = probe_manifest(
+            f"probe-{world.namespace}",
+            namespace="rescheduler",
+            scheduler="default-scheduler",
+            image="registry.k8s.io/pause:3.10",
+            asks_for=Reservation(name="room", uid="uid-of-room", status=ReservationStatus()),
+        )
+        body = json.loads(wire)
+        del body["metadata"]["ownerReferences"]  # it is to stay although there is no such Reservation
+        made = world.api.create(PLACEHOLDERS, body).expect().body
+        path = f"{PLACEHOLDERS}/{made['metadata']['name']}"
+        assert is_probe(decoded(made))
+        assert not answered(decoded(made))
+        seen = world.wait(lambda: answered(decoded(b := world.api.get(path).expect().body)) and b)
+        assert not node_of(seen)
+        world.api.delete(path)
+
+
+@pytest.mark.realcluster
+def test_a_room_is_not_given_up_while_the_scheduler_is_away(control_plane, reserving):
+    world = reserving
+    node = world.node("to", cpu="1")
+    world.workload("Deployment", "web", 0)
+    reserve(world, "room", of_web(world), node=node, cpu="1").expect()
+    phase(world, "room", "Available")
+    control_plane.kill_scheduler()
+    try:
+        scale(world, 1)
+        world.wait(lambda: look(world, "room").get("currentOwners"))
+        world.wait(lambda: probes(world))
+        waits = [p for p in world.pods("web") if p["status"].get("nominatedNodeName") == node]
+        holders = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+        assert (len(waits), len(holders)) == (1, 1)
+        assert "deletionTimestamp" not in holders[0]["metadata"]
+    finally:
+        control_plane.start_scheduler()
+    world.wait(lambda: on(world, node, "web"), 60)
+    phase(world, "room", "Succeeded")
+    world.wait(lambda: not probes(world))
