@@ -21,6 +21,7 @@ from rescheduler.kube.gcpause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.explanation import Explanation, explanation_json, explanation_text
+from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 
@@ -94,7 +95,7 @@ def choose(
         chosen.append(pod)
     if all_pending:
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
-        chosen += sorted((p for p in pending if p not in chosen), key=lambda p: p.key)
+        chosen += sorted((p for p in pending if p not in chosen and not is_probe(p)), key=lambda p: p.key)
     return chosen
 
 

@@ -28,7 +28,7 @@ from rescheduler.controller.engines import in_force
 from rescheduler.controller.executor import ApplyExecutor, Executor, RecordExecutor
 from rescheduler.controller.gating import LiveGate, RehearsedGate
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
-from rescheduler.controller.loop import Loop, Pace
+from rescheduler.controller.loop import Loop, Pace, Rounds
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import Mirror, Switch
 from rescheduler.controller.outages import CautiousRounds
@@ -192,9 +192,7 @@ class Controller:
         )
         return Loop(
             informers=informers,
-            rounds=CautiousRounds(
-                reconciler, informers.of(Kind.POD).gaps, self._api, process=uuid.uuid4().hex[:8]
-            ),
+            rounds=self._rounds(reconciler, informers),
             cycle=cycle,
             configuration=self._configuration,
             leads=leads,
@@ -205,6 +203,13 @@ class Controller:
             once=self._options.once,
             pace=self._options.pace,
         )
+
+    def _rounds(self, reconciler: Reconciler, informers: Informers) -> Rounds:
+        """A dry run gives no room up, so it has nothing to ask."""
+        if self._options.dry_run:
+            return reconciler
+        gaps = informers.of(Kind.POD).gaps
+        return CautiousRounds(reconciler, gaps, self._api, process=uuid.uuid4().hex[:8])
 
     def _gate_ready(
         self, stack: ExitStack, gate: Gate, leads: Callable[[], bool], capabilities: Capabilities

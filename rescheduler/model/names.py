@@ -87,6 +87,9 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
 LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
 """On a placeholder pod: name of its Reservation (cut to 63 characters with a digest)."""
 
+SCHEDULER_PROBE: Final = "Scheduler_probe"
+"""The same on a pod that holds nothing and asks a scheduler whether it is up to date; no Reservation is named so."""
+
 LABEL_WORKLOAD_UID: Final = "rescheduler.dev/workload-uid"
 """On a PodMigration: uid of the topmost controller of its pod; by it a moved workload rests."""
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.timestamps import format_timestamp
@@ -97,7 +98,7 @@ def decide(
     planner = _Planner(snapshot, policies, inputs, state, memory or Memory())
     index = planner.trial.index
     figures = Figures.of(state, index.fixed)
-    pending = sum(1 for pod in index.loose.values() if not pod.node and not pod.deleting)
+    pending = sum(map(_waits, index.loose.values()))
     try:
         planner.run()
         before, after = planner.before, planner.after
@@ -123,6 +124,11 @@ def decide(
         after=summarise(snapshot, state, figures, after, pending),
     )
     return Decided(moving, planner.stays)
+
+
+def _waits(pod: Pod) -> bool:
+    """True for a pod that somebody wants to see placed."""
+    return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE
 
 
 class _Step(NamedTuple):

@@ -17,9 +17,6 @@ from rescheduler.model.reservation import Reservation
 
 Json = dict[str, Any]
 
-LABEL_VALUE: Final = "Scheduler_probe"
-"""Of the label of placeholders: whoever leaves those out leaves probes out too. No Reservation is named so."""
-
 _USER: Final = 65_535
 _TWO_NODES_AT_ONCE: Final = [
     {"key": "metadata.name", "operator": "In", "values": [name]} for name in ("neither-here", "nor-there")
@@ -29,7 +26,7 @@ _TWO_NODES_AT_ONCE: Final = [
 
 def is_probe(pod: Pod) -> bool:
     """True for any probe, our own or that of a former process."""
-    return pod.labels.get(names.LABEL_PLACEHOLDER) == LABEL_VALUE
+    return pod.labels.get(names.LABEL_PLACEHOLDER) == names.SCHEDULER_PROBE
 
 
 def answered(pod: Pod) -> bool:
@@ -50,7 +47,8 @@ def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, ask
     metadata = {
         "name": name,
         "namespace": namespace,
-        "labels": {names.LABEL_PLACEHOLDER: LABEL_VALUE, names.LABEL_CREATED_BY: names.CREATED_BY},
+        # Whoever leaves placeholders out leaves probes out too.
+        "labels": {names.LABEL_PLACEHOLDER: names.SCHEDULER_PROBE, names.LABEL_CREATED_BY: names.CREATED_BY},
         "ownerReferences": [owner],
     }
     return msgspec.json.encode(

@@ -6,6 +6,7 @@ import random
 import pytest
 import yaml
 
+from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.testing.builders import deployment, node
 
 from .conftest import NOW
@@ -163,12 +164,15 @@ def test_all_pending_says_of_each_pod_what_is_said_of_it_alone(command, dump):
     web, api = deployment("web", "shop").cpu("900m"), deployment("api", "shop").cpu("100m")
     nominated = web.pod("web-nominated").nominated("n1")
     waiting = [*(web.pod(f"web-{n}") for n in range(3)), api.pod("api-0"), nominated]
-    items = [node("n1").cpu("1"), node("n2").cpu("500m"), web, api, *waiting]
+    question = web.pod("question").label({LABEL_PLACEHOLDER: SCHEDULER_PROBE})
+    items = [node("n1").cpu("1"), node("n2").cpu("500m"), web, api, *waiting, question]
     path = dump([item.manifest() for item in items])
     together = command("explain", "pod", "--all-pending", "--from", path, "-o", "json").stdout.splitlines()
-    names = sorted(f"shop/{item.manifest()['metadata']['name']}" for item in waiting)
-    alone = [command("explain", "pod", name, "--from", path, "-o", "json").stdout.strip() for name in names]
+    each = sorted(f"shop/{item.manifest()['metadata']['name']}" for item in waiting)
+    alone = [command("explain", "pod", name, "--from", path, "-o", "json").stdout.strip() for name in each]
     assert together == alone
+    plan = json.loads(command("plan", "--from", path, "-o", "json").stdout)
+    assert plan["before"]["pendingPods"] == len(waiting)
     verdicts = {json.loads(line)["pod"]["name"]: json.loads(line)["nodes"] for line in together}
     assert verdicts["web-0"] == verdicts["web-1"] != verdicts["api-0"]
     assert [each["feasible"] for each in verdicts["web-nominated"]] == [True, False]

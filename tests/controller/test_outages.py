@@ -8,6 +8,7 @@ import pytest
 
 from rescheduler.controller.outages import AGAIN_S, LEAST_S, MOST_S, CautiousRounds, rest_s
 from rescheduler.controller.reconcile import Settings
+from rescheduler.controller.run import Controller, Options
 from rescheduler.controller.wakeups import matters
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.kube.reflector import End, EndKind, Gaps, Reflector
@@ -255,6 +256,16 @@ def test_a_new_configuration_does_not_end_the_wait(server):
     play.round(1.0)
     play.rooms.settings = Settings()
     assert not play.round(2.0)[0]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_asks_nobody_and_deletes_nobodys_probes(tmp_path, dry_run):
+    config = tmp_path / "config.yaml"
+    config.write_text("apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n")
+    controller = Controller(None, Options(config_file=str(config), dry_run=dry_run))
+    reconciler, line = Rooms(), SimpleNamespace(gaps=Gaps)
+    rounds = controller._rounds(reconciler, SimpleNamespace(of=lambda _: line))
+    assert isinstance(rounds, Rooms if dry_run else CautiousRounds)
 
 
 def test_the_refusal_of_a_probe_is_no_reason_to_decide_anew(server):
