@@ -41,18 +41,25 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except CommandError as error:
-            message, code = str(error), error.exit_code
-        except (ConfigurationError, InputError, KubeconfigError) as error:
-            message, code = str(error), EXIT_USAGE
-        except ApiError as error:
-            message, code = f"the API server refused: {error}", EXIT_FAILED
-        except TransportError as error:
-            message, code = f"no answer from the API server: {error}", EXIT_FAILED
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+        except KeyboardInterrupt as error:
+            _say("interrupted", error)
             raise SystemExit(EXIT_INTERRUPTED) from None
-        click.echo(f"error: {message}", err=True)
-        raise SystemExit(code)
+        except CommandError as error:
+            _say(f"error: {error}", error)
+            raise SystemExit(error.exit_code) from error
+        except (ConfigurationError, InputError, KubeconfigError) as error:
+            _say(f"error: {error}", error)
+            raise SystemExit(EXIT_USAGE) from error
+        except ApiError as error:
+            _say(f"error: the API server refused: {error}", error)
+            raise SystemExit(EXIT_FAILED) from error
+        except TransportError as error:
+            _say(f"error: no answer from the API server: {error}", error)
+            raise SystemExit(EXIT_FAILED) from error
 
     return wrapped
+
+
+def _say(message: str, error: BaseException) -> None:
+    """The message, and what those that the error passed have noted on it."""
+    click.echo("\n".join([message, *getattr(error, "__notes__", ())]), err=True)

@@ -14,12 +14,18 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, Comman
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.reserve_documents import json_list, read_reservations, yaml_list
-from rescheduler.cli.reserve_options import api_for_people, namespace_option, parse_seconds, timeout_option
+from rescheduler.cli.reserve_options import (
+    PATIENCE_S,
+    api_for_people,
+    namespace_option,
+    parse_seconds,
+    timeout_option,
+)
 from rescheduler.cli.reserve_orders import Wishes, order_of
 from rescheduler.cli.reserve_view import line
-from rescheduler.cli.rooms import Rooms, manifests, untouched, wait_for
-from rescheduler.cli.scaling import NOBODY_ACTS_S
+from rescheduler.cli.rooms import Rooms, manifests, untouched
 from rescheduler.cli.status_line import StatusLine
+from rescheduler.cli.waiting import NOBODY_ACTS_S, wait_for
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -85,7 +91,7 @@ def create_command(
     limit_s = parse_seconds("--timeout", timeout)
     api = api_for_people(kubeconfig, context)
     wanted = _wanted(api, workload, filename, Wishes(**wishes))
-    rooms = Rooms(api, Decoder())
+    rooms = Rooms(api, Decoder(), PATIENCE_S)
     if dry_run:
         _say([rooms.rehearse(body) for body in wanted], output, "would be created")
         return
@@ -114,10 +120,10 @@ def _waited(rooms: Rooms, names: Sequence[str], limit_s: float) -> tuple[Reserva
     def look() -> tuple[Reservation, ...]:
         return tuple(room for room in rooms.select({}) if room.name in names)
 
-    def done(found: tuple[Reservation, ...]) -> bool:
+    def done(found: tuple[Reservation, ...], answered_s: float) -> bool:
         if all(room.status.phase in _HELD for room in found):
             return True
-        return all(map(untouched, found)) and time.monotonic() >= began_s + NOBODY_ACTS_S
+        return all(map(untouched, found)) and answered_s >= NOBODY_ACTS_S
 
     with StatusLine() as status:
 

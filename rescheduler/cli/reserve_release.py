@@ -7,7 +7,7 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
-from rescheduler.cli.reserve_options import api_for_people
+from rescheduler.cli.reserve_options import PATIENCE_S, api_for_people
 from rescheduler.cli.rooms import Rooms
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import ANNOTATION_MIGRATION
@@ -30,17 +30,17 @@ def release_command(
     """
     if bool(names) == bool(selector):
         raise click.UsageError("name Reservations, or give a label query with -l")
-    rooms = Rooms(api_for_people(kubeconfig, context), Decoder())
+    rooms = Rooms(api_for_people(kubeconfig, context), Decoder(), PATIENCE_S)
     found = rooms.select({"labelSelector": selector} if selector else {})
     missing = sorted(set(names) - {r.name for r in found})
     if missing:
         raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
     chosen = [r for r in found if not names or r.name in names]
     kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
-    given = [r.name for r in chosen if force or not _needed(r)]
-    problems = rooms.release(given)
-    failed = {text.partition(":")[0] for text in problems}
-    emit("".join(f"{name} released\n" for name in given if name not in failed))
+    given = {r.name: r.uid for r in chosen if force or not _needed(r)}
+    left = rooms.release(given)
+    emit("".join(f"{name} released\n" for name in given if name not in left))
+    problems = [f"{name}: {why}" for name, why in left.items()]
     problems += [f"{room.name}: {why} (--force releases it nevertheless)" for room, why in kept]
     if problems:
         raise CommandError("; ".join(problems))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, NotFoundError
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.api_objects import reservation_manifest
 from rescheduler.model.conditions import condition
@@ -21,6 +24,8 @@ from rescheduler.model.reservation import Reservation, ReservationOwner, Reserva
 from rescheduler.reservations.naming import slug
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
+_AT_ONCE: Final = 32
+_LEAST_S: Final = 1.0
 
 Json = dict[str, Any]
 
@@ -73,22 +78,31 @@ def manifests(order: Order) -> list[Json]:
 
 @dataclass(slots=True)
 class Rooms:
-    """The Reservations of an API server. Methods raise ApiError and TransportError unless they say otherwise."""
+    """The Reservations of an API server. Methods raise ApiError and TransportError unless they say otherwise.
+
+    ``patience_s``: how long giving back may take, however many there are.
+    """
 
     api: KubeApi
     decoder: Decoder
+    patience_s: float = 30.0
 
     def create(self, wanted: Sequence[Mapping[str, Any]]) -> None:
-        """Make all of them, or none: what was made goes again where one is refused."""
-        made: list[str] = []
+        """Make all of them, or none: what was made goes again where one is refused; the error's note says what is left."""
+        made: dict[str, str] = {}
+        group = ""
         try:
             for body in wanted:
+                name, group = str(body["metadata"]["name"]), _group(body)
+                if group:  # its answer may be lost, and the Reservation be there
+                    made[name] = ""
                 # A lost answer is asked again; a name with a random group in it can be nobody else's then.
-                with contextlib.suppress(AlreadyExistsError) if _grouped(body) else contextlib.nullcontext():
-                    self.api.create(COLLECTION, body)
-                made.append(str(body["metadata"]["name"]))
-        except BaseException:
-            self.release(made)
+                with contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext():
+                    made[name] = _uid(self.api.create(COLLECTION, body))
+        except BaseException as error:
+            left = self.release(made)
+            if left:
+                error.add_note(end_of_release(left, group))
             raise
 
     def rehearse(self, body: Mapping[str, Any]) -> bytes:
@@ -113,17 +127,45 @@ class Rooms:
         """One Reservation as JSON."""
         return self.api.get(RESOURCES[Kind.RESERVATION].object_path("", name))
 
-    def release(self, names: Sequence[str]) -> list[str]:
-        """Delete them; what could not be deleted, with the reason. Never raises."""
-        problems: list[str] = []
-        for name in names:
+    def release(self, uids: Mapping[str, str]) -> dict[str, str]:
+        """Delete them all at once, within one limit of time; what may be left, with the reason. Never raises.
+
+        ``uids``: by name; "" where nobody else can come by the name.
+        """
+        if not uids:
+            return {}
+        ends_s = time.monotonic() + self.patience_s
+
+        def reason(item: tuple[str, str]) -> str:
+            left_s = max(ends_s - time.monotonic(), _LEAST_S)
+            api = KubeApi(self.api.transport, Retry(deadline_s=left_s), timeout_s=left_s)
+            name, uid = item
+            path = RESOURCES[Kind.RESERVATION].object_path("", name)
             try:
-                self.api.delete(RESOURCES[Kind.RESERVATION].object_path("", name))
-            except NotFoundError:
-                continue
-            except (ApiError, TransportError) as error:
-                problems.append(f"{name}: {error}")
-        return problems
+                api.delete(path, uid=uid, own_name=not uid)
+            except (NotFoundError, ConflictError):  # a conflict: another one has the name now
+                return ""
+            except TransportError:
+                return "no answer from the API server"
+            except ApiError as error:
+                return error.message or str(error.status)
+            return ""
+
+        with ThreadPoolExecutor(min(len(uids), _AT_ONCE)) as pool:
+            reasons = list(pool.map(reason, uids.items()))
+        return {name: why for name, why in zip(uids, reasons, strict=True) if why}
+
+
+def end_of_release(left: Mapping[str, str], group: str = "") -> str:
+    """What people must know once rooms, of a group or not, were given back: ``left`` could not be."""
+    if not left:
+        return "Everything was released."
+    whys = ", ".join(sorted(set(left.values())))
+    chosen = f"-l {LABEL_GROUP}={group}" if group else " ".join(left)
+    return (
+        f"Not released ({whys}): {', '.join(left)}. What is there of them holds room until it expires; "
+        f"to remove it: rescheduler reserve release {chosen}"
+    )
 
 
 def words(reservation: Reservation) -> str:
@@ -145,23 +187,9 @@ def untouched(reservation: Reservation) -> bool:
     return not reservation.status.conditions and not reservation.status.observed_generation
 
 
-def wait_for(
-    look: Callable[[], tuple[Reservation, ...]],
-    done: Callable[[tuple[Reservation, ...]], bool],
-    *,
-    ends_s: float,
-    clock: Callable[[], float],
-    pause: Callable[[], None],
-    show: Callable[[tuple[Reservation, ...]], None],
-) -> tuple[Reservation, ...]:
-    """Look until ``done`` or until ``ends_s`` of ``clock``; the last look."""
-    while True:
-        found = look()
-        show(found)
-        if done(found) or clock() >= ends_s:
-            return found
-        pause()
+def _uid(body: bytes) -> str:
+    return str(msgspec.json.decode(body)["metadata"].get("uid", ""))
 
 
-def _grouped(body: Mapping[str, Any]) -> bool:
-    return LABEL_GROUP in body["metadata"].get("labels", {})
+def _group(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("labels", {}).get(LABEL_GROUP, ""))

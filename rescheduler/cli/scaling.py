@@ -9,22 +9,24 @@ Clock, pause and the random word are handed in.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.rooms import Order, Rooms, manifests, untouched, wait_for, words
+from rescheduler.cli.rooms import Order, Rooms, end_of_release, manifests, untouched, words
+from rescheduler.cli.waiting import NOBODY_ACTS_S, wait_for
 from rescheduler.cli.workload import FoundWorkload, read_workload
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError
+from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
 from rescheduler.kube.gate import Gate
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
 
-NOBODY_ACTS_S: Final = 15.0
 _GATE_LIMIT_S: Final = 15.0
 _CONFLICTS: Final = 20
 
@@ -78,15 +80,16 @@ class ScaleUp:
 
         Raises:
             CommandError: not all became Available in time; everything is given back, the reasons are told.
+                A note on this and every other error says what could not be given back.
         """
         wanted = manifests(self._order())
         self._names = [str(body["metadata"]["name"]) for body in wanted]
         began_s = self.tools.clock()
+        self._create(wanted)
         try:
-            self.tools.rooms.create(wanted)
             found = wait_for(
                 lambda: self.tools.rooms.group(self.group),
-                lambda rooms: self._decided(rooms, began_s),
+                self._decided,
                 ends_s=began_s + self.timeout_s,
                 clock=self.tools.clock,
                 pause=self.tools.pause,
@@ -94,8 +97,8 @@ class ScaleUp:
             )
             self._check_held(found)
             self._prove_gate()
-        except BaseException:
-            self.give_back()
+        except BaseException as error:
+            error.add_note(self.give_back())
             raise
         return found
 
@@ -109,15 +112,21 @@ class ScaleUp:
         """
         try:
             self._write_until_taken()
-        except (CommandError, AccessError, RejectedError):
-            self.give_back()
+        except (CommandError, AccessError, RejectedError) as error:
+            error.add_note(self.give_back())
+            raise
+        except (TransportError, TryLaterError) as error:
+            error.add_note(
+                f"Unknown whether {self.workload.name} was scaled. Its new pods may need the rooms, which are held "
+                f"until they expire; if it was not: rescheduler reserve release -l {LABEL_GROUP}={self.group}"
+            )
             raise
 
     def land(self) -> Landing:
         """Wait until every Reservation was used by a pod that is bound, or the time is over."""
         found = wait_for(
             lambda: self.tools.rooms.group(self.group),
-            lambda rooms: all(r.status.phase in FINISHED for r in rooms),
+            lambda rooms, _: all(r.status.phase in FINISHED for r in rooms),
             ends_s=self.tools.clock() + self.timeout_s,
             clock=self.tools.clock,
             pause=self.tools.pause,
@@ -126,9 +135,17 @@ class ScaleUp:
         landed = tuple(r for r in found if r.status.phase is ReservationPhase.SUCCEEDED)
         return Landing(landed=landed, missed=tuple(r for r in found if r not in landed))
 
-    def give_back(self) -> None:
-        """Release every room of this scale-up."""
-        self.tools.rooms.release(self._names)
+    def give_back(self) -> str:
+        """Release every room of this scale-up, for nothing was scaled; what people are told of it."""
+        left = self.tools.rooms.release(dict.fromkeys(self._names, ""))
+        return f"Nothing was scaled. {end_of_release(left, self.group)}"
+
+    def _create(self, wanted: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            self.tools.rooms.create(wanted)
+        except BaseException as error:
+            error.add_note("Nothing was scaled.")
+            raise
 
     def _order(self) -> Order:
         found = self.workload
@@ -160,18 +177,17 @@ class ScaleUp:
         if not self._all_held(rooms):
             raise CommandError(self._why_not(rooms))
 
-    def _decided(self, rooms: Found, began_s: float) -> bool:
+    def _decided(self, rooms: Found, answered_s: float) -> bool:
         if self._all_held(rooms) or any(r.status.phase in FINISHED for r in rooms):
             return True
         nobody = all(untouched(r) for r in rooms)
-        return nobody and self.tools.clock() >= began_s + NOBODY_ACTS_S
+        return nobody and answered_s >= NOBODY_ACTS_S
 
     def _why_not(self, rooms: Found) -> str:
-        name, nothing = self.workload.name, "Everything was released and nothing was scaled."
         if rooms and all(untouched(r) for r in rooms):
-            return f"nobody acts on the Reservations: is the controller running (rescheduler run)? {nothing}"
+            return "nobody acts on the Reservations: is the controller running (rescheduler run)?"
         held = sum(r.status.phase is ReservationPhase.AVAILABLE for r in rooms)
-        head = f"room for {held} of {self.count} new pods of {name}. {nothing}"
+        head = f"room for {held} of {self.count} new pods of {self.workload.name}"
         return "\n".join([head, *reasons(rooms)])
 
     def _prove_gate(self) -> None:
@@ -183,8 +199,7 @@ class ScaleUp:
                 if self.tools.clock() >= ends_s:
                     raise CommandError(
                         f"new pods of {self.workload.name} are not held for their rooms (is the gate policy "
-                        "installed, and does another Reservation serve the same controller?). "
-                        "Everything was released and nothing was scaled."
+                        "installed, and does another Reservation serve the same controller?)"
                     )
                 self.tools.pause()
         except ForbiddenError as error:
@@ -204,7 +219,7 @@ class ScaleUp:
                 self.tools.pause()
                 continue
             return
-        raise CommandError(f"{self.workload.name} changes all the time; nothing was scaled")
+        raise CommandError(f"{self.workload.name} changes all the time")
 
     def _write_scale(self) -> None:
         path = f"{self.workload.name.path}/scale"
@@ -223,14 +238,10 @@ class ScaleUp:
     def _check_unchanged(self, replicas: int) -> None:
         found = read_workload(self.tools.api, self.workload.name)
         if replicas != self.workload.replicas:
-            raise CommandError(
-                f"{self.workload.name} was scaled to {replicas} meanwhile. "
-                "Everything was released and nothing was scaled."
-            )
+            raise CommandError(f"{self.workload.name} was scaled to {replicas} meanwhile")
         if found.owner.uid != self.workload.owner.uid:
             raise CommandError(
-                f"{self.workload.name} was rolled out meanwhile: its next pods are made by {found.owner.name}. "
-                "Everything was released and nothing was scaled."
+                f"{self.workload.name} was rolled out meanwhile: its next pods are made by {found.owner.name}"
             )
 
 

@@ -131,11 +131,13 @@ class KubeApi:
         resource_version: str = "",
         grace_s: int | None = None,
         propagation: str = "",
+        own_name: bool = False,
         dry_run: bool = False,
     ) -> bytes:
         """Delete the object if it is still that ``uid`` (ConflictError if not).
 
         Without uid and version it is sent once: after a lost answer the name may already be a successor's.
+        ``own_name``: it cannot, for nobody else can come by that name.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = {"uid": uid} if uid else {}
@@ -149,7 +151,7 @@ class KubeApi:
             options["propagationPolicy"] = propagation
         query = {"dryRun": "All"} if dry_run else {}
         request = self._request("DELETE", path, query, body=msgspec.json.encode(options))
-        return self._call(request, repeatable=bool(preconditions) or dry_run)
+        return self._call(request, repeatable=bool(preconditions) or own_name or dry_run)
 
     def evict(
         self, namespace: str, name: str, uid: str, grace_s: int | None = None, *, dry_run: bool = False

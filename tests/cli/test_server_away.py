@@ -1,0 +1,210 @@
+"""An API server that is away while rooms are reserved and given back: how long it takes, what people are told."""
+
+import threading
+import time
+from http import HTTPStatus
+
+import msgspec
+import pytest
+
+from rescheduler.cli.errors import CommandError, reports_errors
+from rescheduler.cli.rooms import Order, Rooms, end_of_release, manifests
+from rescheduler.cli.scaling import ScaleUp, Tools
+from rescheduler.cli.waiting import wait_for
+from rescheduler.cli.workload import FoundWorkload, parse_workload
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import TryLaterError
+from rescheduler.kube.transport import Response, TransportError
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import OwnerRef
+from rescheduler.model.reservation import ReservationOwner
+from rescheduler.testing import builders as b
+
+TWENTY = {f"web-{i:02}": "" for i in range(20)}
+
+
+class Server:
+    """Holds names; ``away(request)`` says whether it is away now; ``hangs``: then it keeps callers waiting."""
+
+    def __init__(self, names=(), *, away=lambda _: False, hangs=False):
+        self.names = set(names)
+        self.away = away
+        self.hangs = hangs
+        self._lock = threading.Lock()
+
+    def send(self, request):
+        if self.away(request):
+            if self.hangs:
+                time.sleep(request.timeout_s)
+            raise TransportError("connection refused")
+        with self._lock:
+            if request.method == "POST":
+                body = msgspec.json.decode(request.body)
+                self.names.add(body["metadata"]["name"])
+                return Response(HTTPStatus.CREATED, request.body)
+            name = request.path.rpartition("/")[2]
+            if request.method == "DELETE" and name in self.names:
+                self.names.remove(name)
+                return Response(HTTPStatus.OK, b"{}")
+        return Response(HTTPStatus.NOT_FOUND, b"{}")
+
+
+def rooms_of(server, patience_s):
+    return Rooms(KubeApi(server), Decoder(), patience_s)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_giving_back_twenty_rooms_takes_no_longer_than_one_limit(hangs):
+    server = Server(TWENTY, away=lambda _: True, hangs=hangs)
+    began_s = time.monotonic()
+    left = rooms_of(server, 1.5).release(TWENTY)
+    assert time.monotonic() - began_s < 4
+    assert set(left) == set(TWENTY)
+    assert set(left.values()) == {"no answer from the API server"}
+
+
+def test_a_server_that_comes_back_in_time_loses_nothing():
+    back_s = time.monotonic() + 0.5
+    server = Server(TWENTY, away=lambda _: time.monotonic() < back_s)
+    assert rooms_of(server, 20.0).release(TWENTY) == {}
+    assert server.names == set()
+
+
+def test_what_is_left_is_named_with_the_command_that_removes_it():
+    left = {"web-01": "connection refused", "web-07": "connection refused"}
+    assert end_of_release(left).startswith("Not released (connection refused): web-01, web-07.")
+    assert end_of_release(left).endswith("rescheduler reserve release web-01 web-07")
+    assert end_of_release(left, "x").endswith("rescheduler reserve release -l rescheduler.dev/group=x")
+    assert end_of_release({}) == "Everything was released."
+
+
+def test_a_room_whose_making_got_no_answer_goes_with_the_others():
+    order = Order(
+        base="web", group="x", count=3, template=b'{"spec":{}}', namespace="shop", owner=ReservationOwner()
+    )
+    server = Server()
+
+    class Deaf(KubeApi):
+        """The third is made, and its answer lost."""
+
+        def create(self, path, body, *, dry_run=False):
+            answer = super().create(path, body, dry_run=dry_run)
+            if body["metadata"]["name"] == "web-x-3":
+                raise TransportError("reset")
+            return answer
+
+    with pytest.raises(TransportError) as lost:
+        Rooms(Deaf(server), Decoder()).create(manifests(order))
+    assert server.names == set()
+    assert not getattr(lost.value, "__notes__", ()), "nothing is left"
+
+
+class Time:
+    """A clock that others set forward."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+    def pause(self):
+        self.now_s += 0.2
+
+
+class Looks:
+    """Stands for ``Rooms``: nobody acts; the look at ``at_s`` is answered only after ``away_s``."""
+
+    def __init__(self, clock, *, at_s=1.0, away_s=0.0, acts_s=float("inf"), left=()):
+        self.clock, self.at_s, self.away_s, self.acts_s = clock, at_s, away_s, acts_s
+        self.left = dict.fromkeys(left, "connection refused")
+        self.names = []
+
+    def create(self, wanted):
+        self.names = [body["metadata"]["name"] for body in wanted]
+
+    def group(self, _group):
+        if self.away_s and self.clock() >= self.at_s:
+            self.clock.now_s += self.away_s
+            self.away_s = 0.0
+        status = {"phase": "Failed", "observedGeneration": 1} if self.clock() >= self.acts_s else {}
+        return tuple(
+            b.object_of(Kind.RESERVATION, n, spec={"template": {}}, status=status).build() for n in self.names
+        )
+
+    def release(self, uids):
+        return {name: self.left[name] for name in uids if name in self.left}
+
+
+def scale_up(rooms, clock):
+    found = FoundWorkload(
+        name=parse_workload("deployment/web", "shop"),
+        replicas=1,
+        owner=OwnerRef("apps/v1", "ReplicaSet", "web-1", "u"),
+        template=b'{"spec":{"containers":[]}}',
+    )
+    tools = Tools(api=None, rooms=rooms, clock=clock, pause=clock.pause, show=lambda *_: None)
+    return ScaleUp(workload=found, replicas=3, group="g", timeout_s=120.0, tools=tools)
+
+
+def test_nobody_acts_is_said_after_fifteen_seconds():
+    clock = Time()
+    with pytest.raises(CommandError, match="is the controller running") as said:
+        scale_up(Looks(clock), clock).reserve()
+    assert 15 <= clock() < 16
+    assert said.value.__notes__ == ["Nothing was scaled. Everything was released."]
+
+
+def test_time_in_which_the_server_did_not_answer_is_no_time_in_which_somebody_could_act():
+    clock = Time()
+    with pytest.raises(CommandError, match="room for 0 of 2"):
+        scale_up(Looks(clock, away_s=20.0, acts_s=30.0), clock).reserve()
+    clock = Time()
+    with pytest.raises(CommandError, match="is the controller running"):
+        scale_up(Looks(clock, away_s=20.0), clock).reserve()
+    assert 36 <= clock() < 38
+
+
+def test_a_scale_up_that_gives_up_says_which_rooms_it_could_not_give_back():
+    clock = Time()
+    with pytest.raises(CommandError) as said:
+        scale_up(Looks(clock, left=["web-g-2"]), clock).reserve()
+    (note,) = said.value.__notes__
+    assert note.startswith("Nothing was scaled. Not released (connection refused): web-g-2.")
+
+
+def test_a_wait_ends_at_its_limit_though_the_server_was_away():
+    clock = Time()
+    looks = Looks(clock, away_s=50.0)
+    wait_for(
+        lambda: looks.group(""),
+        lambda *_: False,
+        ends_s=10.0,
+        clock=clock,
+        pause=clock.pause,
+        show=lambda _: None,
+    )
+    assert 51 <= clock() < 52
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "first"),
+    [
+        (CommandError("no room"), 1, "error: no room"),
+        (TransportError("refused"), 1, "error: no answer from the API server: refused"),
+        (TryLaterError(503, "", "busy"), 1, "error: the API server refused: 503 : busy"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_notes_follow_the_message_of_every_error(error, code, first, capsys):
+    error.add_note("Everything was released.")
+
+    @reports_errors
+    def command():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        command()
+    assert end.value.code == code
+    assert capsys.readouterr().err.splitlines() == [first, "Everything was released."]
