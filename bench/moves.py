@@ -2,11 +2,12 @@
 
     python bench/moves.py stampede [--moves 40] [--rivals equal|higher] [--gate policy|webhook]
     python bench/moves.py kill [--kills 20] [--gate policy|webhook]
+    python bench/moves.py away [--times 3] [--gate policy|webhook]
 
 ``stampede``: every node is full and more pods wait than there are rooms; Deployments and StatefulSets under
 PodDisruptionBudgets are moved. ``kill``: the controller, a process of its own, is killed by SIGKILL at random
-moments while moves are in flight, and started again. Both count from the objects and from watches, not from what
-the controller says of itself. ``--gate webhook``: on an API server without the policy engine, as before 1.36. Needs the
+moments while moves are in flight, and started again. ``away``: the API server is stopped for 5 s, again and again. All
+count from the objects and from watches, not from what the controller says of itself. ``--gate webhook``: on an API server without the policy engine, as before 1.36. Needs the
 binaries of ``make controlplane``, or others of KUBEBUILDER_ASSETS.
 """
 
@@ -19,12 +20,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 import click
 
+from rescheduler.kube.transport import TransportError
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
 from rescheduler.testing.controlplane import ControlPlane, without_policies
@@ -57,7 +60,7 @@ class Witness:
         """Look again and again at how many pods of each workload are Ready."""
         while not self.stop.is_set():
             ready: dict[str, int] = dict.fromkeys(self.apps, 0)
-            for pod in self.world.pods():
+            for pod in read(self.world.pods):
                 app = pod["metadata"].get("labels", {}).get("app")
                 if app in ready and is_ready(pod) and "deletionTimestamp" not in pod["metadata"]:
                     ready[app] += 1
@@ -198,9 +201,22 @@ def set_budgets(world: World, apps: dict[str, int], count: int) -> None:
         world.api.patch(path, {"spec": {"maxUnavailable": count}}).expect()
 
 
+def read(look: Callable[[], list[dict]]) -> list[dict]:
+    """What it finds, once there is an API server that answers."""
+    ends = time.monotonic() + 60
+    while True:
+        try:
+            return look()
+        except (AssertionError, TransportError):
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.1)
+
+
 def statuses(scene: Scene) -> dict[str, dict]:
     """status of each wanted PodMigration."""
-    items = scene.world.api.get(scene.world.path("podmigrations", group=GROUP)).expect().items
+    path = scene.world.path("podmigrations", group=GROUP)
+    items = read(lambda: scene.world.api.get(path).expect().items)
     return {
         m["metadata"]["name"]: m.get("status") or {} for m in items if m["metadata"]["name"] in scene.wanted
     }
@@ -272,7 +288,7 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     return landed == len(evicted) and not early and not overrun and not any(leftovers.values())
 
 
-def play(moves: int, rivals: str, kills: int, seed: int, gate: str) -> bool:
+def play(moves: int, rivals: str, seed: int, gate: str, *, kills: int = 0, away: int = 0) -> bool:
     """One run; True if every promise was kept."""
     rng = random.Random(seed)
     flags = without_policies() if gate == "webhook" else ()
@@ -304,6 +320,11 @@ def play(moves: int, rivals: str, kills: int, seed: int, gate: str) -> bool:
                     time.sleep(rng.uniform(1.2, 4.0))
                     controllers.kill()
                     controllers.start()
+                for _ in range(away):
+                    time.sleep(rng.uniform(1.2, 4.0))
+                    plane.stop_apiserver()
+                    time.sleep(5)
+                    plane.start_apiserver()
                 found = wait_ended(scene, 240)
                 seconds = time.monotonic() - begun
                 time.sleep(3.0)
@@ -312,6 +333,7 @@ def play(moves: int, rivals: str, kills: int, seed: int, gate: str) -> bool:
                 print(
                     f"seconds                                  {seconds:.1f}"
                     + (f" with {kills} kills" if kills else "")
+                    + (f", the API server away {away} times" if away else "")
                 )
                 kept = report(scene, found, witness)
                 code = controllers.terminate()
@@ -335,7 +357,7 @@ def main() -> None:
 @click.option("--seed", default=1, show_default=True)
 def stampede(moves: int, rivals: str, gate: str, seed: int) -> None:
     """A full cluster, and a crowd that wants every room."""
-    raise SystemExit(not play(moves, rivals, 0, seed, gate))
+    raise SystemExit(not play(moves, rivals, seed, gate))
 
 
 @main.command("kill")
@@ -345,7 +367,17 @@ def stampede(moves: int, rivals: str, gate: str, seed: int) -> None:
 @click.option("--seed", default=1, show_default=True)
 def kill(moves: int, kills: int, gate: str, seed: int) -> None:
     """SIGKILL at random moments."""
-    raise SystemExit(not play(moves, "equal", kills, seed, gate))
+    raise SystemExit(not play(moves, "equal", seed, gate, kills=kills))
+
+
+@main.command("away")
+@click.option("--moves", default=40, show_default=True)
+@click.option("--times", default=3, show_default=True)
+@click.option("--gate", type=GATES, default="policy", show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def away(moves: int, times: int, gate: str, seed: int) -> None:
+    """The API server stops at random moments."""
+    raise SystemExit(not play(moves, "equal", seed, gate, away=times))
 
 
 if __name__ == "__main__":
