@@ -160,16 +160,13 @@ class Observer:
         if pending and (made_for_move or placeholder is None or not placeholder.node):
             return None
         claims_open = not made_for_move or (migration is not None and bool(migration.evicted_at_s))
-        held = placeholder is not None and not placeholder.deleting and not placeholder.terminal
-        if observed.koordinator is not None:
-            held = observed.koordinator.holds
-        if given and not held:
+        if given and not observed.held:
             return None  # lost with its claimant; while it is held, the claim is taken back and others wait for that
         available = status.phase is ReservationPhase.AVAILABLE and not given and not flying(observed)
         return Room(
             reservation=reservation,
             size=free_part(observed),
-            open=claims_open and held and available,
+            open=claims_open and observed.held and available,
             since_s=migration.eviction_requested_at_s if migration else 0.0,
             replaces=migration.pod_name if migration else "",
         )
@@ -269,6 +266,7 @@ class Observer:
             template=replacement_of(pod, snapshot).spec if pod else None,
             volumes=volumes_of(snapshot, pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
+            room_held=room is not None and room.held,
             owner_of_reservation=self._owns(pod, reservation),
             budgets=self.index.budgets_of(pod) if pod else (),
             claimant=claimant or (room.claimant if room else None),

@@ -6,7 +6,7 @@ Each check either lets the step go on, or says why it waits or has ended. Nothin
 from __future__ import annotations
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.draft import Draft, available
+from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedSwap
 from rescheduler.model import names
@@ -63,7 +63,7 @@ def reserving(draft: Draft) -> None:
             _create(draft)
     elif reservation.deleting:
         draft.fail(Why.RESERVATION_FAILED, f"Reservation {reservation.name} is being deleted")
-    elif available(reservation):
+    elif draft.room_ready:
         _reserved(draft, reservation)
     else:
         _not_available(draft, reservation)
@@ -251,7 +251,7 @@ def _not_available(draft: Draft, reservation: Reservation) -> None:
             draft.fail(Why.RESERVATION_FAILED, words)
         case ReservationPhase.SUCCEEDED:
             draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} has been used already")
-        case ReservationPhase.AVAILABLE:
+        case ReservationPhase.AVAILABLE if reservation.status.current_owners:
             draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} is claimed by another pod")
         case _:
             draft.say(Why.RESERVING, words)

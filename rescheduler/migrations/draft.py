@@ -72,6 +72,11 @@ class Draft:
         return bool(self.status.evicted_at_s)
 
     @property
+    def room_ready(self) -> bool:
+        """True if the room is held now and nobody has claimed it: the condition for an eviction."""
+        return self.observed.room_held and _available(self.observed.reservation)
+
+    @property
     def soft(self) -> bool:
         """True if the destination is not guaranteed."""
         return self.status.mode is MoveMode.SOFT
@@ -89,8 +94,7 @@ class Draft:
         return migration.created_at_s + ttl_s if ttl_s > 0 else None
 
 
-def available(reservation: Reservation | None) -> bool:
-    """True if its room is held now and nobody has claimed it: the condition for an eviction."""
+def _available(reservation: Reservation | None) -> bool:
     return (
         reservation is not None
         and reservation.status.phase is ReservationPhase.AVAILABLE

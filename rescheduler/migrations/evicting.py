@@ -12,7 +12,7 @@ from typing import Final
 
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.checks import budget_words, budgets_allow, still_wanted
-from rescheduler.migrations.draft import Draft, available
+from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
@@ -63,7 +63,7 @@ def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
 
 
 def _room_held(draft: Draft) -> bool:
-    if available(draft.observed.reservation):
+    if draft.room_ready:
         return True
     draft.change(eviction_requested_at_s=0.0)
     draft.go(MigrationPhase.RESERVING, Why.RESERVING, "the Reservation is not Available any more")

@@ -109,7 +109,8 @@ class ObservedMigration:
     ``pod``: the pod of that namespace and name now, whatever its uid. ``movable``: may it be moved at all
     (protections, controller). ``target``: the node to go to, the user's or the one chosen ("" and
     ``target_message``: none). ``target_node``: its record. ``fits``: would the replacement itself fit
-    there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``.
+    there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``;
+    ``room_held``: its placeholder stands, for its status may not tell yet that it does not.
     ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
     volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
     ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
@@ -127,6 +128,7 @@ class ObservedMigration:
     template: PodSpec | None = None
     volumes: tuple[NodeSelector, ...] = ()
     reservation: Reservation | None = None
+    room_held: bool = True
     owner_of_reservation: bool = True
     budgets: tuple[DisruptionBudget, ...] = ()
     claimant: Pod | None = None

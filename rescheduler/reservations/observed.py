@@ -130,6 +130,14 @@ class ObservedReservation:
         return soft_mode(self.reservation)
 
     @property
+    def held(self) -> bool:
+        """True if the room is held at this moment, whatever the status says yet."""
+        if self.koordinator is not None:
+            return self.koordinator.holds
+        pod = self.placeholder
+        return pod is not None and bool(pod.node) and not pod.deleting and not pod.terminal
+
+    @property
     def node_usable(self) -> bool:
         """True if the node is there, Ready and schedulable: the last look before anything is given up."""
         return usable(self.node)

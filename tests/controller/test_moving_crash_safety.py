@@ -7,11 +7,11 @@ import random
 
 import msgspec
 import pytest
-from moving_world import NAMESPACE, Crash, World
+from moving_world import NAMESPACE, Crash, World, conflict
 
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
-from rescheduler.migrations.actions import WriteAvoidHints
+from rescheduler.migrations.actions import Evict, WriteAvoidHints
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
@@ -436,6 +436,27 @@ def test_a_sibling_waits_while_the_claim_of_a_pod_that_went_away_is_taken_back(o
     assert names.GATE in world.pods[second.key].spec.gates, "and nobody was let go meanwhile"
     until(lambda: world.pods[second.key].node)
     assert world.pods[second.key].node == "n2"
+
+
+@pytest.mark.parametrize(
+    "refused", [False, True], ids=["told in the same round", "its status cannot be written"]
+)
+def test_nobody_is_evicted_once_the_placeholder_is_deleted_by_hand(refused):
+    world, keys = full_cluster()
+    world.budgets.clear()
+    run = Run(world, 1, stale=False)
+    until = stepper(run)
+    until(lambda: world.migrations[keys[0]].status.eviction_requested_at_s)
+    for pod in [p for p in world.pods.values() if p.namespace == NAMESPACE]:
+        world.put(msgspec.structs.replace(pod, deleting=True))
+    if refused:
+        world._WriteReservationStatus = lambda action: (_ for _ in ()).throw(conflict())
+    run.world.actions.clear()
+    for _ in range(30):
+        run.control()
+        world.now_s += 0.1
+    assert not [action for action in world.actions if isinstance(action, Evict)]
+    assert not any(world.migrations[key].status.eviction_requested_at_s for key in keys)
 
 
 def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():

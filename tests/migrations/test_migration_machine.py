@@ -262,6 +262,17 @@ def test_a_crash_after_the_eviction_is_recognised_from_the_objects(seen):
     assert outcome.status.phase is PHASE.HANDING_OVER
 
 
+@pytest.mark.parametrize("requested", [0.0, NOW - 3])
+def test_a_room_that_is_lost_before_its_status_tells_so_stops_the_eviction(requested):
+    seen = {"reservation": reservation(), "room_held": False, "calls": Calls(gate_proven_at_s=NOW - 2)}
+    outcome = look(migration(PHASE.EVICTING, requested=requested), **seen)
+    assert outcome.status.phase is PHASE.RESERVING
+    assert outcome.status.eviction_requested_at_s == 0.0
+    assert act.Evict not in kinds(outcome)
+    waiting = look(migration(PHASE.RESERVING), **seen)
+    assert waiting.status.phase is PHASE.RESERVING, "until the status tells: nobody has claimed it"
+
+
 def test_a_stale_decision_disturbs_nobody():
     stale = Verdict(ok=False, message="Insufficient cpu")
     outcome = look(migration(PHASE.EVICTING), reservation=reservation(), fits=stale)

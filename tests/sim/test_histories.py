@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from rescheduler.controller import reconcile
 from rescheduler.migrations import checks, evicting
+from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
@@ -41,8 +42,7 @@ def evicts_before_available(patch):
 
     patch.setattr(checks, "_reserved", reserved)
     patch.setattr(evicting, "_gate_proven", lambda _: True)
-    for module in (checks, evicting):
-        patch.setattr(module, "available", lambda reservation: reservation is not None)
+    patch.setattr(Draft, "room_ready", property(lambda draft: draft.observed.reservation is not None))
 
 
 def forgets_the_gate(patch):
