@@ -34,6 +34,13 @@ class Placement(Protocol):
         """Could this waiting placeholder be bound to ``node`` now, if those ``behind`` it were not nominated?"""
         ...
 
+    def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
+        """Names of the ``rooms`` to which pods may be sent now, so that none is refused for the order of landing.
+
+        ``claimed``: rooms to which pods were sent a moment ago, and the snapshot does not show it.
+        """
+        ...
+
     def for_migration(self, pod: Pod) -> Choice:
         """A better node for the pod, where the user named none."""
         ...

@@ -204,13 +204,21 @@ class Reconciler:
         return dataclasses.replace(dealt, released=(*dealt.released, *overdue))
 
     def _rooms_to_give(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Iterable[Room]:
-        """A room whose last write the cache does not show yet may be claimed already: it only holds."""
-        for name, observed in rooms.items():
-            room = observer.room(observed)
-            if room is None:
-                continue
-            blind = self._blind(ObjectKey("", name), observer.index, observer.now_s)
-            yield dataclasses.replace(room, open=room.open and not blind)
+        """A room whose last write the cache does not show yet may be claimed already: it only holds.
+
+        So does one whose pod would be refused until others have landed.
+        """
+        found = [room for observed in rooms.values() if (room := observer.room(observed)) is not None]
+        names = (room.reservation.name for room in found)
+        blind = {n for n in names if self._blind(ObjectKey("", n), observer.index, observer.now_s)}
+        may_open = [r.reservation for r in found if r.open and r.reservation.name not in blind]
+        if observer.index.gated and may_open:
+            claimed = [rooms[name].reservation for name in blind if self.recent.claims.get(name)]
+            open_now = self.placement.landable(may_open, claimed)
+        else:
+            open_now = frozenset()
+        for room in found:
+            yield dataclasses.replace(room, open=room.reservation.name in open_now)
 
     def _helpers(self, index: RoundIndex) -> Iterable[ObjectKey]:
         yield from (_GATE, _AVOID)

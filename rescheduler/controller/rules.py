@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.controller.landing import Flight, landable, minds_others
 from rescheduler.controller.promising import promising_node, weightless
 from rescheduler.controller.under_way import NOTHING_WRITTEN, Written, rooms_under_way
 from rescheduler.migrations.observed import YES, Verdict
@@ -61,6 +62,8 @@ class RulesPlacement:
     _behind: bool = True
     _taken: dict[str, Pod] = field(default_factory=dict)
     """Name of a Reservation or uid of a pod that moves -> what stands in the state where its room is under way."""
+    _claimants: list[Pod] = field(default_factory=list)
+    """Those in hand-over, as they stand in the state."""
     _stand_ins: dict[str, Pod] = field(default_factory=dict)
     """Uid of a placeholder -> the pod of the template that stands in the state in its place."""
 
@@ -107,6 +110,20 @@ class RulesPlacement:
         free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
         return free
+
+    def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
+        """Those whose pods mind no others, and those that ``landing`` finds; judged without any room's stand-in."""
+        minding = [room for room in rooms if keeps_its_distance(room) and minds_others(imagined(room))]
+        if not minding:
+            return frozenset(room.name for room in rooms)
+        state, mark = self._open()
+        for pod in (*self._taken.values(), *self._stand_ins.values(), *self._claimants):
+            take_off(state, pod)
+        flights = [Flight("", pod, pod.node) for pod in self._claimants]
+        flights += map(_flight, claimed)
+        found = landable(state, self._known().nodes, map(_flight, minding), flights)
+        state.rollback(mark)
+        return found | {room.name for room in rooms} - {room.name for room in minding}
 
     def for_migration(self, pod: Pod) -> Choice:
         """The feasible node with the best score, other than the pod's own."""
@@ -165,10 +182,11 @@ class RulesPlacement:
             state = SchedulingState(snapshot, self.profile)
         else:
             state.sync(snapshot)
+        self._claimants.clear()
         for claimant, node in _in_hand_over(snapshot):
             if node in state.node_index:
                 take_off(state, claimant)
-                state.place(claimant, node)
+                self._claimants.append(state.place(claimant, node))
         self._stand_ins.clear()
         for reservation in snapshot.reservations.values():
             holder = self._placeholder(reservation) if keeps_its_distance(reservation) else None
@@ -212,6 +230,10 @@ def _in_hand_over(snapshot: Snapshot) -> list[tuple[Pod, str]]:
             if pod is not None and pod.uid == owner.uid and not pod.node:
                 result.append((pod, status.node_name))
     return result
+
+
+def _flight(reservation: Reservation) -> Flight:
+    return Flight(reservation.name, imagined(reservation), reservation.status.node_name)
 
 
 def _verdict(refusal: Refusal | None) -> Verdict:

@@ -264,6 +264,9 @@ class World:
         )
         return self.free(node) - promised >= promise.spec.requests.cpu_milli
 
+    def landable(self, rooms, claimed):
+        return frozenset(room.name for room in rooms)
+
     def for_migration(self, pod):
         return Choice(message="no better node")
 

@@ -1,0 +1,74 @@
+"""Reserve before scaling where rules forbid some orders of landing: spread, keeping apart, one after the other."""
+
+import pytest
+from test_scaling_into_rooms import scale_up, stuck
+
+from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.testing.world import World, node_of
+
+MINE = {"matchLabels": {"app": "web"}}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOSTNAME, "labelSelector": MINE}]
+    }
+}
+
+
+def even_over(key):
+    """At most one pod more in one place than in another."""
+    return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": MINE}]
+
+
+@pytest.fixture
+def world(api):
+    with World(api, "rules") as world:
+        yield world
+
+
+def nodes(world, count, cpu):
+    """In three zones by turns."""
+    for index in range(count):
+        name = f"{world.namespace}-n{index}"
+        world.node(f"n{index}", cpu=cpu, labels={ZONE: "abc"[index % 3], HOSTNAME: name})
+
+
+def lands(world, kind, replicas, *, crowd, **spec):
+    """All new pods land in the rooms that were shown, though others want those."""
+    world.workload(kind, "web", 1, **spec)
+    world.wait_ready("web", 1)
+    job = scale_up(world, f"{kind.lower()}/web", replicas)
+    held = {room.name: room.status.node_name for room in job.reserve()}
+    for index in range(crowd):
+        world.pod(f"crowd-{index}", "500m")
+    job.scale()
+    landing = job.land()
+    assert not landing.missed, stuck(world, landing)
+    assert {room.name: room.status.node_name for room in landing.landed} == held
+    return [node_of(pod) for pod in world.wait_ready("web", replicas)]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_pods_that_must_be_even_over_zones_all_land(world, kind):
+    nodes(world, 6, "2")
+    where = lands(world, kind, 12, crowd=12, topologySpreadConstraints=even_over(ZONE))
+    assert len(where) == 12
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_pods_that_must_be_even_over_nodes_all_land(world, kind):
+    nodes(world, 4, "3")
+    where = lands(world, kind, 12, crowd=12, topologySpreadConstraints=even_over(HOSTNAME))
+    assert sorted(map(where.count, set(where))) == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_pods_that_must_keep_apart_all_land(world, kind):
+    nodes(world, 9, "1")
+    where = lands(world, kind, 9, crowd=9, affinity=APART)
+    assert len(set(where)) == 9
+
+
+def test_pods_that_start_one_after_the_other_all_land(world):
+    nodes(world, 4, "3")
+    where = lands(world, "StatefulSet", 9, crowd=9, more={"podManagementPolicy": "OrderedReady"})
+    assert len(where) == 9
