@@ -26,6 +26,7 @@ from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import ANNOTATION_RESERVATION
 from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import manifests
 from rescheduler.testing.controlplane import ControlPlane
@@ -235,9 +236,11 @@ def intruders(world: World, nodes: set[str]) -> int:
     return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("rival"))
 
 
-def leftovers(stage: Stage, placeholders: int) -> None:
-    """What must not be left behind."""
+def leftovers(stage: Stage, placeholders: int, *, other: int = 0) -> None:
+    """What must not be left behind, and what was not held. ``other``: pods of ``web`` that had no room to wait for."""
     world = stage.world
+    free = sum(ANNOTATION_RESERVATION not in p["metadata"].get("annotations", {}) for p in world.pods("web"))
+    stage.expect("pods that came without the gate", free, other)
     patiently(lambda: not gate_is_on(world) and not world.api.get(PLACEHOLDERS).expect().items, 30)
     stage.expect("placeholders", len(world.api.get(PLACEHOLDERS).expect().items), placeholders)
     stage.expect("gated pods", sum(1 for p in world.pods() if gates_of(p)), 0)

@@ -97,7 +97,7 @@ def scene(kind: str, short: int, when: str, stage: Stage, count: int) -> None:
     patiently(lambda: not world.api.get(PLACEHOLDERS).expect().items, 30)
     if short:
         stage.expect("Reservations left", len(job.tools.rooms.group(job.group)), 0)
-    leftovers(stage, 0)
+    leftovers(stage, 0, other=1)
 
 
 def finish(trouble: threading.Thread | None) -> None:
