@@ -146,7 +146,8 @@ def single(stage: Stage, count: int) -> None:
     begun = time.monotonic()
     trouble = stage.trouble()
     scale(world, count)
-    patiently(lambda: len(bound(world)) == count, 180)
+    # Pods that it believes to have made are waited for by the controller of ReplicaSets, for five minutes.
+    patiently(lambda: len(bound(world)) == count, 360)
     trouble.join()
     print(f"seconds {time.monotonic() - begun:.1f}")
     stage.expect("pods on reserved nodes, one on each", len(set(bound(world)) & set(nodes)), count)
