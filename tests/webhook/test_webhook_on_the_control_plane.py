@@ -193,6 +193,8 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work
     assert not [p for p in world.pods() if gates_of(p)]
 
 
+# A connection that breaks in its TLS handshake is left to the garbage collector by urllib3.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_moves_land_when_the_api_server_restarts_in_the_middle(at_work, old_control_plane, world, kind):
     # For two minutes the budget counts a pod as gone whose end its controller missed, and its successor of the same name.
