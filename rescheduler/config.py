@@ -24,7 +24,7 @@ from rescheduler.planning.limits import Limits, NamespaceFilter, PlanningInputs,
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import LabelSelectorArgs, PolicyArgs
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.strictyaml import Document, Path, YamlError, load, looks_like_yaml11_bool
 
@@ -378,8 +378,9 @@ class _Reader:
             return Profile()
         try:
             return parse_scheduler_configuration(raw)
-        except ValueError as error:
-            self._complain(("schedulerConfiguration",), str(error), "see docs/scheduling.md")
+        except SchedulerConfigurationError as error:
+            path = ("schedulerConfiguration", *error.path)
+            self._complain(path, str(error), "see docs/scheduling.md")
             return Profile()
 
     def _port(self) -> int:

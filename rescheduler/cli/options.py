@@ -11,7 +11,7 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.config import Configuration, default_configuration, parse_configuration
 from rescheduler.model.timestamps import parse_timestamp
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.strictyaml import YamlError, load
 
@@ -109,11 +109,13 @@ def load_profile(path: str | None, configuration: Configuration) -> Profile:
         return configuration.profile
     try:
         document = load(read_text(path, "scheduler configuration"))
-        return parse_scheduler_configuration(document.data)
     except YamlError as error:
         raise CommandError(f"{path}:{error.line}: {error.message} ({error.remedy})", EXIT_USAGE) from error
-    except ValueError as error:
-        raise CommandError(f"{path}: {error}", EXIT_USAGE) from error
+    try:
+        return parse_scheduler_configuration(document.data)
+    except SchedulerConfigurationError as error:
+        place = f"{path}:{document.line(error.path)}" if error.path else path
+        raise CommandError(f"{place}: {error}", EXIT_USAGE) from error
 
 
 def parse_now(text: str | None) -> float | None:

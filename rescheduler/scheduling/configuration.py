@@ -16,6 +16,7 @@ import msgspec
 from rescheduler.model.decode_affinity import preferred_node_terms, spread_constraints
 from rescheduler.model.decode_selectors import node_selector
 from rescheduler.model.label_syntax import key_error
+from rescheduler.scheduling.configuration_general import Path, faults
 from rescheduler.scheduling.configuration_wire import (
     ArgsWire,
     BalancedArgs,
@@ -26,6 +27,7 @@ from rescheduler.scheduling.configuration_wire import (
     PluginConfigWire,
     PluginSetWire,
     PluginsWire,
+    PreemptionArgs,
     ProfileWire,
     ResourceSpecWire,
     ShapePointWire,
@@ -59,7 +61,14 @@ ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 
 
 class SchedulerConfigurationError(ValueError):
-    """The document is not one that kube-scheduler would take, or asks for what is left out here."""
+    """The document is not one that kube-scheduler would take, or asks for what is left out here.
+
+    ``path``: the place in the document, () where the message tells it.
+    """
+
+    def __init__(self, message: str, path: Path = ()) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 def parse_scheduler_configuration(document: object, scheduler_name: str = "") -> Profile:
@@ -77,6 +86,11 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
     if wire.api_version != API_VERSION or wire.kind != KIND:
         found = f"{wire.api_version} {wire.kind}"
         raise SchedulerConfigurationError(f"expected {API_VERSION} {KIND}, found {found}")
+    for fault in faults(wire):
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.path)
+        raise SchedulerConfigurationError(
+            f"{place.removeprefix('.')} {fault.message} ({fault.remedy})", fault.path
+        )
     if wire.extenders:
         raise SchedulerConfigurationError("extenders: scheduler extenders are left out and cannot be judged")
     return _profile(_chosen(wire.profiles or [ProfileWire()], scheduler_name))
@@ -174,12 +188,34 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
         case "InterPodAffinity":
             return _pod_affinity(profile, _args(config, InterPodAffinityArgs))
         case "VolumeBinding":
-            shape = _args(config, VolumeBindingArgs).shape
-            return replace(profile, volume_shape=_shape(shape, config.name)) if shape else profile
+            return _volume_binding(profile, _args(config, VolumeBindingArgs))
+        case "DefaultPreemption":
+            _check_preemption(_args(config, PreemptionArgs))
+            return profile
         case name if name in _KNOWN:
             return profile
         case name:
             raise SchedulerConfigurationError(f"pluginConfig: unknown plugin {name!r}")
+
+
+def _volume_binding(profile: Profile, args: VolumeBindingArgs) -> Profile:
+    if args.bind_timeout_seconds is not None and args.bind_timeout_seconds < 0:
+        message = f"bindTimeoutSeconds is {args.bind_timeout_seconds} (use 0 or more)"
+        raise SchedulerConfigurationError(f"pluginConfig of VolumeBinding: {message}")
+    return replace(profile, volume_shape=_shape(args.shape, "VolumeBinding")) if args.shape else profile
+
+
+def _check_preemption(args: PreemptionArgs) -> None:
+    share, least = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+    where = "pluginConfig of DefaultPreemption: minCandidateNodes"
+    if share is not None and not 0 <= share <= 100:  # noqa: PLR2004 -- percent
+        raise SchedulerConfigurationError(f"{where}Percentage is {share} (use a percentage from 0 to 100)")
+    if least is not None and least < 0:
+        raise SchedulerConfigurationError(f"{where}Absolute is {least} (use 0 or more)")
+    if share == 0 and least == 0:
+        raise SchedulerConfigurationError(
+            f"{where}Percentage and minCandidateNodesAbsolute are both 0 (raise one)"
+        )
 
 
 def _args(config: PluginConfigWire, wire: type[ArgsT]) -> ArgsT:

@@ -62,24 +62,46 @@ class ProfileWire(StrictWire):
     plugin_config: list[PluginConfigWire] | None = None
 
 
+class LeaderElectionWire(StrictWire):
+    """leaderElection."""
+
+    leader_elect: bool | None = None
+    lease_duration: str | None = None
+    renew_deadline: str | None = None
+    retry_period: str | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
+class ClientConnectionWire(StrictWire):
+    """clientConnection."""
+
+    kubeconfig: str | None = None
+    accept_content_types: str | None = None
+    content_type: str | None = None
+    qps: float | None = None
+    burst: int | None = None
+
+
 class ConfigurationWire(StrictWire):
-    """The document. What does not change a verdict is accepted as it is."""
+    """The document."""
 
     api_version: str
     kind: str
     profiles: list[ProfileWire] | None = None
     extenders: list[Any] | None = None
-    parallelism: Any = None
-    leader_election: Any = None
-    client_connection: Any = None
-    health_z_bind_address: Any = msgspec.field(default=None, name="healthzBindAddress")
-    metrics_bind_address: Any = None
-    enable_profiling: Any = None
-    enable_contention_profiling: Any = None
-    percentage_of_nodes_to_score: Any = None
-    pod_initial_backoff_seconds: Any = None
-    pod_max_backoff_seconds: Any = None
-    delay_cache_until_active: Any = None
+    parallelism: int | None = None
+    leader_election: LeaderElectionWire | None = None
+    client_connection: ClientConnectionWire | None = None
+    health_z_bind_address: str | None = msgspec.field(default=None, name="healthzBindAddress")
+    metrics_bind_address: str | None = None
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: int | None = None
+    pod_max_backoff_seconds: int | None = None
+    delay_cache_until_active: bool | None = None
 
 
 class ArgsWire(StrictWire):
@@ -163,3 +185,10 @@ class VolumeBindingArgs(ArgsWire):
 
     bind_timeout_seconds: int | None = None
     shape: list[ShapePointWire] | None = None
+
+
+class PreemptionArgs(ArgsWire):
+    """DefaultPreemptionArgs."""
+
+    min_candidate_nodes_percentage: int | None = None
+    min_candidate_nodes_absolute: int | None = None

@@ -126,5 +126,113 @@ def test_bad_documents_are_refused_with_their_place(bad, words):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_kube_scheduler_refuses_is_refused_with_its_place(name):
-    with pytest.raises(SchedulerConfigurationError, match=r"^(profiles|plugins|pluginConfig|not a Kube)"):
+    with pytest.raises(
+        SchedulerConfigurationError, match=r"^(\w+ is|\w+\.\w+ is|profiles|plugins|pluginConfig|not a Kube)"
+    ):
         parse_scheduler_configuration(REFUSED[name])
+
+
+def queue(*, enabled=(), disabled=(), name="default-scheduler"):
+    chosen = {"enabled": [{"name": n} for n in enabled], "disabled": [{"name": n} for n in disabled]}
+    return {"schedulerName": name, "plugins": {"queueSort": chosen}}
+
+
+def profiles(*given):
+    return document() | {"profiles": list(given)}
+
+
+ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s", "resourceLock": "leases"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "words", "path"),
+    [
+        (document() | {"parallelism": 0}, "parallelism is 0 (use 1 or more", ("parallelism",)),
+        (document() | {"parallelism": "x"}, "parallelism", ()),
+        (document() | {"percentageOfNodesToScore": 101}, "is 101", ("percentageOfNodesToScore",)),
+        (
+            document(percentageOfNodesToScore=-1),
+            "profiles[0].percentageOfNodesToScore is -1",
+            ("profiles", 0, "percentageOfNodesToScore"),
+        ),
+        (document() | {"podInitialBackoffSeconds": 0}, "is 0", ("podInitialBackoffSeconds",)),
+        (document() | {"podInitialBackoffSeconds": 11}, "less than", ("podMaxBackoffSeconds",)),
+        (
+            document() | {"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4},
+            "is 4, less than podInitialBackoffSeconds (5)",
+            ("podMaxBackoffSeconds",),
+        ),
+        (
+            document() | {"leaderElection": {**ELECTION, "renewDeadline": "15s"}},
+            "no longer than renewDeadline",
+            ("leaderElection", "leaseDuration"),
+        ),
+        (
+            document() | {"leaderElection": {**ELECTION, "resourceLock": "endpoints"}},
+            "'endpoints'",
+            ("leaderElection", "resourceLock"),
+        ),
+        (
+            document() | {"leaderElection": {**ELECTION, "retryPeriod": "soon"}},
+            "soon",
+            ("leaderElection", "retryPeriod"),
+        ),
+        (document() | {"clientConnection": {"burst": -1}}, "is -1", ("clientConnection", "burst")),
+        (
+            profiles({"schedulerName": "a"}, {}),
+            "profiles[1].schedulerName is missing",
+            ("profiles", 1, "schedulerName"),
+        ),
+        (
+            profiles(queue(enabled=["PrioritySort", "NodeName"])),
+            "several plugins",
+            ("profiles", 0, "plugins", "queueSort", "enabled"),
+        ),
+        (
+            profiles(queue(enabled=["NodeName"])),
+            "NodeName does not sort the queue",
+            ("profiles", 0, "plugins", "queueSort", "enabled"),
+        ),
+        (
+            profiles(queue(disabled=["*"])),
+            "no plugin that sorts",
+            ("profiles", 0, "plugins", "queueSort"),
+        ),
+        (
+            profiles(queue(), queue(name="b", enabled=["PrioritySort"])),
+            "differs from that of the first profile",
+            ("profiles", 1, "plugins", "queueSort"),
+        ),
+        (with_args("VolumeBinding", bindTimeoutSeconds=-1), "bindTimeoutSeconds is -1", ()),
+        (with_args("DefaultPreemption", minCandidateNodesPercentage=101), "is 101", ()),
+        (with_args("DefaultPreemption", minCandidateNodesAbsolute=-1), "is -1", ()),
+        (
+            with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
+            "both 0",
+            (),
+        ),
+    ],
+)
+def test_what_changes_no_verdict_is_refused_as_kube_scheduler_refuses_it(bad, words, path):
+    with pytest.raises(SchedulerConfigurationError) as refused:
+        parse_scheduler_configuration(bad)
+    assert words in str(refused.value)
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        {"parallelism": 1, "percentageOfNodesToScore": 0, "podInitialBackoffSeconds": 10},
+        {"leaderElection": {"leaderElect": False, "leaseDuration": "1s"}},
+        {"leaderElection": {"leaderElect": True, "leaseDuration": "0s"}},
+        {"clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 50, "burst": 100}},
+        {"healthzBindAddress": "", "enableProfiling": True, "delayCacheUntilActive": True},
+        profiles(queue(enabled=["PrioritySort"], disabled=["*"])),
+        profiles(queue(), queue(name="b")),
+        with_args("VolumeBinding", bindTimeoutSeconds=0),
+        with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=1),
+    ],
+)
+def test_what_kube_scheduler_takes_is_taken(good):
+    assert parse_scheduler_configuration(document() | good) == Profile()

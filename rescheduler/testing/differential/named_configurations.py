@@ -67,6 +67,35 @@ REFUSED: Final = {
     "arguments of another plugin": arguments("InterPodAffinity", kind="NodeAffinityArgs"),
     "an unknown argument": arguments("InterPodAffinity", surprise=1),
     "an unknown field": {**document(), "surprise": 1},
+    "nothing at once": {**document(), "parallelism": 0},
+    "more than all nodes scored": {**document(), "percentageOfNodesToScore": 101},
+    "a profile that scores fewer than no nodes": document(percentageOfNodesToScore=-1),
+    "no first wait": {**document(), "podInitialBackoffSeconds": 0},
+    "a first wait longer than the last": {**document(), "podInitialBackoffSeconds": 11},
+    "two sorters of the queue": document(
+        plugins={"queueSort": {"enabled": [{"name": "PrioritySort"}, {"name": "NodeName"}]}}
+    ),
+    "a sorter that does not sort": document(plugins={"queueSort": {"enabled": [{"name": "NodeName"}]}}),
+    "no sorter of the queue": document(plugins={"queueSort": {"disabled": [{"name": "*"}]}}),
+    "queues sorted in two ways": document(
+        {"schedulerName": "default-scheduler"},
+        {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}},
+    ),
+    "a profile without a name": document({"schedulerName": "default-scheduler"}, {}),
+    "a lease no longer than its renewal": {
+        **document(),
+        "leaderElection": {"leaderElect": True, "leaseDuration": "10s"},
+    },
+    "another lock than leases": {
+        **document(),
+        "leaderElection": {"leaderElect": True, "resourceLock": "endpoints"},
+    },
+    "a burst below nothing": {**document(), "clientConnection": {"burst": -1}},
+    "binding that times out before it begins": arguments("VolumeBinding", bindTimeoutSeconds=-1),
+    "preemption that looks at no node": arguments(
+        "DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0
+    ),
+    "preemption that looks at 101 %": arguments("DefaultPreemption", minCandidateNodesPercentage=101),
     "a strategy without a type": _strategy(resources=_CPU),
     "a ratio that is not used": _strategy(
         type="MostAllocated", resources=_CPU, requestedToCapacityRatio=_SHAPE
@@ -95,6 +124,23 @@ REFUSED: Final = {
 }
 
 TAKEN: Final = {
+    "what changes no verdict": {
+        **document(),
+        "parallelism": 1,
+        "percentageOfNodesToScore": 0,
+        "podInitialBackoffSeconds": 10,
+        "leaderElection": {"leaderElect": False, "leaseDuration": "1s"},
+        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 50, "burst": 100},
+        "enableProfiling": True,
+    },
+    "durations of 0 are the usual ones": {
+        **document(),
+        "leaderElection": {"leaderElect": True, "leaseDuration": "0s", "renewDeadline": "0s"},
+    },
+    "the sorter named again": document(
+        plugins={"queueSort": {"enabled": [{"name": "PrioritySort"}], "disabled": [{"name": "*"}]}}
+    ),
+    "no patience at all": arguments("VolumeBinding", bindTimeoutSeconds=0),
     "a weight of 0 is 1": _scored({"name": "NodeAffinity", "weight": 0}),
     "the greatest weight": document(
         plugins={
