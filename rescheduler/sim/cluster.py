@@ -32,6 +32,7 @@ from rescheduler.sim.controllers.volumes import VolumeBinder
 from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.sim.kubelets import KubeletStepper
 from rescheduler.sim.machines import MachineSpec, node_object
+from rescheduler.sim.outage import Outage
 from rescheduler.sim.scheduler.scheduler import Scheduler
 from rescheduler.sim.storeapi import StoreApi
 
@@ -84,6 +85,7 @@ class EmbeddedCluster:
             component.prime(existing)
         self._others: list[Stepper] = []
         self._scheduler_down = False
+        self._outage: Outage | None = None
         self._loop: _Loop | None = None
         self._server: Server | None = None
         for machine in nodes:
@@ -107,6 +109,22 @@ class EmbeddedCluster:
         self.scheduler.close()
         self.scheduler = Scheduler(self.api, rng=random.Random(self._rng.random()), profile=profile)  # noqa: S311 - reproducible
         self.scheduler.prime(self.api.everything())
+
+    def lose_api_server(self, outage: Outage) -> None:
+        """The components lose the API server, each until its own moment; the scheduler then lists anew."""
+        self._outage = outage
+        self.scheduler.lose_watches(outage.scheduler_s, self.api.everything)
+
+    @property
+    def recovered_at_s(self) -> float:
+        """When the last of the components is back after the last outage (epoch seconds); 0: there was none."""
+        lost = self._outage
+        return 0.0 if lost is None else max(lost.controllers_s, lost.kubelets_s, lost.scheduler_s)
+
+    @property
+    def scheduler_down(self) -> bool:
+        """True between ``stop_scheduler`` and its restart."""
+        return self._scheduler_down
 
     # virtual time
 
@@ -137,29 +155,38 @@ class EmbeddedCluster:
         now_s = self.clock()
         if self._interleave:
             return self._step_at_random(now_s)
-        done = self.controllers.step(now_s) + self._schedule(now_s) + self.kubelets.step(now_s)
+        done = self._control(now_s) + self._schedule(now_s) + self._keep(now_s)
         return done + sum(other.step(now_s) for other in self._others)
 
     def next_due_s(self) -> float | None:
         """When something is due without any event."""
         now_s = self.clock()
+        lost = self._outage
         due = [
-            self.controllers.next_due_s(),
+            _not_before(lost.controllers_s if lost else 0.0, self.controllers.next_due_s()),
             None if self._scheduler_down else self.scheduler.next_due_s(now_s),
-            self.kubelets.next_due_s(),
+            _not_before(lost.kubelets_s if lost else 0.0, self.kubelets.next_due_s()),
             *(other.next_due_s(now_s) for other in self._others),
         ]
         return min((d for d in due if d is not None), default=None)
 
     def _step_at_random(self, now_s: float) -> int:
         turns: list[Callable[[], int]] = [
-            lambda: self.controllers.step(now_s, self._rng.randint(1, 8)),
+            lambda: self._control(now_s, self._rng.randint(1, 8)),
             lambda: self._schedule(now_s, self._rng.randint(1, 3)),
-            lambda: self.kubelets.step(now_s),
+            lambda: self._keep(now_s),
             *((lambda other=other: other.step(now_s)) for other in self._others),
         ]
         self._rng.shuffle(turns)
         return sum(turn() for turn in turns)
+
+    def _control(self, now_s: float, limit: int = 10_000) -> int:
+        away = self._outage is not None and now_s < self._outage.controllers_s
+        return 0 if away else self.controllers.step(now_s, limit)
+
+    def _keep(self, now_s: float) -> int:
+        away = self._outage is not None and now_s < self._outage.kubelets_s
+        return 0 if away else self.kubelets.step(now_s)
 
     def _schedule(self, now_s: float, limit: int = 1_000) -> int:
         return 0 if self._scheduler_down else self.scheduler.step(now_s, limit)
@@ -255,6 +282,10 @@ class _Loop:
             due_s = self._cluster.next_due_s()
             wait_s = _IDLE_S if due_s is None else min(max(due_s - self._cluster.clock(), 0.001), _IDLE_S)
             self._woken.wait(wait_s)
+
+
+def _not_before(moment_s: float, due_s: float | None) -> float | None:
+    return None if due_s is None else max(moment_s, due_s)
 
 
 def _controllers() -> list[Controller]:

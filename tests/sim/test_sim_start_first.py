@@ -319,7 +319,10 @@ def test_two_moves_of_one_workload_take_turns(scene):
             "apiVersion": "rescheduler.dev/v1alpha1",
             "kind": "PodMigration",
             "metadata": {"name": second, "namespace": "default"},
-            "spec": {"podRef": {"name": pods[1]["metadata"]["name"]}, "mode": "StartFirst"},
+            "spec": {
+                "podRef": {"name": pods[1]["metadata"]["name"], "uid": uid(pods[1])},
+                "mode": "StartFirst",
+            },
         }
     )
     s.finish(first, second)

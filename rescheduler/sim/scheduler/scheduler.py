@@ -7,7 +7,6 @@ scores). It does not sleep: ``step`` handles everything that can be tried now.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from rescheduler.sim.controllers.api import Api, ApiRefusal, Change
 from rescheduler.sim.controllers.wire import Obj
 from rescheduler.sim.scheduler.announce import Announcer
 from rescheduler.sim.scheduler.events import wake_of_node, wake_of_pod
+from rescheduler.sim.scheduler.hearing import Hearing, ReadAnew
 from rescheduler.sim.scheduler.message import fit_message
 from rescheduler.sim.scheduler.preemption import Choice, PreemptionResult, preempt
 from rescheduler.sim.scheduler.queue import QueuedPod, SchedulingQueue, Wake
@@ -34,24 +34,28 @@ _VOLUME_KINDS = frozenset(
 
 
 class Scheduler:
-    """kube-scheduler's behaviour on the embedded cluster. Owned by one thread; ``_hear`` may be called by any."""
+    """kube-scheduler's behaviour on the embedded cluster. Owned by one thread."""
 
     def __init__(self, api: Api, *, rng: random.Random, profile: Profile | None = None) -> None:
         self._api = api
         self._rng = rng
         self._profile = profile or Profile()
         self._announcer = Announcer(api, self._profile.scheduler_name)
-        self._inbox: deque[Change] = deque()
+        self._hearing = Hearing(rng)
         self._records = ClusterRecords()
         self._state: SchedulingState | None = None
         self.queue = SchedulingQueue()
         self._now_s = 0.0
-        self._unsubscribe = api.subscribe(self._inbox.append)
+        self._unsubscribe = api.subscribe(self._hearing.hear)
 
     def prime(self, existing: Iterable[Obj]) -> None:
         """Take in objects that were there before the subscription."""
         for obj in existing:
-            self._inbox.append(Change("ADDED", obj))
+            self._hearing.hear(Change("ADDED", obj))
+
+    def lose_watches(self, until_s: float, read_anew: ReadAnew) -> None:
+        """The API server is out of reach until then, and has forgotten by then what was missed."""
+        self._hearing.lose(until_s, read_anew)
 
     def close(self) -> None:
         """Stop listening."""
@@ -60,6 +64,8 @@ class Scheduler:
     def step(self, now_s: float, limit: int = 1_000) -> int:
         """Try pods until none is left to try at ``now_s``; gives how many were tried."""
         self._now_s = now_s
+        if self._hearing.deaf(now_s):
+            return 0
         self._drain()
         tried = 0
         while tried < limit and (entry := self.queue.pop(now_s)) is not None:
@@ -70,7 +76,8 @@ class Scheduler:
 
     def next_due_s(self, now_s: float) -> float | None:
         """When ``step`` has something to do again without any event (epoch seconds); None: never."""
-        return 0.0 if self._inbox else self.queue.next_due_s(now_s)
+        heard_s = self._hearing.due_s()
+        return heard_s if heard_s is not None else self.queue.next_due_s(now_s)
 
     def _try(self, entry: QueuedPod) -> None:
         """One scheduling cycle."""
@@ -101,6 +108,7 @@ class Scheduler:
             self.queue.refused(pod.uid, {"VolumeBinding"})
             return
         self._api.bind(self._announcer.reference(pod), node)
+        self._hearing.own(pod.uid)
         self._announcer.scheduled(pod, node, self._now_s)
 
     def _claims_wait(self, pod: Pod, node: str, snapshot: Snapshot) -> bool:
@@ -147,8 +155,8 @@ class Scheduler:
         return self._state
 
     def _drain(self) -> None:
-        while self._inbox:
-            self._take(self._inbox.popleft())
+        while (change := self._hearing.next()) is not None:
+            self._take(change)
 
     def _take(self, change: Change) -> None:
         applied = self._records.apply(change)

@@ -25,6 +25,7 @@ from rescheduler.sim.controllers.wire import (
     uid,
 )
 from rescheduler.testing.histories.script import Script
+from rescheduler.testing.histories.seen import app_of
 from rescheduler.testing.histories.worlds import Workload, World, lone_pod
 
 MOVE: Final = GroupKind("rescheduler.dev", "PodMigration")
@@ -60,6 +61,8 @@ class Asks:
             wish["target"] = {"nodeName": self._rng.choice(others or self._nodes())}
         if self._chance(0.1):
             wish["deleteOptions"] = {"gracePeriodSeconds": 1}
+        if self._chance(0.05):
+            wish["mode"] = self._rng.choice(("ReserveFirst", "StartFirst", "Soft"))
         owner = controller_of(pod)
         if owner is not None and self._chance(0.15):
             node = wish.get("target", {}).get("nodeName", "")
@@ -96,6 +99,14 @@ class Asks:
             self._resize(workload, self.sizes[workload.name] + by)
 
         return do
+
+    def grows_while_moving(self) -> None:
+        """Whose pod is just moved wants one more."""
+        moved = {app_of(m) for m in self._api.list(MOVE) if not _over(m)}
+        growing = [w for w in self._world.workloads if w.name in moved]
+        if growing:
+            workload = self._rng.choice(growing)
+            self._resize(workload, self.sizes[workload.name] + 1)
 
     def forget(self, workload: Workload) -> None:
         """The owner has deleted it."""

@@ -10,7 +10,12 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from typing import Final
 
-from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, LABEL_PLACEHOLDER, LABEL_START_FIRST
+from rescheduler.model.names import (
+    ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_MODE,
+    LABEL_PLACEHOLDER,
+    LABEL_START_FIRST,
+)
 from rescheduler.sim.controllers.wire import (
     Obj,
     condition,
@@ -18,6 +23,7 @@ from rescheduler.sim.controllers.wire import (
     deleting,
     key,
     labels,
+    notes,
     ready,
     spec,
     status,
@@ -39,6 +45,8 @@ _BROKEN: Final = frozenset(
     }
 )
 """Reasons that are not reached while nothing rough happens."""
+_BROKEN_SOFTLY: Final = frozenset({"GateTimeout", "ReplacementUngated", "ReplacementMissing"})
+"""Of these for mode Soft, whose room yields to whomever the scheduler likes."""
 
 
 def leftovers(seen: Seen, world: World, asks: Asks) -> list[str]:
@@ -63,7 +71,7 @@ def broken(seen: Seen, excused: Container[str]) -> list[str]:
         for m in seen.moves.values()
         if phase(m) == "Failed"
         and status(m).get("evictedAt")
-        and status(m).get("reason") in _BROKEN
+        and status(m).get("reason") in (_BROKEN_SOFTLY if status(m).get("mode") == "Soft" else _BROKEN)
         and status(m).get("reservationName") not in forgiven
         and app_of(m)
         not in twice  # of two moves of one pod, one is in vain, and may take another's replacement
@@ -71,7 +79,10 @@ def broken(seen: Seen, excused: Container[str]) -> list[str]:
     rooms = (
         f"room {name} ended as {_reason(room)}"
         for name, room in seen.rooms.items()
-        if phase(room) == "Failed" and _reason(room) in _BROKEN and name not in forgiven
+        if phase(room) == "Failed"
+        and _reason(room) in _BROKEN
+        and name not in forgiven
+        and notes(room).get(ANNOTATION_MODE) != "Soft"
     )
     return [*moves, *rooms]
 

@@ -8,6 +8,7 @@ fault.
 from __future__ import annotations
 
 from rescheduler.kube.gate import POLICY_NAME
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_START_FIRST
 from rescheduler.sim.controllers.wire import (
     NODE,
@@ -23,10 +24,11 @@ from rescheduler.sim.controllers.wire import (
     uid,
 )
 from rescheduler.sim.storeapi import StoreApi
-from rescheduler.testing.histories.asks import MOVE, ROOM
+from rescheduler.testing.histories.asks import ROOM
 from rescheduler.testing.histories.caches import Caches
 from rescheduler.testing.histories.fate import GATE_BINDING, GATE_POLICY
 from rescheduler.testing.histories.seen import Seen, Who, is_up, node_of, over, phase, usable
+from rescheduler.testing.histories.volumes import for_one_place, out_of_reach
 
 _Problem = tuple[str, str, str]
 """Words; kind and uid of the object that is not as it must be ("" where nothing excuses)."""
@@ -45,13 +47,14 @@ class Evictions:
         found = [m for m in self._seen.moves.values() if _is_of(m, pod) and not over(m)]
         if not found:
             gone = [m for m in self._seen.gone_moves.values() if _is_of(m, pod)]
-            known = [m for m in gone if not self._caches.behind(MOVE.kind, uid(m))]
+            known = [m for m in gone if not self._caches.behind(Kind.POD_MIGRATION, uid(m))]
             return [f"{name} was evicted without a move"] if len(known) == len(gone) else []
         move = max(found, key=lambda m: status(m).get("evictionRequestedAt") or "")
         mode = status(move).get("mode", "")
         self.modes[uid(pod)] = mode
-        problems = [*self._intent(move), *self._gate(pod), *self._budgets(pod)]
-        problems += self._swap(move) if mode == "StartFirst" else self._room(move, pod)
+        problems = [*self._intent(move), *self._budgets(pod)]
+        problems += [] if mode == "Soft" else self._gate(pod)
+        problems += self._swap(move, pod) if mode == "StartFirst" else self._room(move, pod)
         return [f"{name} was evicted although {p[0]}" for p in problems if not self._unknowable(p)]
 
     def _intent(self, move: Obj) -> list[_Problem]:
@@ -75,9 +78,12 @@ class Evictions:
         standing = [p for p in self._seen.holders(room) if node_of(p) == node_name and not deleting(p)]
         if not standing:
             problems.append((f"no placeholder stands for {name}", POD.kind, self._last_holder(room)))
+        node = self._seen.nodes.get(node_name)
+        if node is not None and (claims := out_of_reach(self._api, pod, node)):
+            problems.append((f"{node_name} does not reach the volumes of {', '.join(claims)}", "", ""))
         return [*problems, *self._node(node_name)]
 
-    def _swap(self, move: Obj) -> list[_Problem]:
+    def _swap(self, move: Obj, pod: Obj) -> list[_Problem]:
         orphans = [p for p in self._seen.pods.values() if labels(p).get(LABEL_START_FIRST) == uid(move)]
         free = [p for p in orphans if controller_of(p) is None]
         if not free:
@@ -86,6 +92,8 @@ class Evictions:
         orphan = free[0]
         node = self._seen.nodes.get(node_of(orphan))
         problems: list[_Problem] = []
+        if for_one_place(self._api, pod):
+            problems.append(("its volume cannot be in two places", "", ""))
         if node is None or not is_up(node):
             problems.append(
                 (f"node {node_of(orphan)} is not Ready", NODE.kind, self._known_node(node_of(orphan)))
@@ -127,7 +135,7 @@ class Evictions:
         return (
             bool(found)
             and self._seen.writer.get(found) is not Who.PROGRAM
-            and self._caches.behind(kind, found)
+            and self._caches.behind(Kind(kind), found)
         )
 
     def _uid_of_room(self, name: str) -> str:

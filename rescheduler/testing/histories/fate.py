@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rescheduler.kube.gate import POLICY_NAME
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.controllers.wire import (
@@ -29,6 +30,7 @@ from rescheduler.sim.controllers.wire import (
 )
 from rescheduler.sim.installation import install
 from rescheduler.sim.machines import ready_condition
+from rescheduler.sim.outage import Outage
 from rescheduler.testing.histories.asks import KINDS, MOVE, ROOM, Asks
 from rescheduler.testing.histories.program import Program
 from rescheduler.testing.histories.script import Script
@@ -41,6 +43,21 @@ GATE_BINDING: Final = GroupKind("admissionregistration.k8s.io", "MutatingAdmissi
 CROWD: Final = "crowd"
 _IN_LINE: Final = (12, 24)
 """How many pods wait in line, at least and at most: more than the free room of most worlds."""
+
+_STALLING: Final = (
+    Kind.POD,
+    Kind.POD,
+    Kind.NODE,
+    Kind.RESERVATION,
+    Kind.POD_MIGRATION,
+    Kind.REPLICA_SET,
+)
+_LEAST_AWAY_S: Final = 1.0
+_MOST_AWAY_S: Final = (3.0, 8.0, 20.0)
+_ONLY_US: Final = 0.2
+"""Share of the outages in which the program alone is cut off: everybody else goes on."""
+_FORGETS: Final = 0.7
+"""Share of the outages after which the server does not know any more what was missed."""
 
 Deed = Callable[[], None]
 
@@ -73,6 +90,7 @@ class Fate:
             "controller killed between calls": self._program.kill,
             "watch stalls": self._watch_stalls,
             "refusals and lost answers": self._trouble,
+            "API server away": self._api_server_away,
         }
 
     @property
@@ -101,11 +119,17 @@ class Fate:
         self._script.hits.add("higher priority")
         self._crowd("patient", self._rng.randint(*_IN_LINE))
 
+    def contend_gently(self) -> None:
+        """Pods of the same priority that stay in line for whatever becomes free, once all else is full."""
+        cpus = sum(int(machine.cpu) for machine in self._world.machines)
+        self._crowd(self._world.priority_class, cpus * 3 // 4 + self._some())
+
     def calm_down(self) -> None:
         """Everything that went wrong is put right, and crowds leave; what people deleted stays deleted."""
         self._script.clear()
         self._program.be_kind()
-        self._cluster.restart_scheduler()
+        if self._cluster.scheduler_down:
+            self._cluster.restart_scheduler()
         if "gate" in self._script.hits:
             install(self._cluster.transport)
         for machine in self._world.machines:
@@ -141,7 +165,7 @@ class Fate:
         self._later(self._rng.choice((0.3, 2.0, 6.0)), "scheduler back", self._cluster.restart_scheduler)
 
     def _watch_stalls(self) -> None:
-        kind = self._rng.choice(("Pod", "Pod", "Node", "Reservation", "PodMigration", "ReplicaSet"))
+        kind = self._rng.choice(_STALLING)
         self._program.caches.stall(kind, self._cluster.clock() + self._rng.choice((0.2, 1.0, 3.0, 8.0)))
 
     def _trouble(self) -> None:
@@ -152,6 +176,16 @@ class Fate:
             line.trouble = 0.0
 
         self._later(self._rng.choice((0.5, 3.0, 8.0)), "answers again", over)
+
+    def _api_server_away(self) -> None:
+        began_s = self._cluster.clock()
+        until_s = began_s + self._rng.uniform(_LEAST_AWAY_S, self._rng.choice(_MOST_AWAY_S))
+        forgotten = self._rng.random() < _FORGETS
+        self._program.lose_api_server(until_s, forgotten=forgotten)
+        if self._rng.random() < _ONLY_US:
+            return
+        self._script.rest(until_s)
+        self._cluster.lose_api_server(Outage.draw(self._rng, began_s, until_s))
 
     # Rough
 

@@ -25,7 +25,7 @@ from rescheduler.testing.histories.ending import broken, leftovers, outcome
 from rescheduler.testing.histories.fate import Deed, Fate
 from rescheduler.testing.histories.line import Restless
 from rescheduler.testing.histories.program import Program, Temper
-from rescheduler.testing.histories.script import Script, Tell
+from rescheduler.testing.histories.script import Mark, Script, Tell
 from rescheduler.testing.histories.witness import Witness
 from rescheduler.testing.histories.worlds import World, draw_world
 
@@ -33,7 +33,20 @@ STORM_S: Final = 12.0
 """How long things go wrong; after that everything is put right."""
 
 _SETTLES_S: Final = 700.0
+_LONGEST_OUTAGE_S: Final = 100.0
+_AFTERMATH_S: Final = 5.0
+"""So long after everybody is back things may still go wrong because of an outage."""
 _WRITES: Final = 40
+_SOFT: Final = 0.1
+"""Share of the histories that are configured so."""
+_GROWS: Final = 0.15
+"""Share of the histories in which the owner of a pod wants one more between the intent to evict it and its eviction."""
+_OUTAGES: Final = 0.3
+"""Share of the histories in which the API server goes away, besides those in which it is drawn among all faults."""
+_OTHER_OUTAGES: Final = 0.3
+"""Share of these in which it does so at any moment; in the others between an intent to evict and its hand-over."""
+_TO_HAND_OVER_S: Final = (0.02, 0.4)
+"""From the intent, the gate settles for 0.3 s; a Deployment's replacement comes at once then."""
 _CONTENDED: Final = 0.5
 """Share of the rough histories in which pods of higher priority wait in line: what the hand-over taint is for."""
 _CONTENDED_WRITES: Final = 15
@@ -118,6 +131,7 @@ class History:
         faults = self._witness.faults
         try:
             self._until(lambda: False, STORM_S)
+            self._until(self._outages_are_over, _LONGEST_OUTAGE_S)
             self._tell("-- everything is put right")
             self._fate.calm_down()
             self._until(lambda: not self._leftovers(), _SETTLES_S)
@@ -140,6 +154,10 @@ class History:
         end_s = self._cluster.clock() + limit_s
         while self._cluster.clock() < end_s and not self._witness.faults and not predicate():
             self._cluster.advance(min(1.0, end_s - self._cluster.clock()))
+
+    def _outages_are_over(self) -> bool:
+        over_s = self._cluster.recovered_at_s + _AFTERMATH_S
+        return not self._program.line.is_away() and self._cluster.clock() >= over_s
 
     def _leftovers(self) -> list[str]:
         return leftovers(self._witness.seen, self._world, self._asks)
@@ -170,7 +188,7 @@ class History:
         self._cluster.advance(1.0)
 
     def _temper(self) -> Temper:
-        rng, configuration = self._rng, configured()
+        rng, configuration = self._rng, configured(soft=self._chance(_SOFT))
         return Temper(
             settings=hurried(settings_of(configuration)),
             configuration=configuration,
@@ -194,12 +212,17 @@ class History:
         if self._chance(0.2):
             self._script.at(start_s, "scheduler away", self._fate.gentle["scheduler away"])
         rough = self._chance(0.5)
+        if self._chance(_GROWS):
+            grows = self._asks.grows_while_moving
+            self._script.after(rng.randint(1, 2), Mark.INTENT, "a workload grows while it is moved", grows)
+        if self._chance(_OUTAGES):
+            self._lose_api_server()
         self._strike(self._fate.gentle, rng.randint(0, 4))
         if rough:
             self._strike(self._fate.rough, rng.randint(1, 4))
             if self._chance(_CONTENDED):
                 writes = rng.randint(1, _CONTENDED_WRITES)
-                self._script.after_writes(writes, "line of higher priority", self._fate.contend)
+                self._script.after(writes, Mark.WRITE, "line of higher priority", self._fate.contend)
         return rough
 
     def _strike(self, deeds: Mapping[str, Deed], times: int) -> None:
@@ -209,7 +232,21 @@ class History:
                 moment_s = self._cluster.clock() + self._rng.uniform(0.0, STORM_S - 3.0)
                 self._script.at(moment_s, name, deeds[name])
             else:
-                self._script.after_writes(self._rng.randint(1, _WRITES), name, deeds[name])
+                self._script.after(self._rng.randint(1, _WRITES), Mark.WRITE, name, deeds[name])
+
+    def _lose_api_server(self) -> None:
+        """In the middle of a move, as a rule; somebody waits for the room by then."""
+        script, rng = self._script, self._rng
+        away = self._fate.gentle["API server away"]
+        if self._chance(_OTHER_OUTAGES):
+            script.after(rng.randint(1, _WRITES), Mark.WRITE, "API server away", away)
+            return
+
+        def line() -> None:
+            self._fate.contend_gently()
+            script.at(self._cluster.clock() + rng.uniform(*_TO_HAND_OVER_S), "API server away", away)
+
+        script.after(rng.randint(1, 2), Mark.INTENT, "line of the same priority", line)
 
     def _taint_a_node(self) -> None:
         """Before anything else: pods that are there do not tolerate it."""
@@ -225,9 +262,9 @@ class History:
 
 
 @functools.cache
-def configured() -> Configuration:
-    """The configuration of all histories."""
-    return parse_configuration(_CONFIGURATION, "histories")
+def configured(*, soft: bool = False) -> Configuration:
+    """The configuration of all histories; in some moves are soft unless they say otherwise."""
+    return parse_configuration(_CONFIGURATION + (b"mode: Soft\n" if soft else b""), "histories")
 
 
 def hurried(settings: Settings) -> Settings:

@@ -52,7 +52,7 @@ _OF_READS: Final = (Fault.BUSY, Fault.BROKEN, Fault.AWAY, Fault.LOST_REQUEST)
 
 
 class Line:
-    """A transport. ``trouble``: the share of requests that go wrong."""
+    """A transport. ``trouble``: the share of requests that go wrong. ``away``: from when to when nobody answers."""
 
     def __init__(self, transport: Transport, rng: random.Random, clock: Callable[[], float]) -> None:
         self._transport, self._rng, self._clock = transport, rng, clock
@@ -60,6 +60,7 @@ class Line:
         self._left: int | None = None
         self._after = False
         self.trouble = 0.0
+        self.away: list[tuple[float, float]] = []
         self.sending = False
         self.met: Counter[str] = Counter()
 
@@ -70,6 +71,8 @@ class Line:
     def send(self, request: Request) -> Response:
         """One request. Raises Killed, TransportError; Restless where no time passes between very many."""
         self._count()
+        if self.is_away():
+            raise TransportError("connection refused")
         last = self._is_last(request)
         if last and not self._after:
             raise Killed
@@ -92,6 +95,15 @@ class Line:
     def stream(self, request: Request) -> Stream:
         """Not used: histories deliver changes themselves."""
         return self._transport.stream(request)
+
+    def is_away(self) -> bool:
+        """True while the API server does not answer the program."""
+        return any(began_s <= self._clock() < ended_s for began_s, ended_s in self.away)
+
+    def away_since(self, moment_s: float) -> float:
+        """For how many seconds of those since then it did not answer; outages that overlap count twice."""
+        now_s = self._clock()
+        return sum(max(0.0, min(ended_s, now_s) - max(began_s, moment_s)) for began_s, ended_s in self.away)
 
     def _count(self) -> None:
         if self._clock() > self._instant_s:

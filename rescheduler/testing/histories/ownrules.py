@@ -17,6 +17,7 @@ from rescheduler.sim.controllers.wire import Obj, key, spec, uid
 from rescheduler.sim.scheduler.records import ClusterRecords
 
 _ROOM: Final = "NodeResourcesFit"
+_VOLUMES: Final = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions"})
 
 
 class OwnRules:
@@ -25,8 +26,12 @@ class OwnRules:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
 
-    def __call__(self, pod: Obj, node: str) -> bool:
-        """True if the pod, unbound again, would be refused there for something else than room."""
+    def __call__(self, pod: Obj, node: str, *, moved: bool) -> bool:
+        """True if the pod, unbound again, would be refused there for something else than room.
+
+        ``moved``: by a PodMigration, which knows the volumes; they excuse nothing then.
+        """
+        aside = {_ROOM, *_VOLUMES} if moved else {_ROOM}
         records = ClusterRecords()
         for obj in self._cluster.api.everything():
             records.apply(Change("ADDED", _unbound(obj) if uid(obj) == uid(pod) else obj))
@@ -36,7 +41,7 @@ class OwnRules:
             return False
         verdicts = SchedulingState(snapshot).explain(record)
         refusals = [r for v in verdicts if v.node == node for r in v.refusals]
-        return any(r.plugin != _ROOM and ANNOTATION_HANDOVER_TAINT not in r.reason for r in refusals)
+        return any(r.plugin not in aside and ANNOTATION_HANDOVER_TAINT not in r.reason for r in refusals)
 
 
 def _unbound(pod: Obj) -> Obj:

@@ -17,10 +17,12 @@ from rescheduler.controller.gating import LiveGate
 from rescheduler.controller.issuing import ApiIssuer
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.outages import CautiousRounds
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.rules import RulesPlacement
 from rescheduler.controller.safeguards import protection_of
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.retry import Retry
@@ -63,7 +65,7 @@ class Program:
     def __init__(self, cluster: EmbeddedCluster, rng: random.Random, temper: Temper) -> None:
         self._cluster, self._rng, self._temper = cluster, rng, temper
         self.line = Line(cluster.transport, rng, cluster.clock)
-        self.caches = Caches(cluster.api, rng, late=temper.late)
+        self.caches = Caches(cluster.api, rng, late=temper.late, reachable=lambda: not self.line.is_away())
         self.died = 0
         self.damaged: list[str] = []
         self._crashes_left = temper.crashes
@@ -73,12 +75,15 @@ class Program:
         self._start()
 
     def step(self, now_s: float) -> int:
-        """A turn, if there is news or it is time."""
+        """A turn, if there is news or it is time. Watches come back while it sleeps: they are threads."""
+        asked = self.caches.connect(now_s)
         if self._sleeps or (
             not self.caches.waiting(now_s) and now_s < min(self._round_at_s, self._decide_at_s)
         ):
-            return 0
+            return asked
         self.caches.take_in(now_s)
+        if not self.caches.synced:
+            return asked
         try:
             self._turn(now_s)
         except Killed:
@@ -92,10 +97,23 @@ class Program:
     def next_due_s(self, now_s: float) -> float | None:
         """When the next turn is."""
         if self._sleeps:
-            return None
+            return self.caches.asks_at_s()
+        if not self.caches.synced:
+            return self.caches.next_due_s(now_s)
         news_s = self.caches.next_due_s(now_s)
         due_s = min(self._round_at_s, self._decide_at_s)
         return max(self._rests_until_s, due_s if news_s is None else min(news_s, due_s))
+
+    def lose_api_server(self, until_s: float, *, forgotten: bool) -> None:
+        """Nobody answers until then, and all watches end; who cannot renew its Lease in time ends as well.
+
+        ``forgotten``: the server that comes back does not know what the watches have missed.
+        """
+        now_s, timing = self._cluster.clock(), LeaseTiming()
+        self.line.away.append((now_s, until_s))
+        self.caches.break_off(now_s, forgotten=forgotten)
+        if until_s - now_s > timing.renew_s - self._rng.uniform(0.0, timing.retry_s):
+            self.kill()
 
     def be_kind(self) -> None:
         """No more faults from now on, and no more moves but those that are begun."""
@@ -113,8 +131,8 @@ class Program:
         self._start()
 
     def _start(self) -> None:
-        self.caches.read_anew()
         temper, now_s = self._temper, self._cluster.clock()
+        self.caches.read_anew(now_s)
         retry = Retry(
             deadline_s=temper.patience_s,
             sleep=self._sleep,
@@ -122,7 +140,7 @@ class Program:
             chance=self._rng.random,
         )
         api = KubeApi(self.line, retry)
-        self._reconciler = self._reconciles(api)
+        self._rounds = CautiousRounds(self._reconciles(api), self.caches.gaps, api, process=str(self.died))
         self._cycle = self._decides(api) if temper.decides else None
         self._round_at_s = self._rests_until_s = now_s
         self._decide_at_s = now_s if temper.decides else float("inf")
@@ -180,7 +198,7 @@ class Program:
             self.damaged.append(f"{event.name}: {event.message}")
 
     def _turn(self, now_s: float) -> None:
-        wake_s = self._reconciler.round(self.caches.snapshot(now_s), now_s)
+        wake_s = self._rounds.round(self.caches.snapshot(now_s), now_s)
         now_s = self._cluster.clock()
         self._rests_until_s = now_s + self._temper.round_gap_s
         self._round_at_s = now_s + _ROUND_S if wake_s is None else max(wake_s, now_s + _ROUND_GAP_S)

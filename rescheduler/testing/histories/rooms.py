@@ -9,9 +9,9 @@ priority came that the program could not know of when it gave the placeholder up
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from rescheduler.model.names import ANNOTATION_MODE
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MODE
 from rescheduler.model.quantity import milli
 from rescheduler.sim.controllers.wire import Obj, controller_of, deleting, key, notes, status, uid
 from rescheduler.testing.histories.seen import (
@@ -31,8 +31,12 @@ Knows = Callable[[Obj], bool]
 """True if the program's caches show the pod as it is."""
 
 
-Refuses = Callable[[Obj, str], bool]
-"""True if anything but room keeps the pod from the node."""
+class Refuses(Protocol):
+    """Rules of a claimant's own."""
+
+    def __call__(self, pod: Obj, node: str, *, moved: bool) -> bool:
+        """True if anything but room keeps the pod from the node."""
+        ...
 
 
 class Rooms:
@@ -95,7 +99,8 @@ class Rooms:
             return "people deleted the placeholder"
         if self._overtaken(room, node):
             return "a pod of higher priority came in between"
-        if any(self._refuses(p, node) for p in self._seen.owners(room) if node_of(p) != node):
+        moved = ANNOTATION_MIGRATION in notes(room)
+        if any(self._refuses(p, node, moved=moved) for p in self._seen.owners(room) if node_of(p) != node):
             return "rules of the claimant's own keep it from the node"
         return ""
 

@@ -1,12 +1,13 @@
 """What happens in a history from outside: deeds of people, of other programs and of fate, each at its moment.
 
-A deed is due at a time, or after so many writes of the program, so that it hits the middle of a move. The
+A deed is due at a time, or after so many marks of the program, so that it hits the middle of a move. The
 script knows which writes are its own (``acting``) and remembers whom its deeds hit (``hits``): the witness
 excuses nothing else.
 """
 
 from __future__ import annotations
 
+import enum
 import heapq
 import itertools
 from collections import Counter
@@ -17,6 +18,13 @@ from rescheduler.sim.controllers.api import ApiRefusal
 from rescheduler.sim.controllers.wire import Obj
 
 Tell = Callable[[str], None]
+
+
+class Mark(enum.StrEnum):
+    """What the program does that deeds are counted by."""
+
+    WRITE = "write"
+    INTENT = "intent to evict"
 
 
 @dataclass(order=True, slots=True)
@@ -34,8 +42,9 @@ class Script:
         self._tell = tell
         self._serial = itertools.count()
         self._by_time: list[_Entry] = []
-        self._by_write: list[_Entry] = []
-        self._writes = 0
+        self._by_mark: dict[Mark, list[_Entry]] = {mark: [] for mark in Mark}
+        self._marks: Counter[Mark] = Counter()
+        self._rests_until_s = 0.0
         self.acting = False
         self.done: Counter[str] = Counter()
         self.hits: set[str] = set()
@@ -44,35 +53,43 @@ class Script:
         """Do this at a moment (epoch seconds)."""
         heapq.heappush(self._by_time, _Entry(moment_s, next(self._serial), name, do))
 
-    def after_writes(self, writes: int, name: str, do: Callable[[], None]) -> None:
-        """Do this once the program has written so often."""
-        heapq.heappush(self._by_write, _Entry(writes, next(self._serial), name, do))
+    def after(self, count: int, mark: Mark, name: str, do: Callable[[], None]) -> None:
+        """Do this once the program has done that so often."""
+        heapq.heappush(self._by_mark[mark], _Entry(count, next(self._serial), name, do))
 
-    def program_wrote(self) -> None:
-        """The program has written something."""
-        self._writes += 1
+    def note(self, mark: Mark) -> None:
+        """The program has done it."""
+        self._marks[mark] += 1
+
+    def rest(self, until_s: float) -> None:
+        """Nobody can do anything before then; what is due meanwhile is done then."""
+        self._rests_until_s = max(until_s, self._rests_until_s)
 
     def clear(self) -> None:
         """Nothing more happens."""
         self._by_time.clear()
-        self._by_write.clear()
+        for entries in self._by_mark.values():
+            entries.clear()
 
     def step(self, now_s: float) -> int:
         """Do what is due."""
+        if now_s < self._rests_until_s:
+            return 0
         due = []
         while self._by_time and self._by_time[0].at <= now_s:
             due.append(heapq.heappop(self._by_time))
-        while self._by_write and self._by_write[0].at <= self._writes:
-            due.append(heapq.heappop(self._by_write))
+        for mark, entries in self._by_mark.items():
+            while entries and entries[0].at <= self._marks[mark]:
+                due.append(heapq.heappop(entries))
         for entry in due:
             self._carry_out(entry)
         return len(due)
 
     def next_due_s(self, now_s: float) -> float | None:
-        """When the next deed is due; those that wait for a write come with it."""
-        if self._by_write and self._by_write[0].at <= self._writes:
-            return now_s
-        return self._by_time[0].at if self._by_time else None
+        """When the next deed is due; those that wait for a mark come with it."""
+        if any(entries and entries[0].at <= self._marks[mark] for mark, entries in self._by_mark.items()):
+            return max(now_s, self._rests_until_s)
+        return max(self._by_time[0].at, self._rests_until_s) if self._by_time else None
 
     def _carry_out(self, entry: _Entry) -> None:
         """What an API server refuses to people is no fault of anybody."""

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.model.names import GATE, GATE_CONFIG_MAP
+from rescheduler.model.names import ANNOTATION_MIGRATION, GATE, GATE_CONFIG_MAP
 from rescheduler.model.quantity import milli
 from rescheduler.sim.controllers.api import Change
 from rescheduler.sim.controllers.wire import (
@@ -18,6 +18,7 @@ from rescheduler.sim.controllers.wire import (
     controller_of,
     deleting,
     key,
+    notes,
     spec,
     status,
     terminal,
@@ -84,6 +85,12 @@ class Seen:
             "PodMigration": self.moves,
             "PodDisruptionBudget": self.budgets,
         }
+
+    def move_of(self, room: Obj) -> Obj | None:
+        """The move that made the Reservation, while it is under way."""
+        name = notes(room).get(ANNOTATION_MIGRATION, "")
+        found = (m for m in self.moves.values() if "/".join(key(m)) == name and not over(m))
+        return next(found, None)
 
     def holders(self, room: Obj) -> list[Obj]:
         """Placeholders of a Reservation that count for the scheduler: those that end included."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
 from rescheduler.sim.cluster import EmbeddedCluster
 from rescheduler.sim.controllers.api import Change
@@ -19,6 +20,8 @@ from rescheduler.sim.controllers.wire import (
     labels,
     ready,
     seconds,
+    spec,
+    status,
     terminal,
     uid,
 )
@@ -27,7 +30,7 @@ from rescheduler.testing.histories.evictions import Evictions
 from rescheduler.testing.histories.ownrules import OwnRules
 from rescheduler.testing.histories.program import Program
 from rescheduler.testing.histories.rooms import Rooms
-from rescheduler.testing.histories.script import Script, Tell
+from rescheduler.testing.histories.script import Mark, Script, Tell
 from rescheduler.testing.histories.seen import Seen, Who, app_of, evicted, gated
 from rescheduler.testing.histories.trace import words_on
 from rescheduler.testing.histories.worlds import World
@@ -80,7 +83,11 @@ class Witness:
         if words := words_on(change):
             self._tell(f"{who:8}{words}")
         if who is Who.PROGRAM:
-            self._script.program_wrote()
+            self._script.note(Mark.WRITE)
+            if obj["kind"] == "PodMigration" and _means_to_evict(obj) and not _means_to_evict(old):
+                self._script.note(Mark.INTENT)
+            if obj["kind"] == "Reservation" and old is not None:
+                self._judge_claim(old, obj)
             if obj["kind"] == "Pod" and old is not None:
                 self._judge_end(old, obj, gone=change.type == "DELETED")
         if obj["kind"] in ("Pod", "Reservation", "Node"):
@@ -96,13 +103,22 @@ class Witness:
         elif (gone or deleting(pod)) and not (deleting(old) or evicted(pod) or _made_by_program(pod)):
             self._fault(f"{key(pod).name} was deleted and not evicted")
 
+    def _judge_claim(self, old: Obj, room: Obj) -> None:
+        """The room that a move has made is for nobody before its pod is evicted, or gone."""
+        move = self.seen.move_of(room)
+        if move is None or not status(room).get("currentOwners") or status(old).get("currentOwners"):
+            return
+        pod = self.seen.pods.get(spec(move)["podRef"].get("uid", ""))
+        if pod is not None and not deleting(pod) and not terminal(pod):
+            self._fault(f"the room of {key(move).name} was given away before {key(pod).name} was evicted")
+
     def _who(self) -> Who:
         if self._program.line.sending:
             return Who.PROGRAM
         return Who.PEOPLE if self._script.acting else Who.CLUSTER
 
     def _knows(self, pod: Obj) -> bool:
-        return not self._program.caches.behind("Pod", uid(pod))
+        return not self._program.caches.behind(Kind.POD, uid(pod))
 
     def _count(self, app: str) -> None:
         """Only while its owner and its nodes are left alone: growth counts once it is Ready."""
@@ -145,7 +161,8 @@ class Witness:
         for pod in self.seen.pods.values():
             if not gated(pod) or deleting(pod):
                 continue
-            age_s = now_s - seconds(pod["metadata"]["creationTimestamp"])
+            created_s = seconds(pod["metadata"]["creationTimestamp"])
+            age_s = now_s - created_s - self._program.line.away_since(created_s)
             if age_s > GATE_LIMIT_S + _GATE_SLACK_S:
                 self._fault(f"{key(pod).name} has been held for {age_s:.0f} s")
 
@@ -154,6 +171,10 @@ class Witness:
             if each not in self.faults:
                 self._tell(f"!! {each}")
                 self.faults.append(each)
+
+
+def _means_to_evict(move: Obj | None) -> bool:
+    return bool(status(move or {}).get("evictionRequestedAt"))
 
 
 def _made_by_program(pod: Obj) -> bool:

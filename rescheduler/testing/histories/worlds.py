@@ -1,4 +1,4 @@
-"""Small random clusters: machines, workloads, budgets. Everything follows from a source of randomness. Pure.
+"""Small random clusters: machines, workloads, volumes, budgets. Everything follows from a source of randomness. Pure.
 
 Workloads fill about half of the machines, so that a move can be made, and crowds that come later can
 contend for every free room.
@@ -18,6 +18,10 @@ from rescheduler.sim.machines import MachineSpec
 CLASSES: Final = {"": 0, "low": -10, "mid": 100, "high": 1000, "patient": 1000}
 """Names of priority classes and their values; "" is a pod without one. Who is patient preempts nobody."""
 
+STORAGE_CLASS: Final = "zonal"
+"""Its volumes are made where the first pod goes, and stay in that zone."""
+_EXCLUSIVE: Final = 0.4
+"""Share of the claims that one pod at a time may use (ReadWriteOncePod)."""
 _CPUS: Final = (500, 1000, 1500)
 _FULL: Final = 0.55
 
@@ -32,6 +36,7 @@ class Workload:
     cpu_milli: int
     starts_first: bool = False
     body: Obj = field(default_factory=dict, hash=False, compare=False)
+    claims: tuple[Obj, ...] = field(default=(), hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,13 @@ class World:
     @property
     def objects(self) -> tuple[Obj, ...]:
         """Everything but the nodes, in the order of creation."""
-        return (*priority_classes(), *self.budgets, *(w.body for w in self.workloads))
+        return (
+            *priority_classes(),
+            storage_class(),
+            *self.budgets,
+            *(c for w in self.workloads for c in w.claims),
+            *(w.body for w in self.workloads),
+        )
 
 
 def draw_world(rng: random.Random) -> World:
@@ -86,6 +97,17 @@ def priority_classes() -> Iterable[Obj]:
             }
 
 
+def storage_class() -> Obj:
+    """The class of all volumes."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
 def lone_pod(name: str, *, cpu_milli: int, priority_class: str = "", label: str = "crowd") -> Obj:
     """A pod without a controller."""
     spec = _pod_spec(cpu_milli, priority_class, 1)
@@ -122,6 +144,7 @@ def _draw_workload(
     }
     if kind == "Deployment" and starts_first and rng.random() < 0.3:  # noqa: PLR2004 - a share
         body["minReadySeconds"] = 2
+    claims = _draw_claims(rng, name, body, kind)
     if kind == "StatefulSet":
         body["serviceName"] = name
         body["podManagementPolicy"] = rng.choice(("OrderedReady", "Parallel"))
@@ -130,8 +153,33 @@ def _draw_workload(
         metadata["annotations"] = {ANNOTATION_MODE: "StartFirst"}
     obj = {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": body}
     return Workload(
-        kind=kind, name=name, replicas=replicas, cpu_milli=cpu_milli, starts_first=starts_first, body=obj
+        kind=kind,
+        name=name,
+        replicas=replicas,
+        cpu_milli=cpu_milli,
+        starts_first=starts_first and not claims,
+        body=obj,
+        claims=claims,
     )
+
+
+def _draw_claims(rng: random.Random, name: str, body: Obj, kind: str) -> tuple[Obj, ...]:
+    """A claim for each pod of a StatefulSet, in ``body``; or one for the only pod of another workload."""
+    if rng.random() >= 0.3 or (kind != "StatefulSet" and body["replicas"] > 1):  # noqa: PLR2004 - a share
+        return ()
+    mode = "ReadWriteOncePod" if rng.random() < _EXCLUSIVE else "ReadWriteOnce"
+    wish = {
+        "accessModes": [mode],
+        "storageClassName": STORAGE_CLASS,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    if kind == "StatefulSet":
+        body["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": wish}]
+        return ()
+    source = {"claimName": f"{name}-data"}
+    body["template"]["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": source}]
+    metadata = {"name": f"{name}-data", "namespace": "default"}
+    return ({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": wish},)
 
 
 def _draw_constraints(rng: random.Random, name: str, replicas: int, machines: int) -> dict[str, Any]:
