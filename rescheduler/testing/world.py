@@ -17,6 +17,7 @@ from rescheduler.model.names import API_VERSION, GATE
 from rescheduler.testing.api import STRATEGIC, Answer, Api, Json
 from rescheduler.testing.nodes import add_node, node_object
 
+RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
 WORLD: Final = "test.rescheduler.dev/world"
 PAUSE_S: Final = 0.03
 PATIENCE_S: Final = 120.0

@@ -7,8 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from rescheduler.cli.main import main
-
-ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
+from rescheduler.testing.world import RESERVATIONS
 
 
 @pytest.fixture
@@ -17,8 +16,8 @@ def reserve(cluster):
     yield lambda *words, **more: CliRunner().invoke(
         main, ["reserve", *words, "--kubeconfig", kubeconfig], **more
     )
-    for room in api.get(ROOMS).items:
-        api.delete(f"{ROOMS}/{room['metadata']['name']}")
+    for room in api.get(RESERVATIONS).items:
+        api.delete(f"{RESERVATIONS}/{room['metadata']['name']}")
 
 
 BATCH = (
@@ -38,7 +37,7 @@ BATCH = (
 def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
     made = reserve(*BATCH, "--count", "3", "--ttl", "1h", "--request", "example.com/gpu=1")
     assert made.exit_code == 0, made.output
-    rooms = cluster[0].get(ROOMS).items
+    rooms = cluster[0].get(RESERVATIONS).items
     assert len(rooms) == 3
     spec = rooms[0]["spec"]
     assert spec["owners"] == [
@@ -55,7 +54,7 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
     assert len(yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"]) == 3
     group = rooms[0]["metadata"]["labels"]["rescheduler.dev/group"]
     assert reserve("release", "-l", f"rescheduler.dev/group={group}").exit_code == 0
-    assert cluster[0].get(ROOMS).items == []
+    assert cluster[0].get(RESERVATIONS).items == []
 
 
 def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
@@ -107,4 +106,4 @@ def test_wrong_wishes_are_told_and_make_nothing(cluster, reserve, words, said):
     done = reserve(*words)
     assert done.exit_code == 2
     assert said in done.stderr
-    assert cluster[0].get(ROOMS).items == []
+    assert cluster[0].get(RESERVATIONS).items == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
+from rescheduler.testing.world import RESERVATIONS
+
 ONE_POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
 
 

@@ -13,11 +13,9 @@ from rescheduler.sim.kubelet import KubeletSettings
 from rescheduler.testing import manifests
 from rescheduler.testing.api import Api, HttpTransport
 from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World
+from rescheduler.testing.world import RESERVATIONS, World
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import RESERVATIONS
-
-from rescheduler.testing.world import condition, node_of
+from rescheduler.testing.world import RESERVATIONS, condition, node_of
 
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rescheduler.testing.world import World, is_ready
+from rescheduler.testing.world import RESERVATIONS, World, is_ready
 
 pytestmark = pytest.mark.realcluster
 
@@ -21,7 +21,7 @@ def world(control_plane):
 
 
 def reservations(world):
-    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
+    items = world.api.get(RESERVATIONS).expect().items
     mine = f"{world.namespace}/"
     return [
         r

@@ -2,10 +2,9 @@
 
 import pytest
 
-from rescheduler.testing.world import World, is_ready, node_of
+from rescheduler.testing.world import RESERVATIONS, World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
-ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def node(world, name):
 
 def rooms_of(world):
     mark = f"{world.namespace}/"
-    items = world.api.get(ROOMS).expect().items
+    items = world.api.get(RESERVATIONS).expect().items
     return [
         r
         for r in items
@@ -111,7 +110,7 @@ def test_a_move_into_an_existing_room(world, web):
         "metadata": {"name": f"room-{world.namespace}"},
         "spec": {"template": template, "owners": [{"controller": {**owner, "namespace": world.namespace}}]},
     }
-    name = world.api.create(ROOMS, room).expect().body["metadata"]["name"]
+    name = world.api.create(RESERVATIONS, room).expect().body["metadata"]["name"]
     move(world, "into", podRef={"name": name_of(web)}, reservationRef={"name": name})
     done = wait_reason(world, "into", "Landed")
     assert (done["nodeName"], done["reservationName"]) == (node(world, "b"), name)

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from rescheduler.cli.main import main
 from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World
+from rescheduler.testing.world import RESERVATIONS, World
 
 pytestmark = pytest.mark.realcluster
 
@@ -52,5 +52,5 @@ def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
     done = invoke(control_plane, world, "deploy/web", "--replicas", "2")
     assert done.exit_code == 1
     assert "is the controller running (rescheduler run)?" in done.stderr
-    items = world.api.get("/apis/rescheduler.dev/v1alpha1/reservations").expect().items
+    items = world.api.get(RESERVATIONS).expect().items
     assert not [r for r in items if world.namespace in str(r["spec"])]

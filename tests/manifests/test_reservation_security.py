@@ -5,10 +5,9 @@ import secrets
 import pytest
 
 from rescheduler.testing.api import Api
-from rescheduler.testing.world import World
+from rescheduler.testing.world import RESERVATIONS, World
 
 pytestmark = pytest.mark.realcluster
-RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
 LIMITS = "/api/v1/namespaces/rescheduler/configmaps/reservation-limits"
 RBAC = "rbac.authorization.k8s.io"
 
