@@ -8,6 +8,7 @@ of higher priority wait, the node is tainted for the time, and the claimant tole
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rescheduler.model import names
@@ -127,26 +128,44 @@ def _gated(
     if not observed.node_usable:
         message = f"claimed by {claimant.key}; waiting for node {target} to be Ready and schedulable"
         return Handover(event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
+    placeholder = observed.placeholder
+    if placeholder is not None and not placeholder.deleting:
+        awaited = settings.lag.awaited((claimant,), now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
+        if awaited is not None:
+            back = tuple(take_back((claimant,)))
+            return Handover(actions=back, wake_at_s=awaited.until_s, awaits=awaited.schedulers)
     if claimant.nominated_node != target:
         if observed.after_landing:
             return Handover(wake_at_s=limit_s)
         nominate = act.Nominate(claimant.key, claimant.uid, target)
         return Handover(actions=(nominate,), wake_at_s=limit_s)
-    placeholder = observed.placeholder
     if placeholder is None:
         actions = () if observed.before_landing else (ungate(observed, claimant),)
         return Handover(actions=actions, wake_at_s=limit_s)
+    return _nominated(observed, placeholder, now_s, settings, limit_s)
+
+
+def _nominated(
+    observed: ObservedReservation,
+    placeholder: Pod,
+    now_s: float,
+    settings: ReservationSettings,
+    limit_s: float,
+) -> Handover:
+    """The scheduler knows for whom the room is: the placeholder goes, once nothing speaks against it."""
     if placeholder.deleting:
         return Handover(wake_at_s=limit_s)
-    awaited = settings.lag.awaited((claimant,), now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
-    if awaited is not None:
-        return Handover(wake_at_s=awaited.until_s, awaits=awaited.schedulers)
     settled_s = taint_is_settled(observed, now_s, settings)
     if settled_s is not None:
         return Handover(wake_at_s=min(settled_s, limit_s))
     if observed.crowded:
         return Handover(wake_at_s=limit_s)
     return Handover(actions=(act.delete_placeholder(placeholder),), wake_at_s=limit_s)
+
+
+def take_back(pods: Iterable[Pod]) -> Iterable[act.Nominate]:
+    """Nominations that a scheduler may first hear of together with a gated pod: then it passes them over."""
+    return (act.Nominate(pod.key, pod.uid, "") for pod in pods if pod.nominated_node)
 
 
 def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:

@@ -21,7 +21,7 @@ from rescheduler.model.reservation import ObjectRef, ReservationPhase, Reservati
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.allocation import fits
-from rescheduler.reservations.handover import holds_gate, taint_is_settled, ungate
+from rescheduler.reservations.handover import holds_gate, taint_is_settled, take_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import digest
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
@@ -247,6 +247,13 @@ def _swap(
 ) -> None:
     node, rest = shared.status.node_name, stock.next if split else None
     unbound = (*((rest,) if rest is not None and not rest.node else ()), *stock.gated)
+    if split and stock.whole is not None:
+        limit_s = min(_limit_s(pod, settings) for pod in stock.flight)
+        awaited = settings.lag.awaited(unbound, now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
+        if awaited is not None:
+            shared.actions.extend(take_back(unbound))
+            shared.wake_at_s, shared.awaits = awaited.until_s, awaited.schedulers
+            return
     missing = [pod for pod in unbound if pod.nominated_node != node]
     begun = len(missing) < len(unbound)  # neighbours wait for us already
     if missing and (begun or not observed.after_landing):
@@ -254,15 +261,6 @@ def _swap(
     if missing or any(holder.deleting for holder in observed.holders):
         return
     if split and stock.whole is not None:
-        awaited = settings.lag.awaited(
-            unbound,
-            now_s,
-            limit_s=min(_limit_s(pod, settings) for pod in stock.flight),
-            held_s=settings.gate_limit_s,
-        )
-        if awaited is not None:
-            shared.wake_at_s, shared.awaits = awaited.until_s, awaited.schedulers
-            return
         ready_s = taint_is_settled(observed, now_s, settings)
         if ready_s is not None:
             shared.wake_at_s = min(shared.wake_at_s or ready_s, ready_s)
