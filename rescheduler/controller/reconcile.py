@@ -183,13 +183,11 @@ class Reconciler:
     def _deal(
         self, observer: Observer, rooms: dict[str, ObservedReservation], swapping: Mapping[str, str]
     ) -> Allotment:
-        """``swapping``: ReplicaSets that will remove a held pod of theirs, so that it is neither dealt nor let go."""
-        taken = {
-            pod.uid
-            for observed in rooms.values()
-            for pod in observed.owners
-            if observed.reservation.status.phase not in FINISHED and not observed.reservation.deleting
-        }
+        """What has been claimed is left out: a Reservation that has ended lets its pod go itself.
+
+        ``swapping``: ReplicaSets that will remove a held pod of theirs, so that it is neither dealt nor let go.
+        """
+        taken = {pod.uid for observed in rooms.values() for pod in observed.owners}
         for name in rooms:
             if self._blind(ObjectKey("", name), observer.index, observer.now_s):
                 taken |= self.recent.claims.get(name, frozenset())
