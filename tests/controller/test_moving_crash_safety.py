@@ -7,7 +7,8 @@ import random
 
 import msgspec
 import pytest
-from moving_world import NAMESPACE, Crash, World, conflict
+from moving_records import NAMESPACE, Crash, conflict
+from moving_world import World
 
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler, Settings
