@@ -97,7 +97,8 @@ class Caches:
 
     def behind(self, kind: Kind, object_uid: str) -> bool:
         """True if something happened to the object that the program has not heard of."""
-        return self._watches[kind].behind(object_uid)
+        untaken = (e.record for e in self._events if e.kind is kind and e.record is not None)
+        return self._watches[kind].behind(object_uid) or any(r.uid == object_uid for r in untaken)
 
     def snapshot(self, now_s: float) -> Snapshot:
         """What the program believes."""
