@@ -84,6 +84,8 @@ class GateProof(Protocol):
 
 class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
+    uid: str = ""
+    deletion_timestamp: str = ""
 
 
 class _Object(msgspec.Struct):
@@ -208,6 +210,19 @@ class ApplyExecutor:
         return place.written(
             self.api.merge_patch(place.path("/status"), patches.nominate(action.uid, action.node))
         )
+
+    @execute.register
+    def _take_back_nomination(self, action: rooms.TakeBackNomination) -> Effect:
+        if not self._stands(action.holder, action.holder_uid):
+            return Effect()
+        return self._nominate(rooms.Nominate(action.pod, action.uid, ""))
+
+    def _stands(self, pod: ObjectKey, uid: str) -> bool:
+        try:
+            found = _OBJECT.decode(self.api.get(_pod(pod).path())).metadata
+        except NotFoundError:
+            return False
+        return found is not None and found.uid == uid and not found.deletion_timestamp
 
     @execute.register
     def _ungate(self, action: rooms.Ungate) -> Effect:

@@ -88,25 +88,24 @@ class CautiousRounds:
     _ask_at_s: float = 0.0
     _left: dict[ObjectKey, str] = field(default_factory=dict)
     """Probes that nobody needs any more, with their uids ("": not known)."""
+    _gone: set[str] = field(default_factory=set)
+    """Uids of probes that were deleted; the cache may show them a little longer."""
 
     def round(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Raises NotLeaderError, as that of the reconciler."""
-        self._look_at_gaps(snapshot, now_s)
+        self._look_at_gaps(now_s)
         self._listen(snapshot, now_s)
         self._tell()
         wakes = [self.reconciler.round(snapshot, now_s)]
         wakes += [self._ask(scheduler, room, now_s) for scheduler, room in self.reconciler.awaited.items()]
+        self._sweep()
         wakes.append(self._tidy(now_s))
         return min((at_s for at_s in wakes if at_s is not None), default=None)
 
-    def _look_at_gaps(self, snapshot: Snapshot, now_s: float) -> None:
+    def _look_at_gaps(self, now_s: float) -> None:
         gaps = self.gaps()
         if gaps == self._gaps:
             return
-        if self._gaps is None:
-            namespace = self.reconciler.settings.reservations.namespace
-            former = (p for p in snapshot.pods.values() if p.namespace == namespace and is_probe(p))
-            self._left.update({pod.key: pod.uid for pod in former})
         self._gaps, self._gap_at_s, self._ask_at_s = gaps, now_s, now_s
         self._until_s.clear()
         for scheduler in list(self._asked):
@@ -181,15 +180,26 @@ class CautiousRounds:
         if probe is not None:
             self._left[probe.key] = probe.uid
 
+    def _sweep(self) -> None:
+        """Probes of a former process, and those whose end or making was not answered as it went."""
+        namespace = self.reconciler.settings.reservations.namespace
+        there = {p.uid: p.key for p in self.reconciler.unbound() if p.namespace == namespace and is_probe(p)}
+        self._gone.intersection_update(there)
+        asked = {probe.uid for probe in self._asked.values()}
+        self._left.update({key: uid for uid, key in there.items() if uid not in asked | self._gone})
+
     def _tidy(self, now_s: float) -> float | None:
         for key, uid in list(self._left.items()):
             try:
                 self.api.delete(RESOURCES[Kind.POD].object_path(*key), uid=uid, grace_s=0)
-            except (NotFoundError, ConflictError):
-                pass  # gone, or another one
+            except NotFoundError:
+                pass
             except (ApiError, TransportError) as error:
+                if isinstance(error, ConflictError):  # perhaps another one: it is swept as what it is
+                    del self._left[key]
                 _log().debug("A probe cannot be deleted yet", pod=key.name, error=str(error))
                 return now_s + AGAIN_S
+            self._gone.add(uid)
             del self._left[key]
         return None
 

@@ -34,6 +34,13 @@ class Placement(Protocol):
         """Could this waiting placeholder be bound to ``node`` now, if those ``behind`` it were not nominated?"""
         ...
 
+    def crowded_out(self, claimant: Pod, node: str) -> bool:
+        """Would the scheduler refuse the claimant on ``node`` only for pods that are nominated there?
+
+        Those of the same or higher priority that wait until others have ended: it counts them as if they were there.
+        """
+        ...
+
     def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
         """Names of the ``rooms`` to which pods may be sent now, so that none is refused for the order of landing.
 

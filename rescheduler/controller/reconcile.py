@@ -25,6 +25,7 @@ from rescheduler.controller.koordinator import led_astray, with_koordinator
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.neighbours import with_neighbours
 from rescheduler.controller.observe import Observer, links_of
+from rescheduler.controller.patience import with_patience
 from rescheduler.controller.placement import Placement
 from rescheduler.controller.promises import Promises
 from rescheduler.controller.recent import Recent
@@ -136,6 +137,10 @@ class Reconciler:
             self._observe_rooms(observer, links), lambda name: self._blind(ObjectKey("", name), index, now_s)
         )
         swapping = swaps.gate_keys()
+        rooms, patient_until_s = with_patience(
+            rooms, self.placement, now_s, self.settings.reservations.gate_limit_s
+        )
+        self._wake(patient_until_s)
         dealt = self._deal(observer, rooms, swapping)
         self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **swapping}, now_s)
         self._switch_taints(rooms, index, now_s)
@@ -150,6 +155,10 @@ class Reconciler:
         self._tend_hints(index, now_s)
         self.recent.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(index)})
         return self._wake_at_s
+
+    def unbound(self) -> Iterable[Pod]:
+        """Pods without a node, as the last round saw them."""
+        return self._kept.pods.unbound.values()
 
     # Gathering
 

@@ -24,6 +24,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.recheck import recheck, recheck_beside, recheck_room, take_off
 from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.target import Choice, choose_room, choose_target
+from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.stand_in import imagined, keeps_its_distance
@@ -110,6 +111,23 @@ class RulesPlacement:
         free = at is not None and bool(state.filter(admitted).feasible[at])
         state.rollback(mark)
         return free
+
+    def crowded_out(self, claimant: Pod, node: str) -> bool:
+        """By the scheduler's own filters; other claimants are left out, for they take turns (``neighbours``)."""
+        state, mark = self._open()
+        for pod in self._claimants:
+            take_off(state, pod)
+        tolerations = (*claimant.spec.tolerations, HAND_OVER_TOLERATION)
+        spec = msgspec.structs.replace(claimant.spec, gates=(), tolerations=tolerations)
+        let_go = msgspec.structs.replace(claimant, spec=spec)
+        at = state.node_index.get(node)
+        refused = at is not None and not state.filter(let_go).feasible[at]
+        if refused:
+            for pod in state.nominated_to(node):
+                take_off(state, pod)
+            refused = bool(state.filter(let_go).feasible[at])  # without them it is not
+        state.rollback(mark)
+        return refused
 
     def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
         """Those whose pods mind no others, and those that ``landing`` finds; judged without any room's stand-in."""

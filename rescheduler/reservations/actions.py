@@ -48,6 +48,18 @@ class Nominate(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
+class TakeBackNomination(msgspec.Struct, frozen=True, tag=True):
+    """Empty ``status.nominatedNodeName``, but only while the placeholder ``holder`` surely stands.
+
+    The server is asked, for the cache may not show yet that the room was given up: then nothing else holds it.
+    """
+
+    pod: ObjectKey
+    uid: str
+    holder: ObjectKey
+    holder_uid: str
+
+
 class Ungate(msgspec.Struct, frozen=True, tag=True):
     """Take our gate off the claimant in one patch, with the name of its Reservation.
 
@@ -136,6 +148,7 @@ ReservationAction = (
     | DeletePlaceholder
     | WriteReservationStatus
     | Nominate
+    | TakeBackNomination
     | Ungate
     | AdmitPlaceholder
     | CreateKoordinatorReservation

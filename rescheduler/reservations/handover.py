@@ -132,7 +132,7 @@ def _gated(
     if placeholder is not None and not placeholder.deleting:
         awaited = settings.lag.awaited((claimant,), now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
         if awaited is not None:
-            back = tuple(take_back((claimant,)))
+            back = tuple(take_back((claimant,), placeholder))
             return Handover(actions=back, wake_at_s=awaited.until_s, awaits=awaited.schedulers)
     if claimant.nominated_node != target:
         if observed.after_landing:
@@ -163,9 +163,11 @@ def _nominated(
     return Handover(actions=(act.delete_placeholder(placeholder),), wake_at_s=limit_s)
 
 
-def take_back(pods: Iterable[Pod]) -> Iterable[act.Nominate]:
+def take_back(pods: Iterable[Pod], holder: Pod) -> Iterable[act.TakeBackNomination]:
     """Nominations that a scheduler may first hear of together with a gated pod: then it passes them over."""
-    return (act.Nominate(pod.key, pod.uid, "") for pod in pods if pod.nominated_node)
+    for pod in pods:
+        if pod.nominated_node:
+            yield act.TakeBackNomination(pod.key, pod.uid, holder.key, holder.uid)
 
 
 def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:

@@ -251,7 +251,7 @@ def _swap(
         limit_s = min(_limit_s(pod, settings) for pod in stock.flight)
         awaited = settings.lag.awaited(unbound, now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
         if awaited is not None:
-            shared.actions.extend(take_back(unbound))
+            shared.actions.extend(take_back(unbound, stock.whole))
             shared.wake_at_s, shared.awaits = awaited.until_s, awaited.schedulers
             return
     missing = [pod for pod in unbound if pod.nominated_node != node]

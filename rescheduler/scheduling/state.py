@@ -184,6 +184,10 @@ class SchedulingState:
         standing = self._standing.on_node[self.node_index[node]].values()
         return sorted(standing, key=lambda pod: (pod.created_at_s, pod.namespace, pod.name))
 
+    def nominated_to(self, node: str) -> Sequence[Pod]:
+        """Pods without a node that are nominated to this one."""
+        return tuple(self._standing.nominated.get(self.node_index[node], {}).values())
+
     def _build(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._journal.clear()

@@ -244,6 +244,9 @@ class Records:
         )
         return self.free(node) - promised >= promise.spec.requests.cpu_milli
 
+    def crowded_out(self, claimant, node):
+        return False
+
     def landable(self, rooms, claimed):
         return frozenset(room.name for room in rooms)
 

@@ -150,6 +150,12 @@ class World(Actors):
         self.put(replace(pod, nominated_node=action.node))
         return self._touched(Kind.POD, action.pod, self.pods[action.pod])
 
+    def _TakeBackNomination(self, action):
+        holder = self.pods.get(action.holder)
+        if holder is None or holder.uid != action.holder_uid or holder.deleting:
+            return Effect()
+        return self._Nominate(rooms.Nominate(action.pod, action.uid, ""))
+
     def _Ungate(self, action):
         pod = self._pod_of(action.pod, action.uid)
         tolerations = pod.spec.tolerations if action.tolerations is None else action.tolerations

@@ -10,7 +10,7 @@ from rescheduler.controller.outages import AGAIN_S, LEAST_S, MOST_S, CautiousRou
 from rescheduler.controller.reconcile import Settings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.controller.wakeups import matters
-from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from rescheduler.kube.reflector import End, EndKind, Gaps, Reflector
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import Change
@@ -93,7 +93,7 @@ class Server:
         return json.dumps(wire).encode()
 
     def delete(self, path, *, uid="", grace_s=None):
-        if isinstance(self.fails, TransportError):
+        if isinstance(self.fails, TransportError | ConflictError):
             raise self.fails
         assert grace_s == 0
         key = ObjectKey(NAMESPACE, path.rsplit("/", 1)[1])
@@ -120,8 +120,13 @@ class Rooms:
 
     def __init__(self, *schedulers):
         self.settings, self.awaited, self.schedulers, self.told = Settings(), {}, schedulers, []
+        self.pods = ()
 
-    def round(self, _snapshot, now_s):
+    def unbound(self):
+        return self.pods
+
+    def round(self, snapshot, now_s):
+        self.pods = tuple(snapshot.pods.values())
         waiting = [
             Pod(namespace="shop", name=name, uid=name, spec=PodSpec(scheduler_name=name))
             for name in self.schedulers
@@ -238,6 +243,25 @@ def test_a_probe_whose_making_or_end_was_not_answered_is_deleted_later(server):
     server.fails = None
     play.round(4.0)
     assert not server.pods
+
+
+def test_a_probe_that_is_made_after_all_or_whose_deletion_is_refused_is_deleted_in_the_end(server):
+    server.fails = TransportError("reset")
+    play = Play(server, "one")
+    play.round(1.0)
+    lost = next(iter(play.rounds._left))
+    server.fails = None
+    play.round(1.0 + AGAIN_S)
+    assert not play.rounds._left, "the server knows none"
+    server.create(
+        PODS, probe_manifest(lost.name, namespace=NAMESPACE, scheduler="one", image="", asks_for=ROOM)
+    )
+    server.fails = ConflictError(409, "Conflict", "the object has been modified")
+    assert play.round(3.0)[1] == 3.0 + AGAIN_S
+    assert lost in server.pods
+    server.fails = None
+    play.round(3.0 + AGAIN_S)
+    assert lost not in server.pods
 
 
 def test_a_probe_that_somebody_deletes_is_made_again(server):

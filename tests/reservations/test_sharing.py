@@ -119,8 +119,9 @@ def test_the_split_waits_for_the_schedulers_of_the_claimants_and_of_the_rest():
     )
     lag = SchedulerLag(known={"other": 0.0}, others_s=math.inf)
     waits = step(seen, NOW, ReservationSettings(lag=lag))
-    assert (does(waits), waits.awaits) == (["Nominate", "Nominate"], {"default-scheduler"})
-    assert {a.node for a in waits.actions if isinstance(a, act.Nominate)} == {""}
+    back = ["TakeBackNomination", "TakeBackNomination"]
+    assert (does(waits), waits.awaits) == (back, {"default-scheduler"})
+    assert {a.holder.name for a in waits.actions if isinstance(a, act.TakeBackNomination)} == {"x"}
     lag = SchedulerLag(known={"default-scheduler": 0.0}, others_s=math.inf)
     assert step(seen, NOW, ReservationSettings(lag=lag)).awaits == {"other"}
     lag = SchedulerLag(known={"default-scheduler": 0.0, "other": 0.0}, others_s=math.inf)
