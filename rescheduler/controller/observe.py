@@ -159,14 +159,13 @@ class Observer:
         pending = status.phase is ReservationPhase.PENDING
         if pending and (made_for_move or placeholder is None or not placeholder.node):
             return None
-        claims_open = not made_for_move or (migration is not None and bool(migration.evicted_at_s))
         if given and not observed.held:
             return None  # lost with its claimant; while it is held, the claim is taken back and others wait for that
         available = status.phase is ReservationPhase.AVAILABLE and not given and not flying(observed)
         return Room(
             reservation=reservation,
             size=free_part(observed),
-            open=claims_open and observed.held and available,
+            open=observed.held and available and not _undecided(migration),
             since_s=migration.eviction_requested_at_s if migration else 0.0,
             replaces=migration.pod_name if migration else "",
         )
@@ -266,7 +265,7 @@ class Observer:
             template=replacement_of(pod, snapshot).spec if pod else None,
             volumes=volumes_of(snapshot, pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
-            room_held=room is not None and room.held,
+            room_held=room is not None and room.held and not self.recent.claims.get(name),
             owner_of_reservation=self._owns(pod, reservation),
             budgets=self.index.budgets_of(pod) if pod else (),
             claimant=claimant or (room.claimant if room else None),
@@ -362,6 +361,13 @@ def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
         if known is None or known.finished:
             result[name] = link
     return result
+
+
+def _undecided(migration: LinkedMigration | None) -> bool:
+    """True while its eviction may happen at any moment: the room is for the replacement, or for others if it does not."""
+    if migration is None or migration.finished:
+        return False
+    return bool(migration.eviction_requested_at_s) and not migration.evicted_at_s
 
 
 def _may_go(pod: Pod, node: Node) -> bool:

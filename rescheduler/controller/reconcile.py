@@ -358,6 +358,8 @@ class Reconciler:
             try:
                 effect = self.executor.execute(action)
             except (ApiError, TransportError) as error:
+                if isinstance(error, TransportError):
+                    self._note_claims(action)  # it may have been written all the same
                 self._failed(machine, type(action).__name__, error, now_s)
                 return
             self._remember(machine, action, effect, now_s)
@@ -367,9 +369,8 @@ class Reconciler:
 
     def _remember(self, machine: ObjectKey, action: Action, effect: Effect, now_s: float) -> None:
         self.recent.wrote(machine, effect, now_s)
-        if isinstance(action, WriteReservationStatus):
-            self.recent.claims[action.name] = frozenset(o.uid for o in action.status.current_owners)
-        elif isinstance(action, CreatePlaceholder | CreateKoordinatorReservation):
+        self._note_claims(action)
+        if isinstance(action, CreatePlaceholder | CreateKoordinatorReservation):
             self.recent.aims[machine] = action.node
         elif isinstance(action, DeletePlaceholder):
             self.recent.aims.pop(machine, None)
@@ -389,6 +390,10 @@ class Reconciler:
         elif isinstance(action, moves.ProveGate) and effect.gate_proven is not None:
             self.recent.gate(machine, now_s, proven=effect.gate_proven)
             self._wake(now_s)
+
+    def _note_claims(self, action: Action) -> None:
+        if isinstance(action, WriteReservationStatus):
+            self.recent.claims[action.name] = frozenset(o.uid for o in action.status.current_owners)
 
     def _blind(self, machine: ObjectKey, index: RoundIndex, now_s: float) -> bool:
         until_s = self.recent.blind_until(machine, index.version, now_s)

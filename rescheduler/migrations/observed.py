@@ -110,7 +110,7 @@ class ObservedMigration:
     (protections, controller). ``target``: the node to go to, the user's or the one chosen ("" and
     ``target_message``: none). ``target_node``: its record. ``fits``: would the replacement itself fit
     there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``;
-    ``room_held``: its placeholder stands, for its status may not tell yet that it does not.
+    ``room_held``: its placeholder stands and nobody was just given it, for its status may not tell so yet.
     ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
     volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
     ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.

@@ -460,6 +460,41 @@ def test_nobody_is_evicted_once_the_placeholder_is_deleted_by_hand(refused):
     assert not any(world.migrations[key].status.eviction_requested_at_s for key in keys)
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["before the intent", "after it"])
+def test_nobody_is_evicted_for_a_room_that_a_sibling_is_given_in_the_same_round(written):
+    """The Reservation is people's and for any pod of the workload; one comes while the eviction is being prepared."""
+    world = World()
+    world.contender_priority = 0
+    world.node("n1", 3)
+    world.node("n2", 1)
+    (old,) = world.workload("ReplicaSet", "web", ["n1"])
+    world.reserve("room", "uid-web", node="n2")
+    run = Run(world, 1, stale=False)
+    until = stepper(run)
+    until(lambda: world.reservations["room"].status.phase is ReservationPhase.AVAILABLE)
+    key = world.migrate(old, "n2", reservation_ref="room")
+
+    def begun():
+        status = world.migrations[key].status
+        return status.eviction_requested_at_s if written else status.phase is MigrationPhase.EVICTING
+
+    until(begun, actors=[run.control])
+    (workload,) = world.workloads.values()
+    sibling = world.replica(workload, 1)
+    world.workloads["uid-web"] = msgspec.structs.replace(workload, replicas=2)
+    for _ in range(200):
+        owners = world.reservations["room"].status.current_owners
+        evicted = [action for action in world.actions if isinstance(action, Evict)]
+        assert not (evicted and owners and owners[0].uid == sibling.uid), "the room was its"
+        if evicted or owners:
+            break
+        run.control()
+        world.now_s += 0.05
+    assert bool(evicted) is written, (
+        "the intent holds the room for the replacement; before it, the sibling has it"
+    )
+
+
 def test_hints_are_not_written_for_an_owner_that_is_deleted_in_the_middle():
     """They would be collected at once, and written again, without an end."""
     world, keys = full_cluster()
