@@ -3,149 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 
 import msgspec
 import pytest
 from moving_records import NAMESPACE, Crash, conflict
+from moving_run import SOFT, Run, full_cluster, landed, room_of_people, stepper
 from moving_world import World
 
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.migrations.actions import Evict, WriteAvoidHints
-from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.handover import HAND_OVER_TOLERATION
-from rescheduler.reservations.observed import ReservationSettings
 
 HISTORIES = int(os.environ.get("RESCHEDULER_HISTORIES", "0"))
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
-
-SETTINGS = Settings(
-    reservations=ReservationSettings(namespace=NAMESPACE, taint_settle_s=0.2),
-    migrations=MigrationSettings(gate_settle_s=0.0, first_backoff_s=0.2, last_backoff_s=1.0),
-)
-
-
-SOFT = Settings(
-    reservations=SETTINGS.reservations,
-    migrations=MigrationSettings(
-        gate_settle_s=0.0, first_backoff_s=0.2, last_backoff_s=1.0, soft_allowed=True
-    ),
-)
-
-
-def new_reconciler(world, settings=SETTINGS):
-    return Reconciler(
-        executor=world,
-        gate=Mirror(switch=world, lenient=True),
-        hints=Mirror(switch=world.hints),
-        placement=world,
-        settings=settings,
-    )
-
-
-def full_cluster(kind="ReplicaSet", *, contender_priority=0):
-    """Three pods of a workload on n1; one room on n2 and one on n3; whoever waits would take any room."""
-    world = World()
-    world.node("n1", 3)
-    world.node("n2", 2)
-    world.node("n3", 2)
-    pods = world.workload(kind, "web", ["n1", "n1", "n1"], desired=2)
-    world.pod("old-2", "n2")
-    world.pod("old-3", "n3")
-    keys = [world.migrate(pods[0], "n2"), world.migrate(pods[1], "n3")]
-    world.contender_priority = contender_priority
-    return world, keys
-
-
-class Run:
-    """One history: a seed decides who acts next, how old the cache is, and when the controller dies."""
-
-    def __init__(self, world, seed, *, crash_every=0, stale=True):
-        self.world, self.random = world, random.Random(seed)  # noqa: S311  a history, not a secret
-        self.settings = SETTINGS
-        self.reconciler = new_reconciler(world)
-        self.seen = world.look()
-        self.stale = stale
-        self.crash_every = crash_every
-        self.crashes = 0
-        self.contenders = 0
-
-    def actors(self):
-        world = self.world
-        return [
-            world.scheduler,
-            world.kubelet,
-            world.controllers,
-            world.collector,
-            self.control,
-            self.control,
-            self.crowd,
-        ]
-
-    def control(self):
-        if not self.stale or self.random.random() < 0.7:
-            self.seen = self.world.look()
-        if self.crash_every and self.random.randrange(self.crash_every) == 0:
-            self.world.crash_in = self.random.randrange(4)
-        try:
-            self.reconciler.round(self.seen, self.world.now_s)
-        except Crash:
-            self.restart()
-        self.world.crash_in = None
-
-    def restart(self):
-        self.crashes += 1
-        self.reconciler = new_reconciler(self.world, self.settings)
-        self.seen = self.world.look()
-
-    def crowd(self):
-        """Competitors come once the rooms are held: nothing else on the cluster is free then."""
-        held = [r for r in self.world.reservations.values() if r.status.phase is ReservationPhase.AVAILABLE]
-        if self.world.contender_priority and any(r.status.current_owners for r in held):
-            return  # of higher priority, and later than the hand-over: a race that stays (seed 10257)
-        while len(held) == 2 and self.contenders < 6:
-            self.contenders += 1
-            self.world.pod(f"contender-{self.contenders}", priority=self.world.contender_priority)
-            self.seen = self.world.look()
-
-    def go(self, steps=3000):
-        for _ in range(steps):
-            self.random.choice(self.actors())()
-            self.world.check()
-            self.world.now_s += self.random.choice((0.0, 0.01, 0.1))
-            if self.done():
-                break
-        self.settle()
-
-    def done(self):
-        return all(
-            m.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
-            for m in self.world.migrations.values()
-        )
-
-    def settle(self, rounds=60):
-        for _ in range(rounds):
-            self.world.now_s += 0.5
-            for actor in self.actors():
-                actor()
-            self.world.check()
-
-
-def landed(world, keys):
-    result = {}
-    for key in keys:
-        status = world.migrations[key].status
-        pod = None
-        if status.replacement is not None:
-            pod = world.pods.get(ObjectKey(status.replacement.namespace, status.replacement.name))
-        result[key] = (status.phase, status.reason, pod.node if pod else "")
-    return result
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
@@ -302,21 +176,6 @@ def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over(prom
     until(lambda: phase("second") is ReservationPhase.AVAILABLE)
 
 
-def stepper(run):
-    """Lets random actors act until something is reached."""
-
-    def until(reached, actors=None):
-        for _ in range(2000):
-            run.random.choice(actors or run.actors())()
-            run.world.check()
-            run.world.now_s += 0.05
-            if reached():
-                return
-        raise AssertionError("not reached")
-
-    return until
-
-
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_placeholder_that_was_refused_stands_back_for_a_hand_over_on_its_node(seed, promised):
@@ -416,15 +275,7 @@ def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():
 @pytest.mark.parametrize("once", [True, False], ids=["one pod", "several"])
 def test_a_sibling_waits_while_the_claim_of_a_pod_that_went_away_is_taken_back(once):
     """The room is free again in the next round: whoever is let go in between misses it."""
-    world = World()
-    world.contender_priority = 0
-    world.node("n1", 1)
-    world.node("n2", 1)
-    world.workload("ReplicaSet", "web", ["n1"])
-    world.reserve("room", "uid-web", node="n2", allocate_once=once)
-    run = Run(world, 1, stale=False)
-    until = stepper(run)
-    until(lambda: world.reservations["room"].status.phase is ReservationPhase.AVAILABLE)
+    world, run, until = room_of_people(allocate_once=once)
     (workload,) = world.workloads.values()
     first = world.replica(workload, 1)
     until(lambda: world.reservations["room"].status.current_owners, actors=[run.control])
@@ -463,15 +314,8 @@ def test_nobody_is_evicted_once_the_placeholder_is_deleted_by_hand(refused):
 @pytest.mark.parametrize("written", [False, True], ids=["before the intent", "after it"])
 def test_nobody_is_evicted_for_a_room_that_a_sibling_is_given_in_the_same_round(written):
     """The Reservation is people's and for any pod of the workload; one comes while the eviction is being prepared."""
-    world = World()
-    world.contender_priority = 0
-    world.node("n1", 3)
-    world.node("n2", 1)
-    (old,) = world.workload("ReplicaSet", "web", ["n1"])
-    world.reserve("room", "uid-web", node="n2")
-    run = Run(world, 1, stale=False)
-    until = stepper(run)
-    until(lambda: world.reservations["room"].status.phase is ReservationPhase.AVAILABLE)
+    world, run, until = room_of_people()
+    (old,) = (pod for pod in world.pods.values() if pod.namespace != NAMESPACE)
     key = world.migrate(old, "n2", reservation_ref="room")
 
     def begun():

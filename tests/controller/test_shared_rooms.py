@@ -7,8 +7,8 @@ import os
 import msgspec
 import pytest
 from moving_records import NAMESPACE
+from moving_run import Run
 from moving_world import World
-from test_moving_crash_safety import Run
 
 from rescheduler.model.reservation import ReservationPhase
 
