@@ -130,9 +130,21 @@ class Rooms:
         least = min(map(priority_of, claimants))
         known = self._known_then.get(uid(room), frozenset())
         return any(
-            node in (node_of(p), nominated_to(p)) and priority_of(p) > least and uid(p) not in known
+            priority_of(p) > least and uid(p) not in known and self._takes(p, node)
             for p in self._seen.pods.values()
             if p["metadata"]["namespace"] != _NAMESPACE
+        )
+
+    def _takes(self, pod: Obj, node: str) -> bool:
+        """It is there or nominated; or it preempts, of which the nomination is the last write: first victims end."""
+        if node_of(pod) or nominated_to(pod):
+            return node in (node_of(pod), nominated_to(pod))
+        return any(
+            node_of(victim) == node
+            and deleting(victim)
+            and priority_of(victim) < priority_of(pod)
+            and self._seen.ender.get(uid(victim)) is Who.CLUSTER
+            for victim in self._seen.pods.values()
         )
 
 
