@@ -40,14 +40,17 @@ def minds_others(pod: Pod) -> bool:
 def landable(
     state: SchedulingState, nodes: Mapping[str, Node], rooms: Iterable[Flight], on_their_way: Sequence[Flight]
 ) -> frozenset[str]:
-    """Names of ``rooms`` that may be given together now. ``state``: with those ``on_their_way`` standing nowhere."""
+    """Names of ``rooms`` that may be given together now. ``state``: with those ``on_their_way`` standing nowhere.
+
+    A room on a node that is gone is given to nobody; its Reservation is about to say so.
+    """
     flights = [flight._replace(pod=weightless(flight.pod)) for flight in on_their_way]
     found: set[str] = set()
     refused: set[tuple[object, ...]] = set()
     for room in rooms:
         pod = _bare(room.pod)
         kind = (pod.spec, pod.labels, pod.namespace, room.node)
-        if kind in refused:
+        if kind in refused or room.node not in state.node_index:
             continue
         if all(_takes(state, pod, room.node, before) for before in _worst(pod, nodes, room.node, flights)):
             found.add(room.name)

@@ -79,6 +79,10 @@ def test_amounts_taints_and_cordons_are_no_business_of_this():
     assert landable(SchedulingState(snapshot), snapshot.nodes, [room], []) == {"r"}
 
 
+def test_nobody_is_sent_to_a_node_that_is_gone():
+    assert given(even(), "gone", "a1", on_their_way=("gone", "b1")) == {"a1"}
+
+
 def test_who_minds_nobody_needs_no_order():
     assert not minds_others(web("w").build())
     assert minds_others(even()("w").build())
