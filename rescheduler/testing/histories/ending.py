@@ -45,8 +45,8 @@ _BROKEN: Final = frozenset(
     }
 )
 """Reasons that are not reached while nothing rough happens."""
-_BROKEN_SOFTLY: Final = frozenset({"GateTimeout", "ReplacementUngated", "ReplacementMissing"})
-"""Of these for mode Soft, whose room yields to whomever the scheduler likes."""
+_BROKEN_SOFTLY: Final = frozenset({"GateTimeout", "ReplacementUngated"})
+"""Of these for mode Soft, whose room yields to whomever the scheduler likes; nobody claims it who is still Pending."""
 
 
 def leftovers(seen: Seen, world: World, asks: Asks) -> list[str]:
