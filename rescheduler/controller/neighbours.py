@@ -39,7 +39,7 @@ def with_neighbours(rooms: Mapping[str, ObservedReservation], blind: Callable[[s
     """
     flights: dict[str, list[_Flight]] = defaultdict(list)
     for name, observed in rooms.items():
-        pods = _claimants(observed)
+        pods = claimants(observed)
         if pods:
             flights[observed.reservation.status.node_name].append(_flight(name, observed, pods, blind))
     result = dict(rooms)
@@ -55,12 +55,18 @@ def with_neighbours(rooms: Mapping[str, ObservedReservation], blind: Callable[[s
     return result
 
 
-def _claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
+def claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
+    """Pods on their way to a room that this controller hands over."""
     reservation = observed.reservation
     left_out = reservation.deleting or observed.soft or observed.by_koordinator
     if left_out or reservation.status.phase in FINISHED or not reservation.status.current_owners:
         return ()
     return in_flight(observed)
+
+
+def given_up(observed: ObservedReservation) -> bool:
+    """True if no placeholder stands in the room of the claimants any more."""
+    return observed.placeholder is None if observed.reservation.allocate_once else emptied(observed)
 
 
 def _flight(
@@ -71,8 +77,8 @@ def _flight(
     if not gated:
         lands = any(pod.nominated_node == node or not pod.unschedulable_message for pod in pods)
         return _Flight(name, lands=lands, doubled=False)
+    empty = given_up(observed)
     once = observed.reservation.allocate_once
-    empty = observed.placeholder is None if once else emptied(observed)
     rests = [] if once else [holder for holder in observed.holders if not holder.node and not holder.deleting]
     there = [pod.nominated_node == node for pod in (*gated, *rests)]
     return _Flight(name, lands=all(there) and empty, doubled=not empty and (any(there) or blind(name)))

@@ -12,13 +12,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from rescheduler.controller.neighbours import Rooms
+from rescheduler.controller.neighbours import Rooms, claimants, given_up
 from rescheduler.controller.placement import Placement
 from rescheduler.model.records import Pod
-from rescheduler.reservations.handover import holds_gate, in_flight
-from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.sharing import emptied
 
 PATIENCE: Final = 0.75
 """Of the time that a pod may be held."""
@@ -42,9 +40,5 @@ def with_patience(
 
 def _about_to_go(observed: ObservedReservation) -> tuple[Pod, ...]:
     """Claimants at the gate whose room is empty."""
-    reservation = observed.reservation
-    over = reservation.deleting or reservation.status.phase in FINISHED or observed.before_landing
-    if over or observed.soft or observed.by_koordinator or not reservation.status.current_owners:
-        return ()
-    empty = observed.placeholder is None if reservation.allocate_once else emptied(observed)
-    return tuple(pod for pod in in_flight(observed) if holds_gate(pod)) if empty else ()
+    held = tuple(pod for pod in claimants(observed) if holds_gate(pod))
+    return held if held and not observed.before_landing and given_up(observed) else ()

@@ -226,15 +226,20 @@ def test_a_server_that_only_starts_is_asked_again(server):
     assert play.round(3.0)[0]
 
 
-def test_a_probe_whose_making_or_end_was_not_answered_is_deleted_later(server):
+def asked_in_vain(server):
+    """A probe whose making was not answered, and what makes it after all."""
     server.fails = TransportError("reset")
     play = Play(server, "one")
     play.round(1.0)
     lost = next(iter(play.rounds._left))
     server.fails = None
-    server.create(
-        PODS, probe_manifest(lost.name, namespace=NAMESPACE, scheduler="one", image="", asks_for=ROOM)
-    )
+    manifest = probe_manifest(lost.name, namespace=NAMESPACE, scheduler="one", image="", asks_for=ROOM)
+    return play, lost, lambda: server.create(PODS, manifest)
+
+
+def test_a_probe_whose_making_or_end_was_not_answered_is_deleted_later(server):
+    play, lost, make = asked_in_vain(server)
+    make()
     play.round(1.0 + AGAIN_S)
     assert lost not in server.pods
     server.judge()
@@ -246,16 +251,10 @@ def test_a_probe_whose_making_or_end_was_not_answered_is_deleted_later(server):
 
 
 def test_a_probe_that_is_made_after_all_or_whose_deletion_is_refused_is_deleted_in_the_end(server):
-    server.fails = TransportError("reset")
-    play = Play(server, "one")
-    play.round(1.0)
-    lost = next(iter(play.rounds._left))
-    server.fails = None
+    play, lost, make = asked_in_vain(server)
     play.round(1.0 + AGAIN_S)
     assert not play.rounds._left, "the server knows none"
-    server.create(
-        PODS, probe_manifest(lost.name, namespace=NAMESPACE, scheduler="one", image="", asks_for=ROOM)
-    )
+    make()
     server.fails = ConflictError(409, "Conflict", "the object has been modified")
     assert play.round(3.0)[1] == 3.0 + AGAIN_S
     assert lost in server.pods
