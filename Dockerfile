@@ -1,5 +1,8 @@
 # The controller's image: a virtual environment built in one stage, and nothing but Python and it in the other.
 # Both stages must have the same minor version of Python.
+#   docker build -t rescheduler:0.1.0 .
+#   docker build -t rescheduler:0.1.0 --build-arg EXTRAS=webhook .   for clusters before 1.36, which need the webhook
+#   docker build -t rescheduler:0.1.0 --build-arg EXTRAS=all .       also for the commands demo and sandbox
 ARG PYTHON=python:3.13-slim-trixie
 
 FROM ${PYTHON} AS builder
@@ -7,8 +10,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 RUN python -m venv /opt/rescheduler
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY manifests ./manifests
 COPY rescheduler ./rescheduler
-RUN /opt/rescheduler/bin/pip install --constraint constraints.txt '.[zstd]' \
+ARG EXTRAS=
+RUN /opt/rescheduler/bin/pip install --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
  # The asynchronous twin of the Kubernetes client is never imported: 68 MB.
  && rm -rf /opt/rescheduler/lib/python3*/site-packages/kubernetes/aio \
  && /opt/rescheduler/bin/pip uninstall --yes pip \

@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
-#   make demo   the embedded cluster, untidy, and the controller at work
+#   make demo   the sandbox, untidy, and the controller at work
 #   make test   style, types, layers, and all tests (with Go: also on the real control plane)
 PYTHON ?= python3
 VENV   := .venv
@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly compatibility bench clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly mutants compatibility bench changelog clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -17,12 +17,12 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (PYTHON=python3.12 make ...)")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[pykube,zstd]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[all]' --group dev
 	@touch $@
 
 install: $(STAMP)  ## the virtual environment in .venv
 
-demo: $(STAMP)  ## the main job on the embedded cluster, in about a minute
+demo: $(STAMP)  ## the main job on the sandbox, in about a minute
 	@$(BIN)/rescheduler demo
 
 test: lint types layers unit realcluster koordinator  ## everything that must hold before a commit
@@ -41,7 +41,7 @@ unit: $(STAMP)  ## tests that need nothing but Python
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator'
 
 controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the cache (needs Go; about 8 minutes once)
-	@$(BIN)/python -m rescheduler.testing.controlplane_command build
+	@$(BIN)/python -m harness.controlplane build
 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
@@ -54,7 +54,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 
 koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with one line where Go is missing)
 	@if command -v go >/dev/null 2>&1; then \
-	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m rescheduler.testing.koordinator && \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.koordinator && \
 	  $(BIN)/python -m pytest tests/koordinator -m koordinator; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests with Koordinator must run.' >&2; exit 1; \
@@ -65,18 +65,26 @@ koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with 
 HISTORIES ?= 1000
 SEED      ?= $(shell date +%s)
 
-nightly: $(STAMP)  ## random histories with faults and crashes, HISTORIES of each kind from SEED on (it is printed)
+nightly: $(STAMP)  ## random histories with faults and crashes, and random plans against kube-scheduler: HISTORIES from SEED on (it is printed)
 	@echo 'SEED=$(SEED) HISTORIES=$(HISTORIES)'
-	$(BIN)/python -m rescheduler.testing.histories --seed $(SEED) --histories $(HISTORIES) --jobs $(JOBS)
-	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -n $(JOBS) \
-	  tests/controller/test_moving_crash_safety.py tests/controller/test_shared_rooms.py
+	$(BIN)/python -m harness.histories --seed $(SEED) --histories $(HISTORIES) --jobs $(JOBS)
+	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED); \
+	  else echo 'Go is missing: plans are not compared with kube-scheduler.'; fi
+	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest tests/sandbox/test_histories_by_hypothesis.py
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
-	  tests/sim/test_sim_whole_program.py tests/sim/test_sim_start_first.py
+	  tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
+	  tests/sandbox/test_whole_program.py tests/sandbox/test_start_first.py
+
+SAMPLE ?= 10
+
+mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules and print what no test notices: SAMPLE changes of each, 0 for all
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group mutants
+	$(BIN)/python -m harness.mutants --sample $(SAMPLE)
 
 VERSION ?= v1.35.4
 
 compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)
-	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m rescheduler.testing.controlplane_command build --kubernetes $(VERSION)); \
+	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m harness.controlplane build --kubernetes $(VERSION)); \
 	export KUBEBUILDER_ASSETS; \
 	$(BIN)/python -m pytest -m realcluster tests/webhook; \
 	$(BIN)/python bench/moves.py stampede --gate webhook; \
@@ -84,6 +92,9 @@ compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSI
 
 bench: $(STAMP)  ## speed and memory, printed
 	$(BIN)/python bench/run.py
+
+changelog: $(STAMP)  ## what the notes of the next release say so far
+	@$(BIN)/towncrier build --draft
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from bench.generate import objects
 from bench.shapes import Shape
-from rescheduler.model.dump import TypeName, items_within
+from rescheduler.model.decode.dump import TypeName, items_within
 from rescheduler.model.kinds import RESOURCES, Kind
 
 _VERSION = re.compile(rb'"resourceVersion":"\d+"')

@@ -24,7 +24,7 @@ import msgspec
 
 from bench.generate import objects, write
 from bench.shapes import Shape
-from rescheduler.cli.sources import read_sources
+from rescheduler.cli.dump_reader import read_sources
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind

@@ -1,6 +1,6 @@
 """Moves on the real control plane, measured: how many land where their room is reserved, and what is left behind.
 
-    python bench/moves.py stampede [--moves 40] [--rivals equal|higher] [--gate policy|webhook]
+    python bench/moves.py stampede [--moves 40] [--competitors equal|higher] [--gate policy|webhook]
     python bench/moves.py kill [--kills 20] [--gate policy|webhook]
     python bench/moves.py away [--times 3] [--gate policy|webhook]
 
@@ -27,12 +27,12 @@ from pathlib import Path
 
 import click
 
+from harness.controlplane import manifests
+from harness.controlplane.processes import free_port
+from harness.controlplane.servers import ControlPlane, without_policies
+from harness.controlplane.world import World, gates_of, is_ready, node_of
 from rescheduler.kube.transport import TransportError
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import ControlPlane, without_policies
-from rescheduler.testing.processes import free_port
-from rescheduler.testing.world import World, gates_of, is_ready, node_of
+from rescheduler.sandbox.kubelet import KubeletThread
 
 GROUP = "rescheduler.dev/v1alpha1"
 GATES = click.Choice(["policy", "webhook"])
@@ -185,7 +185,7 @@ def crowd(world: World, count: int, priority_class: str) -> None:
     """Pods that wait for any room, half of them of the same size as the replacements."""
     more = {"priorityClassName": priority_class} if priority_class else {}
     for number in range(count):
-        world.pod(f"rival{number}", "1" if number % 2 else "500m", **more)
+        world.pod(f"competitor{number}", "1" if number % 2 else "500m", **more)
 
 
 def allowed(world: World) -> list[int]:
@@ -257,7 +257,8 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
         "placeholders": len(world.api.get(PLACEHOLDERS).expect().items),
         "gated pods": sum(1 for p in world.pods() if gates_of(p)),
         "gate keys": len(
-            world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}
+            world.api.get("/api/v1/namespaces/rescheduler/configmaps/gate-keys").expect().body.get("data")
+            or {}
         ),
         "unfinished Reservations": len(held(world, "Available"))
         + len(held(world, "Pending"))
@@ -288,7 +289,7 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     return landed == len(evicted) and not early and not overrun and not any(leftovers.values())
 
 
-def play(moves: int, rivals: str, seed: int, gate: str, *, kills: int = 0, away: int = 0) -> bool:
+def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0, away: int = 0) -> bool:
     """One run; True if every promise was kept."""
     rng = random.Random(seed)
     flags = without_policies() if gate == "webhook" else ()
@@ -308,9 +309,10 @@ def play(moves: int, rivals: str, seed: int, gate: str, *, kills: int = 0, away:
                     print(controllers.log_path.read_text()[-6000:])
                     raise
                 print(
-                    f"{moves} rooms held, the crowd comes ({3 * moves} pods of {rivals} priority)", flush=True
+                    f"{moves} rooms held, the crowd comes ({3 * moves} pods of {competitors} priority)",
+                    flush=True,
                 )
-                crowd(world, 3 * moves, "higher" if rivals == "higher" else "")
+                crowd(world, 3 * moves, "higher" if competitors == "higher" else "")
                 witness = Witness(world, scene.apps)
                 watcher = threading.Thread(target=witness.run)
                 watcher.start()
@@ -352,12 +354,12 @@ def main() -> None:
 
 @main.command("stampede")
 @click.option("--moves", default=40, show_default=True)
-@click.option("--rivals", type=click.Choice(["equal", "higher"]), default="equal", show_default=True)
+@click.option("--competitors", type=click.Choice(["equal", "higher"]), default="equal", show_default=True)
 @click.option("--gate", type=GATES, default="policy", show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def stampede(moves: int, rivals: str, gate: str, seed: int) -> None:
+def stampede(moves: int, competitors: str, gate: str, seed: int) -> None:
     """A full cluster, and a crowd that wants every room."""
-    raise SystemExit(not play(moves, rivals, seed, gate))
+    raise SystemExit(not play(moves, competitors, seed, gate))
 
 
 @main.command("kill")

@@ -2,9 +2,9 @@
 
 Usage: python -m bench.planning [NODES ...]    (default 500 1000 5000; 30 pods each)
 All moves are planned for the first size only: in these clusters half of the pods could be placed better. "Cold" is a
-first decision, building the scheduling state included; "warm" is one after which 100 pods changed, with the state and the memory of
+first decision, building the scheduling state included; "warm" is one after which 100 pods changed, with the state of
 the decisions before. Snapshots know which pods changed, as those of the controller do.
-Decisions are those of the controller: the collector is paused, and who stays is not written out. They are counted by reason
+Decisions are those of the controller: the collector is paused, and skipped pods are not written out. They are counted by reason
 after the moves have begun, so the first figure is the time until the moves are known, the second includes the counting.
 Seconds are those of the process (CPU), so that other work on the machine does not count.
 The clusters are made of records, so reading and decoding are not part of the figures.
@@ -21,7 +21,7 @@ import time
 
 import msgspec
 
-from rescheduler.model.changes import ChangeLog
+from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -40,7 +40,6 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.memory import Memory
 from rescheduler.planning.planner import decide
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
@@ -129,7 +128,7 @@ def policies(*names: str) -> list[Policy]:
 def marked(snapshot: Snapshot) -> tuple[Snapshot, ChangeLog]:
     """The snapshot as the informers give it, and their log of changes."""
     log = ChangeLog()
-    return dataclasses.replace(snapshot, pod_mark=log.mark(snapshot.pods)), log
+    return dataclasses.replace(snapshot, pod_log=log.position(snapshot.pods)), log
 
 
 def changed(snapshot: Snapshot, number: int, log: ChangeLog | None = None) -> Snapshot:
@@ -137,18 +136,18 @@ def changed(snapshot: Snapshot, number: int, log: ChangeLog | None = None) -> Sn
     for key in list(pods)[:number]:
         pods[key] = msgspec.structs.replace(pods[key], ready_since_s=NOW_S)
         if log is not None:
-            log.note(key)
-    return dataclasses.replace(snapshot, pods=pods, pod_mark=None if log is None else log.mark(pods))
+            log.append(key)
+    return dataclasses.replace(snapshot, pods=pods, pod_log=None if log is None else log.position(pods))
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One decision: CPU seconds until its moves were known, and until those who stay were counted; both numbers."""
+    """One decision: CPU seconds until its moves were known, and until the skipped pods were counted; both numbers."""
 
     known_s: float
     counted_s: float
     moves: int
-    stay: int
+    skipped: int
 
 
 @dataclasses.dataclass
@@ -157,7 +156,6 @@ class Decider:
 
     policies: list[Policy]
     unlimited: bool = False
-    memory: Memory = dataclasses.field(default_factory=Memory)
     state: SchedulingState | None = None
 
     def measured(self, snapshot: Snapshot) -> Measured:
@@ -167,17 +165,17 @@ class Decider:
         if self.state is None:
             self.state = SchedulingState(snapshot)
         inputs = PlanningInputs(unlimited=self.unlimited)
-        made = decide(snapshot, self.policies, inputs, self.state, memory=self.memory)
+        made = decide(snapshot, self.policies, inputs, self.state)
         known_s = time.process_time() - start
-        stay = made.stays.counts().total()
+        skipped = made.skipped.counts().total()
         counted_s = time.process_time() - start
         gc.enable()
-        return Measured(known_s, counted_s, len(made.moving.moves), stay)
+        return Measured(known_s, counted_s, len(made.moving.moves), skipped)
 
     def timed(self, label: str, snapshot: Snapshot) -> float:
         """Decide once and print it; gives the seconds until the moves are known."""
         took = self.measured(snapshot)
-        counted = f"{took.counted_s:7.3f} s with {took.stay} who stay counted"
+        counted = f"{took.counted_s:7.3f} s with {took.skipped} skipped pods counted"
         print(f"  {label:32} {took.known_s:7.3f} s   moves {took.moves:5d}   {counted}", flush=True)
         if self.unlimited and took.moves:
             print(f"  {'':32} {took.known_s / took.moves * 1e3:7.3f} ms for each move")
@@ -204,7 +202,7 @@ def main() -> None:
         warm = decider.timed("warm, 100 pods changed (bar: 0.3)", later)
         found[count] = cold, warm
         for name in REGISTRY:
-            only = Decider(policies(name), memory=decider.memory, state=decider.state)
+            only = Decider(policies(name), state=decider.state)
             only.timed(f"  warm, {name} alone", later)
         if count == sizes[0]:
             Decider(policies(), unlimited=True).timed("all moves, cold", snapshot)

@@ -1,11 +1,11 @@
 """Reservations that people make, on the real control plane: how many pods get the room that was held for them.
 
-    python bench/reservations.py single   [--count 50] [--disturb none|scheduler|apiserver|kill|both]
-    python bench/reservations.py shared   [--count 20] [--disturb ...]
-    python bench/reservations.py promised [--count 20] [--disturb ...]
+    python bench/reservations.py single       [--count 50] [--disturb none|scheduler|apiserver|kill|both]
+    python bench/reservations.py split        [--count 20] [--disturb ...]
+    python bench/reservations.py preallocated [--count 20] [--disturb ...]
 
-``single``: one Reservation per pod, then a scale-up. ``shared``: one Reservation (allocateOnce: false), scaled up in
-steps; one part is left and must stay held. ``promised``: preAllocation on full nodes; the pods there leave one by one.
+``single``: one Reservation per pod, then a scale-up. ``split``: one Reservation (allocateOnce: false), scaled up in
+steps; one part is left and must stay held. ``preallocated``: preAllocation on full nodes; the pods there leave one by one.
 Every node is full, and pods that want every free room wait all the time. ``--disturb``: the scheduler is restarted,
 the API server is away for 5 s, the controller is killed, or both while it happens. Counted from the objects, not from
 what the controller says. Needs the binaries of ``make controlplane``.
@@ -24,17 +24,17 @@ from typing import Any
 import click
 from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 
+from harness.controlplane import manifests
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.world import World, gates_of, node_of
+from rescheduler.sandbox.kubelet import KubeletThread
 
 DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill", "both"])
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
-LIVE = "/api/v1/namespaces/rescheduler/configmaps/live"
+GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 
 
 @dataclass
@@ -128,8 +128,8 @@ def bound(world: World) -> list[str]:
 
 
 def gate_is_on(world: World) -> bool:
-    """Is any controller named in ConfigMap ``live``?"""
-    return bool(world.api.get(LIVE).expect().body.get("data"))
+    """Is any controller named in ConfigMap ``gate-keys``?"""
+    return bool(world.api.get(GATE_KEYS).expect().body.get("data"))
 
 
 def single(stage: Stage, count: int) -> None:
@@ -156,7 +156,7 @@ def single(stage: Stage, count: int) -> None:
     leftovers(stage, 0)
 
 
-def shared(stage: Stage, count: int) -> None:
+def split(stage: Stage, count: int) -> None:
     """One Reservation for all, with one part too many."""
     world = stage.world
     world.workload("Deployment", "web", 0)
@@ -170,7 +170,7 @@ def shared(stage: Stage, count: int) -> None:
         patiently(lambda size=step: scale(world, size) is None, 30)
         patiently(lambda size=step: len(bound(world)) >= size, 120)
     trouble.join()
-    print(f"seconds {time.monotonic() - begun:.1f}, handed out in 4 steps")
+    print(f"seconds {time.monotonic() - begun:.1f}, assigned in 4 steps")
     stage.expect("pods on the reserved node", bound(world).count(node), count)
     patiently(lambda: amounts(world) == (str(count), str(count + 1), count), 30)
     stage.expect("allocated, allocatable, owners", amounts(world), (str(count), str(count + 1), count))
@@ -180,7 +180,7 @@ def shared(stage: Stage, count: int) -> None:
     stage.expect("pods of the crowd on the node", intruders(world, {node}), 0)
     scale(world, count + 1)
     patiently(lambda: held(world, "Succeeded"), 60)
-    stage.expect("Succeeded when all is handed out", len(held(world, "Succeeded")), 1)
+    stage.expect("Succeeded when all of it is assigned", len(held(world, "Succeeded")), 1)
     stage.expect("pods on the reserved node in the end", bound(world).count(node), count + 1)
     leftovers(stage, 0)
 
@@ -191,7 +191,7 @@ def amounts(world: World) -> tuple[str, str, int]:
     return status["allocated"]["cpu"], status["allocatable"]["cpu"], len(status.get("currentOwners", ()))
 
 
-def promised(stage: Stage, count: int) -> None:
+def preallocated(stage: Stage, count: int) -> None:
     """Rooms on full nodes, freed in two pieces each."""
     world = stage.world
     world.workload("Deployment", "web", 0)
@@ -234,7 +234,7 @@ def promised(stage: Stage, count: int) -> None:
 
 def intruders(world: World, nodes: set[str]) -> int:
     """Pods of the crowd that got onto the nodes."""
-    return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("rival"))
+    return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("competitor"))
 
 
 def leftovers(stage: Stage, placeholders: int, *, other: int = 0) -> None:
@@ -245,7 +245,7 @@ def leftovers(stage: Stage, placeholders: int, *, other: int = 0) -> None:
     patiently(lambda: not gate_is_on(world) and not world.api.get(PLACEHOLDERS).expect().items, 30)
     stage.expect("placeholders", len(world.api.get(PLACEHOLDERS).expect().items), placeholders)
     stage.expect("gated pods", sum(1 for p in world.pods() if gates_of(p)), 0)
-    stage.expect("gate keys", len(world.api.get(LIVE).expect().body.get("data") or {}), 0)
+    stage.expect("gate keys", len(world.api.get(GATE_KEYS).expect().body.get("data") or {}), 0)
     taints = [
         t
         for n in world.api.get("/api/v1/nodes").expect().items
@@ -277,12 +277,12 @@ def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
 
 
 @click.command()
-@click.argument("scene", type=click.Choice(["single", "shared", "promised"]))
+@click.argument("scene", type=click.Choice(["single", "split", "preallocated"]))
 @click.option("--count", default=20, show_default=True)
 @click.option("--disturb", type=DISTURBANCES, default="none", show_default=True)
 def main(scene: str, count: int, disturb: str) -> None:
     """Reservations on the real control plane, measured."""
-    scenes = {"single": single, "shared": shared, "promised": promised}
+    scenes = {"single": single, "split": split, "preallocated": preallocated}
     raise SystemExit(not play(scenes[scene], count, disturb))
 
 

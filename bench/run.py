@@ -209,13 +209,13 @@ def events(board: Board, sizes: Sequence[int]) -> None:
             board.figure(f"{part}: {name}", value, "", bars.get(name))
 
 
-def rounds(board: Board, sizes: Sequence[int]) -> None:
-    """A round of the moves under way."""
-    found = [module("rounds", str(nodes)) for nodes in sizes]
+def reconciling(board: Board, sizes: Sequence[int]) -> None:
+    """Reconciling the moves under way."""
+    found = [module("reconciling", str(nodes)) for nodes in sizes]
     for nodes, figures in zip(sizes, found, strict=True):
-        board.figure(f"{nodes} nodes, 20 moves: one round", figures["round_ms"], "ms")
+        board.figure(f"{nodes} nodes, 20 moves: one reconciliation", figures["reconciliation_ms"], "ms")
         board.figure(f"{nodes} nodes: the snapshot before it", figures["snapshot_ms"], "ms")
-    board.growth("one round", sizes, [f["round_ms"] + f["snapshot_ms"] for f in found])
+    board.growth("one reconciliation", sizes, [f["reconciliation_ms"] + f["snapshot_ms"] for f in found])
 
 
 def controller(board: Board, sizes: Sequence[int]) -> None:
@@ -239,7 +239,7 @@ PARTS: dict[str, Callable[[Board, Sequence[int]], None]] = {
     "deciding": deciding,
     "commands": commands,
     "events": events,
-    "rounds": rounds,
+    "reconciling": reconciling,
     "controller": controller,
     "traces": traces,
 }

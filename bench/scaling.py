@@ -19,15 +19,15 @@ import click
 from moves import PLACEHOLDERS, crowd
 from reservations import DISTURBANCES, Stage, intruders, leftovers, must, patiently, play
 
+from harness.controlplane.world import World, node_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.reserve_view import line
-from rescheduler.cli.rooms import Rooms
-from rescheduler.cli.scaling import ScaleUp, Tools
+from rescheduler.cli.reservation_client import ReservationClient
+from rescheduler.cli.reserve.printing import reservation_line
+from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import Decoder
-from rescheduler.testing.world import World, node_of
 
 LIMIT_S = 120.0
 SHORT_LIMIT_S = 30.0
@@ -41,9 +41,9 @@ def scale_up(world: World, kind: str, replicas: int, limit_s: float) -> ScaleUp:
         replicas=replicas,
         group=secrets.token_hex(4),
         timeout_s=limit_s,
-        tools=Tools(
+        tools=ScaleDependencies(
             api=api,
-            rooms=Rooms(api, Decoder()),
+            rooms=ReservationClient(api, Decoder()),
             clock=time.monotonic,
             pause=lambda: time.sleep(0.2),
             show=lambda *_: None,
@@ -86,7 +86,7 @@ def scene(kind: str, short: int, when: str, stage: Stage, count: int) -> None:
             count,
         )
         for room in landing.missed:
-            print(f"  missed: {line(room)}")
+            print(f"  missed: {reservation_line(room)}")
         patiently(lambda: all(node_of(p) for p in world.pods("web")), 30)
     new = [p for p in world.pods("web") if node_of(p) in nodes]
     wanted = 0 if short else count
@@ -111,7 +111,7 @@ def finish(trouble: threading.Thread | None) -> None:
 @click.option(
     "--kind", type=click.Choice(["Deployment", "StatefulSet"]), default="Deployment", show_default=True
 )
-@click.option("--short", default=0, show_default=True, help="Rooms too few.")
+@click.option("--short", default=0, show_default=True, help="ReservationClient too few.")
 @click.option("--disturb", type=DISTURBANCES, default="none", show_default=True)
 @click.option("--when", type=click.Choice(["reserving", "landing"]), default="landing", show_default=True)
 def main(count: int, kind: str, short: int, disturb: str, when: str) -> None:

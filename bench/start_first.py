@@ -24,12 +24,12 @@ import click
 import yaml
 from moves import GROUP, PLACEHOLDERS, Controllers, moment
 
+from harness.controlplane import manifests
+from harness.controlplane.api import Json
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World, condition, gates_of, is_ready, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Json
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.world import World, condition, gates_of, is_ready, node_of
+from rescheduler.sandbox.kubelet import KubeletThread
 
 ROLE = manifests.FOLDER / "components" / "start-first" / "role-start-first.yaml"
 
@@ -203,7 +203,8 @@ def left_behind(world: World) -> dict[str, int]:
         ),
         "gated pods": sum(bool(gates_of(p)) for p in pods),
         "gate keys": len(
-            world.api.get("/api/v1/namespaces/rescheduler/configmaps/live").expect().body.get("data") or {}
+            world.api.get("/api/v1/namespaces/rescheduler/configmaps/gate-keys").expect().body.get("data")
+            or {}
         ),
         "placeholders": len(world.api.get(PLACEHOLDERS).expect().items),
     }

@@ -22,10 +22,10 @@ from typing import Final
 import click
 from moves import GROUP, Controllers, moment
 
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.world import World, node_of
+from harness.controlplane import manifests
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World, node_of
+from rescheduler.sandbox.kubelet import KubeletThread
 
 STEPS: Final = (
     ("creation to the first look", "createdAt", "startedAt"),

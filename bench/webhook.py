@@ -12,17 +12,18 @@ import threading
 import time
 from collections.abc import Callable
 
+from harness.controlplane import manifests
+from harness.controlplane.processes import free_port
+from harness.controlplane.servers import ControlPlane, without_policies
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.gate import Gate, GateEntry, probe_pod
+from rescheduler.kube.gate import probe_pod
 from rescheduler.model.records import OwnerRef
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.controlplane import ControlPlane, without_policies
-from rescheduler.testing.processes import free_port
-from rescheduler.webhook.conditions import MOST_KEYS
+from rescheduler.sandbox.kubelet import KubeletThread
+from rescheduler.webhook.match_conditions import MOST_KEYS
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
-LIVE = "uid-of-a-live-controller"
+HELD = "uid-of-a-held-controller"
+GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 
 
 class Bench:
@@ -31,7 +32,6 @@ class Bench:
     def __init__(self, plane: ControlPlane, pods: int) -> None:
         self.transport = plane.api().transport
         self.api = KubeApi(self.transport)
-        self.gate = Gate(self.api)
         self.pods = pods
 
     def held(self, uid: str) -> bool:
@@ -40,6 +40,9 @@ class Bench:
             "/api/v1/namespaces/default/pods", body, dry_run=True
         )
 
+    def switch_on(self, uid: str) -> None:
+        self.api.merge_patch(GATE_KEYS, {"data": {uid: "room"}})
+
     def show(self, what: str, call: Callable[[], object], times: int | None = None) -> None:
         found = sorted(timed_ms(call) for _ in range(times or self.pods))
         print(f"{what:62} median {statistics.median(found):7.2f}  p99 {found[int(len(found) * 0.99)]:7.2f}")
@@ -47,12 +50,12 @@ class Bench:
     def switch(self) -> float:
         """Milliseconds from the patch of the ConfigMap to the first pod that is held."""
         uid = f"uid-{time.monotonic_ns()}"
-        self.gate.switch_on(GateEntry(uid, "room"))
+        self.switch_on(uid)
         begun_s = time.monotonic()
         while not self.held(uid):
             pass
         ms = (time.monotonic() - begun_s) * 1000
-        self.gate.switch_off(uid)
+        self.api.merge_patch(GATE_KEYS, {"data": {uid: None}})
         return ms
 
     def until(self, wanted: Callable[[], bool]) -> None:
@@ -65,31 +68,31 @@ class Bench:
     def run(self) -> None:
         port = free_port()
         settings = WebhookSettings(namespace="rescheduler", port=port, url=f"https://127.0.0.1:{port}")
-        self.show("no webhook at all", lambda: self.held(LIVE))
+        self.show("no webhook at all", lambda: self.held(HELD))
         webhook = Webhook(self.transport, settings, leads=lambda: True)
         webhook.start()
         self.until(lambda: webhook.in_force)
-        self.show("webhook, nothing is switched on", lambda: self.held(LIVE))
-        self.gate.switch_on(GateEntry(LIVE, "room"))
-        self.until(lambda: self.held(LIVE))
+        self.show("webhook, nothing is switched on", lambda: self.held(HELD))
+        self.switch_on(HELD)
+        self.until(lambda: self.held(HELD))
         self.show("pods of another controller", lambda: self.held("uid-of-another"))
-        self.show("pods that are held", lambda: self.held(LIVE))
+        self.show("pods that are held", lambda: self.held(HELD))
         switched = sorted(self.switch() for _ in range(40))
         print(
             f"{'switched on -> held':62} median {statistics.median(switched):7.2f}  max {switched[-1]:7.2f}"
         )
         self.busy()
         keys = {f"{n:08d}-0000-4000-8000-000000000000": "room" for n in range(MOST_KEYS - 1)}
-        path = "/api/v1/namespaces/rescheduler/configmaps/live"
+        path = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
         self.api.merge_patch(path, {"data": keys})
         self.until(lambda: self.held(next(reversed(keys))))
         self.show(f"pods of another controller, {MOST_KEYS} keys", lambda: self.held("uid-of-another"))
-        self.show(f"pods that are held, {MOST_KEYS} keys", lambda: self.held(LIVE))
+        self.show(f"pods that are held, {MOST_KEYS} keys", lambda: self.held(HELD))
         self.api.merge_patch(path, {"data": {"one-more": "room"}})
         self.until(lambda: self.held("one-more"))
         self.show(f"pods of another controller, {MOST_KEYS + 1} keys", lambda: self.held("uid-of-another"))
         webhook.stop()
-        self.show("pods that should be held, webhook down", lambda: self.held(LIVE))
+        self.show("pods that should be held, webhook down", lambda: self.held(HELD))
 
     def busy(self) -> None:
         """A thread of the same process that computes in Python all the time, as a decision does."""
@@ -101,7 +104,7 @@ class Bench:
 
         thread = threading.Thread(target=compute)
         thread.start()
-        self.show("pods that are held, while a decision computes", lambda: self.held(LIVE))
+        self.show("pods that are held, while a decision computes", lambda: self.held(HELD))
         ended.set()
         thread.join()
 

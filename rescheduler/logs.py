@@ -1,8 +1,8 @@
 """Structured logs: one JSON object per line on stderr, or a readable line on a terminal.
 
-Keys: ``ts`` (RFC 3339 UTC), ``level``, ``logger``, ``msg`` (a constant sentence), and the data as keys of
-their own. ``bind`` adds keys to every line of the present thread or task (``cycle``, ``plan``).
-Call ``configure`` once, from the command line; libraries only call ``structlog.get_logger(NAME)``.
+Keys: ``ts`` (RFC 3339 UTC), ``level``, ``logger``, ``msg`` (a constant sentence), and one key for each datum.
+``bind`` adds keys to every line of the current thread or task (``cycle``, ``plan``). The command line calls
+``configure`` once; modules only call ``structlog.get_logger(NAME)``.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
-    logging.getLogger("urllib3").setLevel(logging.ERROR)  # its retries and pool sizes are no news
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # hides its warnings about retries and pool sizes
 
 
 @contextmanager
 def bind(**keys: Any) -> Iterator[None]:
-    """Add ``keys`` to every line inside."""
+    """Add ``keys`` to every line that is logged in the block."""
     with structlog.contextvars.bound_contextvars(**keys):
         yield
 

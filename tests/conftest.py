@@ -1,23 +1,38 @@
-"""Fixtures for all tests: the real control plane, one per session; plans made of builders, with landing places."""
+"""Fixtures for all tests: logs as they were; the real control plane, one per session; plans made of builders, with landing places."""
 
 from __future__ import annotations
 
+import logging
+
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
+from harness.controlplane import manifests
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.servers import ControlPlane
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.sim.kubelet import KubeletThread
 from rescheduler.testing import builders as b
-from rescheduler.testing import manifests
-from rescheduler.testing.binaries import BinariesMissing
-from rescheduler.testing.controlplane import ControlPlane
 
 # Examples are judged by what they find, never by how long a loaded machine takes for them.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(autouse=True)
+def logs_of_this_test():
+    """A test that configures the logs, as every command does, changes them for no other test of its process."""
+    root, noisy = logging.getLogger(), logging.getLogger("urllib3")
+    structure, handlers, levels = structlog.get_config(), root.handlers[:], (root.level, noisy.level)
+    yield
+    structlog.configure(**structure)
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    noisy.setLevel(levels[1])
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +63,7 @@ def pytest_runtest_makereport(item, call):
 def decide():
     """decide(snapshot, "NodeTaints", {arguments by field name}) -> Plan, as if limits at once did not exist."""
 
-    def decide(snapshot, *policies, inputs=None):
+    def decide(snapshot, *policies, inputs=None, profile=None):
         chosen = []
         for entry in policies:
             name, args = entry if isinstance(entry, tuple) else (entry, {})
@@ -57,7 +72,7 @@ def decide():
         inputs = inputs or PlanningInputs(
             limits=Limits(), protections=Protections(), aggressiveness=0.5, unlimited=True
         )
-        return plan(snapshot, chosen, inputs, SchedulingState(snapshot))
+        return plan(snapshot, chosen, inputs, SchedulingState(snapshot, profile))
 
     return decide
 

@@ -1,7 +1,7 @@
-"""``rescheduler demo``: the embedded cluster, an untidy workload, the controller at work, and a report.
+"""``rescheduler demo``: a sandbox with badly placed pods, the controller, and a report.
 
-The controller is the very same as in ``run``; it talks to the embedded cluster over HTTP. On a terminal
-the cluster is shown live, elsewhere each step is one plain line.
+The controller is that of ``run``; it talks to the sandbox over HTTP. On a terminal the cluster is shown live,
+elsewhere each step is printed as one line.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Final
 import click
 
 from rescheduler import logs
-from rescheduler.cli.demo_report import Outcome, judge, report_text
-from rescheduler.cli.demo_view import LiveView, PlainView, View, look
+from rescheduler.cli.demo_report import DemoOutcome, report_text, summarize
+from rescheduler.cli.demo_view import DemoView, LiveView, PlainView, read_snapshot
 from rescheduler.cli.errors import EXIT_FAILED, reports_errors
 from rescheduler.cli.output import emit, style, wants_colour
-from rescheduler.controller.loop import Pace
+from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.demo.facts import observe
-from rescheduler.sim.demo.scenario import build
-from rescheduler.sim.installation import install
+from rescheduler.sandbox.demo.figures import measure
+from rescheduler.sandbox.demo.scenario import build
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.sandbox import Sandbox
 
 _CONFIGURATION: Final = """\
 apiVersion: rescheduler.dev/v1alpha1
@@ -52,21 +52,21 @@ _LOOK_S: Final = 0.25
 _QUIET_S: Final = 4.0
 
 
-@click.command("demo", short_help="Watch an untidy cluster become tidy, a minute, nothing needed.")
+@click.command("demo", short_help="Watch badly placed pods being moved, for a minute; nothing is needed.")
 @click.option(
     "--time-limit",
     default=90.0,
     show_default=True,
     type=click.FloatRange(min=1),
-    help="Seconds after which it ends in any case.",
+    help="Seconds after which the demo ends in any case.",
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of the embedded cluster.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
 @click.option("--keep", is_flag=True, help="Keep the cluster running at the end, until interrupted.")
 @reports_errors
 def demo_command(*, time_limit: float, seed: int, keep: bool) -> None:
-    """Watch an untidy cluster become tidy, with a reservation before each eviction.
+    """Watch the controller move badly placed pods, with a Reservation before each eviction.
 
-    Needs nothing but Python: API server, scheduler, controllers and kubelets run inside this process.
+    It needs only Python: API server, scheduler, controllers and kubelets run inside this process.
     """
     logs.configure("error")
     stop = threading.Event()
@@ -74,35 +74,39 @@ def demo_command(*, time_limit: float, seed: int, keep: bool) -> None:
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="rescheduler-demo-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        with EmbeddedCluster(seed=seed, clock=time.time) as cluster:
+        with Sandbox(seed=seed, clock=time.time) as cluster:
             server = cluster.start(kubeconfig=kubeconfig)
             install(cluster.transport)
-            click.echo(
-                "Making an untidy cluster: 9 nodes in 3 zones, workloads that no longer stand where they should ..."
-            )
+            click.echo("Creating a cluster with 9 nodes in 3 zones, some of whose pods are badly placed ...")
             build(cluster)
             click.echo(
-                f"Look at it from another terminal: kubectl --kubeconfig {kubeconfig} get pods -A -o wide\n"
+                f"To look at it from another terminal: kubectl --kubeconfig {kubeconfig} get pods -A -o wide\n"
             )
-            outcome = _tidy(cluster, kubeconfig, stop, time_limit)
+            outcome = _run_controller(cluster, kubeconfig, stop, time_limit)
             emit("\n" + report_text(outcome, style()))
             if keep and not stop.is_set():
-                click.echo(f"The cluster stays at {server.url} until you interrupt.", err=True)
+                click.echo(
+                    f"The cluster keeps running at {server.url}; interrupt (Ctrl-C) to end it.", err=True
+                )
                 stop.wait()
     if not outcome.good:
         raise SystemExit(EXIT_FAILED)
 
 
-def _tidy(cluster: EmbeddedCluster, kubeconfig: Path, stop: threading.Event, time_limit_s: float) -> Outcome:
-    before = observe(cluster.api)
+def _run_controller(
+    cluster: Sandbox, kubeconfig: Path, stop: threading.Event, time_limit_s: float
+) -> DemoOutcome:
+    before = measure(cluster.api)
     config = kubeconfig.with_name("config.yaml")
     config.write_text(_CONFIGURATION)
-    options = Options(config_file=str(config), serve=False, pace=Pace(settle=0.3, rest=0.5, turn=0.2))
+    options = Options(
+        config_file=str(config), serve=False, timings=LoopTimings(settle_s=0.3, rest_s=0.5, turn_s=0.2)
+    )
     controller = Controller(connect(str(kubeconfig)), options)
     faults: list[BaseException] = []
     thread = threading.Thread(target=_guarded(controller, faults), name="controller")
     began_s = time.monotonic()
-    view: View = LiveView(before) if wants_colour() else PlainView(click.echo)
+    view: DemoView = LiveView(before) if wants_colour() else PlainView(click.echo)
     with view:
         thread.start()
         last = _watch(cluster, controller, view, lambda: _over(stop, faults, began_s + time_limit_s))
@@ -110,7 +114,7 @@ def _tidy(cluster: EmbeddedCluster, kubeconfig: Path, stop: threading.Event, tim
     thread.join(30)
     if faults:
         raise faults[0]
-    return judge(before, observe(cluster.api), last, time.monotonic() - began_s)
+    return summarize(before, measure(cluster.api), last, time.monotonic() - began_s)
 
 
 def _guarded(controller: Controller, faults: list[BaseException]) -> Callable[[], None]:
@@ -127,13 +131,11 @@ def _over(stop: threading.Event, faults: list[BaseException], ends_s: float) -> 
     return stop.is_set() or bool(faults) or time.monotonic() > ends_s
 
 
-def _watch(
-    cluster: EmbeddedCluster, controller: Controller, view: View, over: Callable[[], bool]
-) -> Snapshot:
-    """Show what happens until nothing has happened for a while; gives the last look."""
+def _watch(cluster: Sandbox, controller: Controller, view: DemoView, over: Callable[[], bool]) -> Snapshot:
+    """Show the cluster until nothing has happened for a while; returns the last snapshot."""
     quiet_since_s = time.monotonic()
     while True:
-        snapshot, facts = look(cluster.transport, time.time()), observe(cluster.api)
+        snapshot, facts = read_snapshot(cluster.transport, time.time()), measure(cluster.api)
         view.show(snapshot, facts)
         if _busy(snapshot, controller):
             quiet_since_s = time.monotonic()

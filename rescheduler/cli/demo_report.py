@@ -1,4 +1,4 @@
-"""What the demonstration proves at its end: before and after, each move, and that no promise was broken."""
+"""The report of the demo: the cluster before and after, each move, and the guarantees that were kept."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from rescheduler.model.names import GATE, LABEL_PLACEHOLDER
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.table import table
 from rescheduler.reports.text import Style
-from rescheduler.sim.demo.facts import Facts
+from rescheduler.sandbox.demo.figures import DemoFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The end of a demonstration. ``leftovers``: placeholders and gated pods that nobody needs any more."""
+class DemoOutcome:
+    """The result of the demo."""
 
-    before: Facts
-    after: Facts
+    before: DemoFigures
+    after: DemoFigures
     moves: tuple[PodMigration, ...]
     early_evictions: int
+    """Evictions before the Reservation was Available."""
     leftovers: int
+    """Placeholders and gated pods that were not removed."""
     seconds: float
 
     @property
@@ -36,13 +38,13 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """True if it did what it promises."""
+        """True if all guarantees were kept, and at least one move succeeded."""
         kept = not self.early_evictions and not self.leftovers and self.landed == self.evicted
         return kept and self.landed > 0 and self.after.violations < self.before.violations
 
 
-def judge(before: Facts, after: Facts, last: Snapshot, seconds: float) -> Outcome:
-    """Judge by the objects alone."""
+def summarize(before: DemoFigures, after: DemoFigures, last: Snapshot, seconds: float) -> DemoOutcome:
+    """The result, by the objects of the cluster alone."""
     moves = tuple(in_order(last))
     early = sum(
         1
@@ -50,7 +52,7 @@ def judge(before: Facts, after: Facts, last: Snapshot, seconds: float) -> Outcom
         if m.status.evicted_at_s and not 0 < m.status.reserved_at_s <= m.status.eviction_requested_at_s
     )
     held = (p for p in last.pods.values() if LABEL_PLACEHOLDER in p.labels or GATE in p.spec.gates)
-    return Outcome(
+    return DemoOutcome(
         before=before,
         after=after,
         moves=moves,
@@ -60,7 +62,7 @@ def judge(before: Facts, after: Facts, last: Snapshot, seconds: float) -> Outcom
     )
 
 
-def report_text(outcome: Outcome, style: Style) -> str:
+def report_text(outcome: DemoOutcome, style: Style) -> str:
     """The report, ending in a newline."""
     before, after = outcome.before, outcome.after
     facts = [
@@ -79,17 +81,17 @@ def report_text(outcome: Outcome, style: Style) -> str:
         style("MOVES", "heading"),
         *table(("POD", "FROM", "TO", "POLICY", "EVICTED -> BOUND", "END"), [_row(m) for m in outcome.moves]),
         "",
-        _promise(
+        _guarantee(
             outcome.early_evictions == 0,
             f"evictions before the Reservation was Available: {outcome.early_evictions}",
             style,
         ),
-        _promise(
+        _guarantee(
             outcome.landed == outcome.evicted,
             f"replacements on their reserved node: {outcome.landed} of {outcome.evicted}",
             style,
         ),
-        _promise(outcome.leftovers == 0, f"placeholders and gates left behind: {outcome.leftovers}", style),
+        _guarantee(outcome.leftovers == 0, f"placeholders and gates left behind: {outcome.leftovers}", style),
     ]
     return "\n".join(lines) + "\n"
 
@@ -108,5 +110,5 @@ def _row(migration: PodMigration) -> tuple[str, ...]:
     )
 
 
-def _promise(kept: bool, words: str, style: Style) -> str:  # noqa: FBT001 - a mark before a line
+def _guarantee(kept: bool, words: str, style: Style) -> str:  # noqa: FBT001 - a mark before a line
     return style("kept   " if kept else "BROKEN ", "good" if kept else "bad") + words

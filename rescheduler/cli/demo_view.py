@@ -1,4 +1,4 @@
-"""How the demonstration looks while it runs: live on a terminal, or one plain line for each step."""
+"""The output of the demo while it runs: live on a terminal, or one line for each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.text import bar
-from rescheduler.sim.demo.facts import Facts
+from rescheduler.sandbox.demo.figures import DemoFigures
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -24,8 +24,8 @@ _SHOWN = 12
 _STYLES = {MigrationPhase.SUCCEEDED: "green", MigrationPhase.FAILED: "red"}
 
 
-class View(Protocol):
-    """Shows states of the cluster, one after the other. A context manager."""
+class DemoView(Protocol):
+    """Shows the changing state of the cluster. A context manager."""
 
     def __enter__(self) -> Self: ...
 
@@ -33,15 +33,14 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def show(self, snapshot: Snapshot, facts: Facts) -> None:
-        """The state now."""
+    def show(self, snapshot: Snapshot, facts: DemoFigures) -> None:
+        """Show the current state."""
         ...
 
 
-def look(transport: Transport, now_s: float) -> Snapshot:
-    """One reading of the whole cluster."""
-    state, _ = read_cluster(KubeApi(transport), Decoder(), lambda *_: None)
-    return state.snapshot(now_s)
+def read_snapshot(transport: Transport, now_s: float) -> Snapshot:
+    """Read the whole cluster once."""
+    return read_cluster(KubeApi(transport), Decoder(), lambda *_: None).state.snapshot(now_s)
 
 
 class PlainView:
@@ -57,10 +56,10 @@ class PlainView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to put away."""
+        """Do nothing: every line is printed at once."""
 
-    def show(self, snapshot: Snapshot, facts: Facts) -> None:
-        """Write what is new since the last look."""
+    def show(self, snapshot: Snapshot, facts: DemoFigures) -> None:
+        """Print the steps since the last call."""
         for migration in in_order(snapshot):
             words = f"{migration.status.phase.value:<12} {migration.status.message or migration.reason}"
             if self._seen.get(migration.key) != words:
@@ -72,7 +71,7 @@ class PlainView:
 class LiveView:
     """Nodes with their load, and the moves, redrawn in place."""
 
-    def __init__(self, before: Facts) -> None:
+    def __init__(self, before: DemoFigures) -> None:
         self._before = before
         self._live: Live | None = None
 
@@ -89,7 +88,7 @@ class LiveView:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, snapshot: Snapshot, facts: Facts) -> None:
+    def show(self, snapshot: Snapshot, facts: DemoFigures) -> None:
         """Draw the state."""
         if self._live is not None:
             self._live.update(_picture(snapshot, self._before, facts))
@@ -100,7 +99,7 @@ def in_order(snapshot: Snapshot) -> list[PodMigration]:
     return sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.status.started_at_s, m.key))
 
 
-def _picture(snapshot: Snapshot, before: Facts, facts: Facts) -> Group:
+def _picture(snapshot: Snapshot, before: DemoFigures, facts: DemoFigures) -> Group:
     from rich.console import Group  # noqa: PLC0415 - only on a terminal
     from rich.table import Table  # noqa: PLC0415
 

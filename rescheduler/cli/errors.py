@@ -1,7 +1,7 @@
-"""Exit codes, and how errors reach a person: one clear message on stderr, never a traceback.
+"""Exit codes and error messages of the commands: one message on stderr, without a traceback.
 
-0 done, 1 failed (the world: no API server, refused, timed out), 2 wrong usage or input (the caller must
-act), 3 done but something stays blocked (``plan --exit-code``), 130 interrupted.
+0 done, 1 failed (no API server, request rejected, timeout), 2 wrong usage or input (the user must correct it),
+3 done but something stays blocked (``plan --exit-code``), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Final, ParamSpec, TypeVar
 
 import click
 
-from rescheduler.cli.sources import InputError
-from rescheduler.config import ConfigurationError
+from rescheduler.cli.dump_reader import InputError
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.errors import ReschedulerError
+from rescheduler.extras import MissingExtraError
 from rescheduler.kube.errors import ApiError, KubeconfigError
 from rescheduler.kube.transport import TransportError
 
@@ -26,8 +28,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class CommandError(Exception):
-    """A message for people and an exit code."""
+class CommandError(ReschedulerError):
+    """An error with a message for the user and an exit code."""
 
     def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
@@ -35,31 +37,31 @@ class CommandError(Exception):
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors that a user can act on into a message and an exit code; bugs stay tracebacks."""
+    """Print errors that a user can act on, and exit with their code. Any other exception keeps its traceback."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt as error:
-            _say("interrupted", error)
+            _print_error("interrupted", error)
             raise SystemExit(EXIT_INTERRUPTED) from None
         except CommandError as error:
-            _say(f"error: {error}", error)
+            _print_error(f"error: {error}", error)
             raise SystemExit(error.exit_code) from error
-        except (ConfigurationError, InputError, KubeconfigError) as error:
-            _say(f"error: {error}", error)
+        except (ConfigurationError, InputError, KubeconfigError, MissingExtraError) as error:
+            _print_error(f"error: {error}", error)
             raise SystemExit(EXIT_USAGE) from error
         except ApiError as error:
-            _say(f"error: the API server refused: {error}", error)
+            _print_error(f"error: the API server rejected the request: {error}", error)
             raise SystemExit(EXIT_FAILED) from error
         except TransportError as error:
-            _say(f"error: no answer from the API server: {error}", error)
+            _print_error(f"error: no answer from the API server: {error}", error)
             raise SystemExit(EXIT_FAILED) from error
 
     return wrapped
 
 
-def _say(message: str, error: BaseException) -> None:
-    """The message, and what those that the error passed have noted on it."""
+def _print_error(message: str, error: BaseException) -> None:
+    """Print the message and the notes of the error."""
     click.echo("\n".join([message, *getattr(error, "__notes__", ())]), err=True)

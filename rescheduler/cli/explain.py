@@ -1,4 +1,4 @@
-"""``rescheduler explain pod``: would the stock scheduler take this pod on each node now, and why not?"""
+"""``rescheduler explain pod``: would the stock scheduler take this pod on each node now, and why not? What replaces it?"""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from dataclasses import replace
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
-from rescheduler.cli.inputs import read_input
 from rescheduler.cli.options import (
     cluster_options,
+    config_option,
     load_configuration,
     load_profile,
     now_option,
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style
-from rescheduler.kube.gcpause import PROCESS_PAUSE
+from rescheduler.cli.snapshot_input import read_input
+from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, explanation_json, explanation_text
+from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 
 
-@click.group("explain", short_help="Say why a pod can or cannot go to each node.")
+@click.group("explain", short_help="Explain why a pod can or cannot go to each node.")
 def explain_group() -> None:
-    """Say why a pod can or cannot go to each node."""
+    """Explain why a pod can or cannot go to each node."""
 
 
 @explain_group.command("pod")
@@ -45,6 +49,10 @@ def explain_group() -> None:
 @click.option(
     "--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump."
 )
+@click.option(
+    "--replacement", is_flag=True, help="What would come back if the pod were evicted, or why nothing would."
+)
+@config_option
 @scheduler_config_option
 @cluster_options
 @now_option
@@ -56,23 +64,38 @@ def explain_pod_command(
     namespace: str,
     all_pending: bool,
     paths: tuple[str, ...],
+    replacement: bool,
+    config_file: str | None,
     scheduler_config: str | None,
     kubeconfig: str | None,
     context: str | None,
     now: str | None,
     output: str,
 ) -> None:
-    """Per node: would kube-scheduler take the pod now? A bound pod is first taken off its node.
+    """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node.
 
-    With -o json one document per pod and line.
+    With --replacement: the pod that its controller would create if this one were evicted, or why there is none. With
+    -o json each line is the document of one pod.
     """
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAMESPACE/NAME, or use --all-pending")
-    profile = load_profile(scheduler_config, load_configuration(None))
-    found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=context, now=now)
+    configuration = load_configuration(config_file)
+    profile = load_profile(scheduler_config, configuration)
+    found = read_input(
+        paths=paths,
+        more_paths=(),
+        kubeconfig=kubeconfig,
+        context=context,
+        now=now,
+        rules=configuration.replacements,
+    )
     chosen = choose(found.snapshot, pods, namespace, all_pending=all_pending)
     if not chosen:
         click.echo("no pending pods", err=True)
+        return
+    if replacement:
+        for report in reports(found.snapshot, chosen):
+            emit(replacement_json(report) if output == "json" else replacement_text(report, style()))
         return
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
@@ -84,14 +107,14 @@ def explain_pod_command(
 def choose(
     snapshot: Snapshot, names: tuple[str, ...], default_namespace: str, *, all_pending: bool
 ) -> list[Pod]:
-    """The pods that were asked for, in the order asked; a missing one is an error that names it."""
+    """The pods that the user named, in that order, and all pending pods if ``all_pending``. Raises CommandError."""
     chosen: list[Pod] = []
     for name in names:
         namespace, slash, rest = name.partition("/")
         key = ObjectKey(namespace, rest) if slash else ObjectKey(default_namespace, name)
         pod = snapshot.pods.get(key)
         if pod is None:
-            raise CommandError(f"there is no pod {key} in what was read", EXIT_USAGE)
+            raise CommandError(f"there is no pod {key}", EXIT_USAGE)
         chosen.append(pod)
     if all_pending:
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
@@ -99,8 +122,21 @@ def choose(
     return chosen
 
 
+def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementReport]:
+    """What comes back for each pod."""
+    replacements, budgets = Replacements(snapshot), BudgetLedger(snapshot)
+    for pod in pods:
+        found = replacements.of(pod)
+        yield ReplacementReport(
+            pod=pod,
+            found=found,
+            workload=snapshot.top_workload(pod),
+            budgets=budgets.of(found.pod) if found.pod is not None else (),
+        )
+
+
 def explain_all(state: SchedulingState, pods: Sequence[Pod]) -> Iterator[Explanation]:
-    """Each pod in turn; waiting pods that are interchangeable are judged once."""
+    """The explanation of each pod. Pending pods of one equivalence class are computed once."""
     answers: dict[ClassKey, Explanation] = {}
     for pod in pods:
         if pod.node or pod.nominated_node:
@@ -113,7 +149,7 @@ def explain_all(state: SchedulingState, pods: Sequence[Pod]) -> Iterator[Explana
 
 
 def explain(state: SchedulingState, pod: Pod) -> Explanation:
-    """Verdicts of every node, and the free amounts that the text names."""
+    """The result of every node, and the free amounts for the text."""
     verdicts = state.explain(pod)
     refusing = [state.node_index[v.node] for v in verdicts if not v.feasible]
     mark = state.checkpoint()

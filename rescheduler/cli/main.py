@@ -1,15 +1,18 @@
-"""The console script ``rescheduler``: a group whose commands are loaded when they are asked for.
+"""The console script ``rescheduler``: a group whose commands are imported when they are used.
 
 Adding a command is one module and one line in ``COMMANDS``. Importing this module imports no command, so
-``rescheduler version`` does not wait for the API client or numpy.
+``rescheduler version`` imports neither the API client nor numpy.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NoReturn
 
 import click
+
+from rescheduler.extras import Extra, MissingExtraError, needs
 
 COMMANDS: Final = {
     "plan": "rescheduler.cli.plan:plan_command",
@@ -23,6 +26,9 @@ COMMANDS: Final = {
     "version": "rescheduler.cli.version:version_command",
 }
 
+_EXTRAS: Final[Mapping[str, Extra]] = {"demo": Extra.SANDBOX, "sandbox": Extra.SANDBOX}
+"""Commands whose modules cannot be imported without an extra."""
+
 
 class _LazyGroup(click.Group):
     """A group that imports a command's module when the command is used."""
@@ -35,9 +41,39 @@ class _LazyGroup(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        extra = _EXTRAS.get(cmd_name)
+        if extra is None:
+            return _load(cmd_name)
+        try:
+            with needs(extra, f"'rescheduler {cmd_name}'"):
+                return _load(cmd_name)
+        except MissingExtraError as missing:
+            return _unavailable(cmd_name, missing)
+
+
+def _unavailable(name: str, missing: MissingExtraError) -> click.Command:
+    """The substitute for a command whose extra is missing: every call fails with what to install."""
+    from rescheduler.cli.errors import reports_errors  # noqa: PLC0415 - loads what only commands need
+
+    @click.command(
+        name,
+        short_help=f"Not installed: needs the extra '{missing.extra}'.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    @reports_errors
+    def command(words: tuple[str, ...]) -> NoReturn:
+        del words
+        raise missing
+
+    return command
+
+
+def _load(name: str) -> click.Command:
+    module, _, attribute = COMMANDS[name].partition(":")
+    command: click.Command = getattr(importlib.import_module(module), attribute)
+    return command
 
 
 @click.group(

@@ -1,4 +1,4 @@
-"""Options that several commands share, spelled as kubectl spells them; each also as RESCHEDULER_*."""
+"""Options that several commands share, with the names of kubectl; each also as an environment variable RESCHEDULER_*."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.config import Configuration, default_configuration, parse_configuration
-from rescheduler.model.timestamps import parse_timestamp
+from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
+from rescheduler.configuration.strictyaml import YamlError, load
+from rescheduler.model.times import parse_timestamp
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
-from rescheduler.strictyaml import YamlError, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 ENVIRONMENT: Final = "RESCHEDULER_"
@@ -71,7 +71,7 @@ def from_options(command: F) -> F:
         envvar=f"{ENVIRONMENT}FROM",
         metavar="PATH",
         help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
-        "files, or - for standard input; gzip and zstd are read as they are. May be given several times.",
+        "files, or - for standard input; gzip and zstd are decompressed. May be given several times.",
     )(command)
 
 
@@ -81,12 +81,12 @@ def now_option(command: F) -> F:
         "--now",
         envvar=f"{ENVIRONMENT}NOW",
         metavar="TIME",
-        help="The moment to decide for, as RFC 3339; default: now, or for a dump its newest time stamp.",
+        help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
     )(command)
 
 
 def read_text(path: str, what: str) -> bytes:
-    """The content of a file that the user named; a clear error where it cannot be read."""
+    """The content of a file that the user named. Raises CommandError if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where output goes: stdout or a file, coloured only for people at a terminal (NO_COLOR, FORCE_COLOR)."""
+"""Output to stdout or a file, in colour on a terminal only (NO_COLOR, FORCE_COLOR)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLES = {"heading": {"bold": True}, "good": {"fg": "green"}, "bad": {"fg": "red
 
 
 def wants_colour() -> bool:
-    """Colour on a terminal, unless NO_COLOR is set; FORCE_COLOR wins."""
+    """True on a terminal unless NO_COLOR is set; always true with FORCE_COLOR."""
     if os.environ.get("FORCE_COLOR"):
         return True
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -31,14 +31,14 @@ def _coloured(text: str, role: str) -> str:
 
 
 def emit(text: str, file: str | None = None) -> None:
-    """Write data to ``file`` or to stdout; a CommandError where that cannot be written."""
+    """Write data to ``file`` or to stdout. Raises CommandError if that cannot be written."""
     try:
         if file is None:
             click.echo(text, nl=False, color=True if wants_colour() else None)
         else:
             Path(file).write_text(text, encoding="utf-8")
     except BrokenPipeError:
-        raise  # the reader has seen enough; click ends quietly
+        raise  # the reader closed the pipe; click exits without a message
     except OSError as error:
         name = file or "standard output"
         raise CommandError(f"{name}: cannot write: {error.strerror or error}") from error

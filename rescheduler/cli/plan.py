@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from rescheduler.cli.errors import EXIT_BLOCKED, reports_errors
-from rescheduler.cli.inputs import read_input
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -19,7 +18,8 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style
-from rescheduler.kube.gcpause import PROCESS_PAUSE
+from rescheduler.cli.snapshot_input import read_input
+from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html import plan_html
@@ -28,7 +28,7 @@ from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
 _MOST_MOVES: Final = "1000"
-"""More than anybody reads; in a large cluster all moves are tens of thousands, and take minutes to plan."""
+"""More than a user reads; in a large cluster there are tens of thousands of moves, which take minutes to plan."""
 
 
 def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -50,9 +50,11 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True
 )
-@click.option("--output-file", metavar="FILE", help="Write there instead of to stdout.")
+@click.option("--output-file", metavar="FILE", help="Write to this file instead of stdout.")
 @click.option(
-    "--next-cycle", is_flag=True, help="Only what the controller would do now, within its limits per hour."
+    "--next-cycle",
+    is_flag=True,
+    help="Only the moves that the controller would begin now, within its limits.",
 )
 @click.option(
     "--max-moves",
@@ -60,9 +62,9 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     default=_MOST_MOVES,
     show_default=True,
     callback=_moves,
-    help="Where a plan ends that is not of the next cycle.",
+    help="Limit of a plan without --next-cycle.",
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 3 if anything wanted stays where it is.")
+@click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
 @reports_errors
 def plan_command(
     *,
@@ -81,13 +83,21 @@ def plan_command(
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
 
-    Without --from the live cluster is read. Moves are shown as if the limits per hour and at once did
-    not exist, in an order in which they can be carried out; --next-cycle applies those limits too. What would be
-    looked at after --max-moves moves is counted, and left where it is.
+    Without --from the live cluster is read. Moves are shown without the limits per hour and at once, in an order
+    in which they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining
+    badly placed pods are only counted.
     """
     configuration = load_configuration(config_file)
     profile = load_profile(scheduler_config, configuration)
-    found = read_input(paths=paths, more_paths=more_paths, kubeconfig=kubeconfig, context=context, now=now)
+    found = read_input(
+        paths=paths,
+        more_paths=more_paths,
+        kubeconfig=kubeconfig,
+        context=context,
+        now=now,
+        rules=configuration.replacements,
+        namespace=configuration.reservations.namespace,
+    )
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
         PROCESS_PAUSE.settle()
@@ -97,7 +107,9 @@ def plan_command(
         configuration.inputs(unlimited=not next_cycle, max_moves=max_moves),
         state,
     )
-    metadata = msgspec.structs.replace(plan.metadata, source=found.source, warnings=found.warnings)
+    metadata = msgspec.structs.replace(
+        plan.metadata, source=found.source, warnings=(*found.warnings, *plan.metadata.warnings)
+    )
     emit(
         render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
         output_file,
@@ -107,7 +119,7 @@ def plan_command(
 
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:
-    """The plan in one of the four formats."""
+    """The plan in one of the four output formats."""
     match output:
         case "json":
             return plan_json(plan)

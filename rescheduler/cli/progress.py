@@ -1,7 +1,8 @@
-"""A progress bar on stderr for long work, on a terminal only."""
+"""Progress on stderr, on a terminal only: a bar for long work, and a status line for waiting."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,10 +13,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Context manager; ``advance_to(done, total, what)`` may be called as often as one likes.
-
-    Where stderr is no terminal nothing is printed, and rich is not even imported.
-    """
+    """Context manager for a progress bar. If stderr is no terminal, nothing is printed and rich is not imported."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -44,7 +42,7 @@ class Progress:
         return bar, bar.add_task(self._title, total=None)
 
     def advance_to(self, done: int, total: int, what: str) -> None:
-        """``done`` of ``total`` (0: unknown) units; ``what``: what is being read."""
+        """Show ``done`` of ``total`` (0: unknown) units; ``what``: name of what is read."""
         if self._bar is not None and self._task is not None:
             description = f"{self._title} {what}"
             self._bar.update(self._task, completed=done, total=total or None, description=description)
@@ -54,3 +52,34 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class StatusLine:
+    """Context manager for one line that is overwritten. If stderr is no terminal, nothing is printed."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._terminal and text != self._shown:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\033[K{text[:width]}")
+            sys.stderr.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        """Clear the line."""
+        if self._terminal and self._shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self._shown = ""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()

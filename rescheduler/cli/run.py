@@ -11,7 +11,9 @@ from rescheduler import logs
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options, config_option, read_text
 from rescheduler.cli.output import emit, style
+from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import Controller, MissingParts, Options
+from rescheduler.controller.server import CannotListenError
 from rescheduler.kube.connection import connect
 from rescheduler.reports.text import plan_text
 
@@ -27,7 +29,11 @@ from rescheduler.reports.text import plan_text
     "Default: rescheduler/rescheduler.",
 )
 @click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
-@click.option("--once", is_flag=True, help="One decision; ends when its moves have ended.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="One decision, without /healthz and /metrics; ends when its moves have ended.",
+)
 @click.option(
     "--identity",
     envvar="RESCHEDULER_IDENTITY",
@@ -78,8 +84,8 @@ def run_command(
     controller = Controller(connect(kubeconfig, context), options, stop)
     try:
         controller.run()
-    except MissingParts as missing:
-        raise CommandError(str(missing)) from missing
+    except (MissingParts, CannotListenError, UnreadableConfigurationError) as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"cannot start: {error}") from error
     if once and dry_run and controller.decision is not None:

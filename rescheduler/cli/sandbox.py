@@ -1,4 +1,4 @@
-"""``rescheduler sandbox``: the embedded cluster by itself, with a kubeconfig for kubectl."""
+"""``rescheduler sandbox``: the sandbox by itself, with a kubeconfig for kubectl."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
 from rescheduler.model.quantity import QuantityError, nano
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.installation import install
-from rescheduler.sim.machines import MachineSpec
-from rescheduler.sim.metrics import NodeMeter
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.node_metrics import NodeMeter
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
 
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
-@click.command("sandbox", short_help="Just the embedded cluster, for kubectl.")
+@click.command("sandbox", short_help="Run the sandbox alone, for kubectl.")
 @click.option(
     "--nodes",
     default=6,
@@ -61,10 +61,10 @@ def sandbox_command(
     empty: bool,
     usage: float | None,
 ) -> None:
-    """Run an embedded cluster until interrupted; prints the path of its kubeconfig.
+    """Run a sandbox until interrupted; prints the path of its kubeconfig.
 
-    It speaks the Kubernetes API well enough for kubectl and schedules with rescheduler's own copy of
-    kube-scheduler's rules. Nothing runs in its pods, and nothing is kept when it ends.
+    It serves the Kubernetes API for kubectl, and schedules with rescheduler's implementation of kube-scheduler's
+    rules. Its pods run no containers, and nothing is kept when it ends.
     """
     _check_amounts({"--cpu": cpu, "--memory": memory})
     stop = threading.Event()
@@ -72,7 +72,7 @@ def sandbox_command(
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="rescheduler-sandbox-") as folder:
         path = Path(kubeconfig_file or f"{folder}/kubeconfig")
-        with EmbeddedCluster(machines(nodes, cpu, memory), clock=time.time) as cluster:
+        with Sandbox(sandbox_nodes(nodes, cpu, memory), clock=time.time) as cluster:
             if usage is not None:
                 cluster.add(NodeMeter(cluster.server, cluster.api, share=usage))
             try:
@@ -82,9 +82,9 @@ def sandbox_command(
             if not empty:
                 install(cluster.transport)
             click.echo(str(path))
-            click.echo(f"The embedded cluster is at {server.url}; in another terminal:", err=True)
+            click.echo(f"The sandbox is at {server.url}; in another terminal:", err=True)
             click.echo(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan", err=True)
-            click.echo("Interrupt to end it.", err=True)
+            click.echo("Interrupt (Ctrl-C) to end it.", err=True)
             stop.wait()
 
 
@@ -98,9 +98,9 @@ def _check_amounts(given: Mapping[str, str]) -> None:
             raise CommandError(f"{option}: {text} is not more than 0", EXIT_USAGE)
 
 
-def machines(count: int, cpu: str, memory: str) -> list[MachineSpec]:
-    """``count`` equal machines, spread over three zones."""
+def sandbox_nodes(count: int, cpu: str, memory: str) -> list[SandboxNode]:
+    """``count`` equal nodes, spread over three zones."""
     return [
-        MachineSpec(name=f"node-{index + 1}", cpu=cpu, memory=memory, zone=_ZONES[index % len(_ZONES)])
+        SandboxNode(name=f"node-{index + 1}", cpu=cpu, memory=memory, zone=_ZONES[index % len(_ZONES)])
         for index in range(count)
     ]

@@ -1,4 +1,4 @@
-"""``rescheduler scale``: reserve room for every new pod first, then scale (rows K5, K13)."""
+"""``rescheduler scale``: reserve room for every new pod first, then scale (K5, K13)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 from rescheduler.cli.errors import EXIT_FAILED, CommandError, reports_errors
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
-from rescheduler.cli.reserve_options import namespace_option, parse_seconds, timeout_option
-from rescheduler.cli.rooms import Rooms, words
-from rescheduler.cli.scaling import Found, Landing, ScaleUp, Stage, Tools
-from rescheduler.cli.status_line import StatusLine
+from rescheduler.cli.progress import StatusLine
+from rescheduler.cli.reservation_client import ReservationClient, status_message
+from rescheduler.cli.reserve.options import namespace_option, parse_seconds, timeout_option
+from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
@@ -26,10 +26,10 @@ PAUSE_S = 0.2
 
 @click.command("scale", short_help="Scale up into rooms that are reserved first.")
 @click.argument("workload", metavar="deployment/NAME|statefulset/NAME")
-@click.option("--replicas", type=click.IntRange(min=0), required=True, help="Pods wanted in all.")
+@click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
 @namespace_option
-@timeout_option("2m", "Limit for reserving, and again for landing.")
-@click.option("--dry-run", is_flag=True, help="Only say where each new pod would go; nothing is changed.")
+@timeout_option("2m", "Limit for reserving, and again for landing the pods.")
+@click.option("--dry-run", is_flag=True, help="Only show where each new pod would go; nothing is changed.")
 @cluster_options
 @reports_errors
 def scale_command(
@@ -42,9 +42,9 @@ def scale_command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Reserve room for every new pod, all or nothing; then scale, and see every pod land in its room.
+    """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room.
 
-    The controller (rescheduler run) must be at work. If not all rooms are held within the time, all are
+    The controller (rescheduler run) must be running. If not all rooms are held within the time limit, all are
     released and nothing is scaled. Scaling down needs no room and is done at once.
     """
     limit_s = parse_seconds("--timeout", timeout)
@@ -55,9 +55,9 @@ def scale_command(
         emit(f"{name} has {plural(replicas, 'replica')} already\n")
         return
     if found.unsettled and replicas > found.replicas:
-        raise CommandError(f"{found.unsettled}; scale when it is through")
+        raise CommandError(f"{found.unsettled}; scale again when it has finished")
     if dry_run:
-        _rehearse(found, replicas, kubeconfig, context)
+        _dry_run(found, replicas, kubeconfig, context)
     elif replicas < found.replicas:
         api.merge_patch(f"{name.path}/scale", {"spec": {"replicas": replicas}})
         emit(f"{name} scaled down from {found.replicas} to {replicas}; that needs no room\n")
@@ -72,9 +72,9 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
             replicas=replicas,
             group=secrets.token_hex(4),
             timeout_s=limit_s,
-            tools=Tools(
+            tools=ScaleDependencies(
                 api=api,
-                rooms=Rooms(api, Decoder()),
+                rooms=ReservationClient(api, Decoder()),
                 clock=time.monotonic,
                 pause=lambda: time.sleep(PAUSE_S),
                 show=lambda stage, rooms: line.show(_progress(stage, rooms)),
@@ -90,12 +90,12 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
         raise SystemExit(EXIT_FAILED)
 
 
-def _progress(stage: Stage, rooms: Found) -> str:
+def _progress(stage: ScaleStage, rooms: Found) -> str:
     phases = [r.status.phase for r in rooms]
-    if stage is Stage.LANDING:
+    if stage is ScaleStage.LANDING:
         return f"landed {phases.count(ReservationPhase.SUCCEEDED)} of {len(rooms)}"
     held = phases.count(ReservationPhase.AVAILABLE)
-    waiting = next((words(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), "")
+    waiting = next((status_message(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), "")
     return f"room for {held} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
 
 
@@ -104,7 +104,7 @@ def _rooms_table(rooms: Found) -> str:
     return "\n".join(table(("RESERVATION", "NODE"), rows)) + "\n"
 
 
-def _landed_text(found: FoundWorkload, replicas: int, landing: Landing) -> str:
+def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> str:
     count = replicas - found.replicas
     rows = [
         (r.status.current_owners[0].name if r.status.current_owners else "-", r.status.node_name, r.name)
@@ -113,20 +113,22 @@ def _landed_text(found: FoundWorkload, replicas: int, landing: Landing) -> str:
     lines = [f"{found.name} scaled from {found.replicas} to {replicas}; landed {len(rows)} of {count}"]
     lines += table(("POD", "NODE", "RESERVATION"), rows)
     for room in landing.missed:
-        lines.append(f"  {room.name} on {room.status.node_name or '-'}: {room.status.phase}: {words(room)}")
+        lines.append(
+            f"  {room.name} on {room.status.node_name or '-'}: {room.status.phase}: {status_message(room)}"
+        )
     return "\n".join(lines) + "\n"
 
 
-def _rehearse(found: FoundWorkload, replicas: int, kubeconfig: str | None, context: str | None) -> None:
-    from rescheduler.cli.inputs import read_input  # noqa: PLC0415 - as above
-    from rescheduler.cli.rehearsal import rehearse  # noqa: PLC0415 - needs the scheduling rules
+def _dry_run(found: FoundWorkload, replicas: int, kubeconfig: str | None, context: str | None) -> None:
+    from rescheduler.cli.scale_dry_run import place_new_pods  # noqa: PLC0415 - needs the scheduling rules
+    from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - only a dry run reads the whole cluster
 
     count = replicas - found.replicas
     if count < 0:
         emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
         return
     source = read_input(paths=(), more_paths=(), kubeconfig=kubeconfig, context=context, now=None)
-    choices = rehearse(source.snapshot, found, count)
+    choices = place_new_pods(source.snapshot, found, count)
     placed = [c.node for c in choices if c.node]
     lines = [
         f"{found.name} from {found.replicas} to {replicas}: room for {len(placed)} of {count} new pods now"
@@ -134,8 +136,8 @@ def _rehearse(found: FoundWorkload, replicas: int, kubeconfig: str | None, conte
     lines += table(("NODE", "NEW PODS"), [(n, str(placed.count(n))) for n in sorted(set(placed))])
     refused = next((c.message for c in choices if not c.node), "")
     if refused:
-        lines.append(f"  the others: {refused}")
-        lines.append("  nothing would be scaled: it is all or nothing")
+        lines.append(f"  the other pods: {refused}")
+        lines.append("  nothing would be scaled: either all new pods get room, or none")
     emit("\n".join(lines) + "\n")
     if refused:
         raise SystemExit(EXIT_FAILED)

@@ -1,4 +1,4 @@
-"""``rescheduler validate FILE...``: is a configuration document good? Also inside a ConfigMap manifest."""
+"""``rescheduler validate FILE...``: checks configuration documents, also in a ConfigMap manifest."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE, reports_errors
 from rescheduler.cli.options import read_text
-from rescheduler.config import ConfigurationError, Problem, parse_configuration
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.problems import ConfigurationError, Problem
+from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.model.names import CONFIG_KEY
-from rescheduler.strictyaml import YamlError, load
 
 
 @click.command("validate", short_help="Check configuration documents.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @reports_errors
 def validate_command(files: tuple[str, ...]) -> None:
-    """Check configuration documents; every problem with file, line and remedy.
+    """Check configuration documents; every problem is printed with file, line and remedy.
 
-    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that carries one under config.yaml.
+    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml.
     """
     bad = 0
     for path in files:

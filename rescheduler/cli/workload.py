@@ -1,6 +1,6 @@
-"""A Deployment or StatefulSet that commands make room for: who will make its pods, and of what template.
+"""Reads the Deployment or StatefulSet of a command: the controller of its next pods, and their template.
 
-The pods of a Deployment are made by its current ReplicaSet: that one is the owner which a Reservation names.
+The current ReplicaSet creates the pods of a Deployment: it is the owner in a Reservation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _PageWire(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
-    """What the user named: ``kind`` is deployment or statefulset."""
+    """A workload that the user named; ``kind`` is deployment or statefulset."""
 
     kind: str
     name: str
@@ -80,20 +80,20 @@ class WorkloadName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundWorkload:
-    """The workload now. ``owner``: the controller of its next pods. ``template``: their PodTemplateSpec as JSON.
-
-    ``unsettled``: why it cannot be said now who makes the next pods, "" if it can.
-    """
+    """A workload as read from the API server."""
 
     name: WorkloadName
     replicas: int
     owner: OwnerRef
+    """The controller of its next pods."""
     template: bytes
+    """PodTemplateSpec of its next pods as JSON."""
     unsettled: str = ""
+    """Why the controller of the next pods is not known now; empty if it is known."""
 
 
 def parse_workload(text: str, namespace: str) -> WorkloadName:
-    """KIND/NAME as kubectl takes it. Raises CommandError with what to write instead."""
+    """KIND/NAME as in kubectl. Raises CommandError."""
     kind, slash, name = text.partition("/")
     kind = _SHORT.get(kind.lower().removesuffix(".apps"), kind.lower().removesuffix(".apps"))
     if not slash or not name or kind not in PLURALS or "/" in name:
@@ -107,7 +107,7 @@ def read_workload(api: KubeApi, name: WorkloadName) -> FoundWorkload:
 
     Raises:
         CommandError: it does not exist, is being deleted, or has no ReplicaSet yet.
-        ApiError, TransportError: the server refused or did not answer.
+        ApiError, TransportError: the server rejected the request or did not answer.
     """
     try:
         wire = msgspec.json.decode(api.get(name.path), type=_WorkloadWire)
@@ -130,10 +130,10 @@ def read_workload(api: KubeApi, name: WorkloadName) -> FoundWorkload:
 def _unsettled(name: WorkloadName, wire: _WorkloadWire) -> str:
     status = wire.status
     if status.observed_generation < wire.metadata.generation:
-        return f"the last change of {name} has not been taken up yet"
+        return f"the last change of {name} has not been processed by its controller yet"
     if name.kind == "deployment" and status.replicas > status.updated_replicas:
         old = status.replicas - status.updated_replicas
-        return f"a rollout of {name} is under way ({old} pods of earlier revisions)"
+        return f"a rollout of {name} is in progress ({old} pods of earlier revisions)"
     return ""
 
 

@@ -1,1 +1,1 @@
-"""Wires the loop: informers -> ClusterState -> Snapshot -> Plan -> objects -> step -> actions -> API server."""
+"""The controller process: it reads the cluster through informers, runs the pure layers, and sends their calls."""

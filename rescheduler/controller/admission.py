@@ -1,7 +1,7 @@
-"""How replacements come to be held at their creation in this cluster: by the policies, or by our own webhook.
+"""Chooses what adds the gate to new pods: the admission policies, or the controller's own webhook.
 
-Chosen once at the start, by discovery unless the configuration says otherwise. Both ways read the same
-ConfigMaps, and the same proof is asked of both before an eviction (``controller.gating``).
+Chosen once at the start, by discovery unless ``gate.mode`` says otherwise. Both read the same ConfigMaps, and both are
+proven in the same way before an eviction (``kube.gate``).
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from rescheduler.config import GateDefaults, GateMode
+from rescheduler.configuration.process_sections import GateMode, GateSection
+from rescheduler.controller.server import listening
+from rescheduler.extras import Extra, needs
 from rescheduler.kube.discovery import Capabilities
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import Transport
 
 
 def by_webhook(mode: GateMode, capabilities: Capabilities) -> bool:
-    """Whether the webhook is needed."""
+    """True if the webhook is to be served."""
     if mode is GateMode.AUTO:
         return not capabilities.mutating_admission_policies
     return mode is GateMode.WEBHOOK
 
 
 def installed_policy(gate: Gate, capabilities: Capabilities) -> Callable[[], bool]:
-    """Asks whether the policies are there, in a cluster that can have them."""
+    """A check whether the policies are installed; always False if the cluster does not support them."""
     return lambda: capabilities.mutating_admission_policies and gate.installed()
 
 
@@ -32,14 +34,24 @@ def served_webhook(
     transport: Transport,
     gate: Gate,
     *,
-    defaults: GateDefaults,
+    section: GateSection,
     leads: Callable[[], bool],
 ) -> Callable[[], bool]:
-    """Starts the webhook, to be stopped with ``stack``; asks whether it is in force. Raises OSError."""
-    from rescheduler.webhook.webhook import Webhook, WebhookSettings  # noqa: PLC0415 - cryptography takes 8 MB
+    """Start the webhook, to be stopped with ``stack``; returns a check whether it is in force.
 
-    settings = WebhookSettings(namespace=gate.namespace, port=defaults.port, url=defaults.url)
-    webhook = Webhook(transport, settings, leads)
+    Raises:
+        MissingExtraError: the extra ``webhook`` is not installed.
+        CannotListenError: the port is taken.
+    """
+    with needs(Extra.WEBHOOK, "the webhook, which adds the gate in clusters before 1.36 (gate.mode)"):
+        from rescheduler.webhook.webhook import (  # noqa: PLC0415 - an extra; it takes 8 MB of memory
+            Webhook,
+            WebhookSettings,
+        )
+
+    settings = WebhookSettings(namespace=gate.namespace, port=section.port, url=section.url)
+    with listening("the webhook", port=section.port, key="gate.port"):
+        webhook = Webhook(transport, settings, leads)
     webhook.start()
     stack.callback(webhook.stop)
     return lambda: webhook.in_force

@@ -1,7 +1,7 @@
-"""One decision of the controller: a Snapshot -> a Plan within the limits of now -> moves that begin.
+"""One decision of the controller: from a Snapshot to a Plan within the present limits, and the moves that begin.
 
-It keeps the scheduling state between decisions, because following a snapshot costs far less than
-building it anew. It decides nothing itself: policies and planner do.
+The scheduling state is kept between decisions: bringing it up to date costs far less than building it.
+Policies and planner decide; this module only calls them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from rescheduler.config import Configuration
+from rescheduler.configuration.document import Configuration
 from rescheduler.controller.issuing import MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.unmeasured import UnmeasuredNodes
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.memory import Memory
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import Decided, decide
 from rescheduler.policies.framework import Policy
-from rescheduler.scheduling.state import SchedulingState
+from rescheduler.scheduling.state import SharedSchedulingState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one cycle came to. ``plan``: with what is skipped only where it was asked for.
+    """The result of one cycle. ``plan``: lists each skipped pod only if ``whole_plans`` is set.
 
-    ``issued``: PodMigrations that now exist because of it.
+    ``issued``: the PodMigrations that were created.
     """
 
     plan: Plan
@@ -40,7 +40,7 @@ class Decision:
 
 
 class Cycle:
-    """Decides, and begins what was decided. Used by the core thread only."""
+    """Makes a decision and begins its moves. Used by the core thread only."""
 
     def __init__(
         self,
@@ -48,17 +48,18 @@ class Cycle:
         issuer: MoveIssuer,
         metrics: Metrics,
         gate_ready: Callable[[], bool],
+        states: SharedSchedulingState,
         whole_plans: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``whole_plans``: decisions tell of every pod that stays, not only how many there are."""
+        """``whole_plans``: a plan lists every skipped pod, not only their number."""
         self._issuer = issuer
         self._metrics = metrics
         self._gate_ready = gate_ready
         self._whole_plans = whole_plans
         self._clock = clock
-        self._state: SchedulingState | None = None
-        self._memory = Memory()
+        self._states = states
+        self._unmeasured = UnmeasuredNodes(metrics)
         self._policies: tuple[Policy, ...] = ()
         self._configuration: Configuration | None = None
         self._log = structlog.get_logger("rescheduler.cycle")
@@ -67,6 +68,7 @@ class Cycle:
         """One decision. Raises ApiError and TransportError from beginning the moves."""
         begun_s = self._clock()
         decided = self._decide(snapshot, configuration)
+        self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
         held_back = self._held_back(decided.moving.moves, configuration)
         plan = decided.plan() if self._whole_plans else decided.moving
         if held_back:
@@ -80,29 +82,25 @@ class Cycle:
         )
         try:
             issued = self._issuer.issue(plan.moves, order) if plan.moves else ()
-        finally:  # the moves do not wait until those who stay are counted
-            self._count(plan, decided.stays.counts() + Counter(s.reason for s in held_back), seconds)
+        finally:  # after the moves have begun, because counting the skipped pods takes time
+            self._count(plan, decided.skipped.counts() + Counter(s.reason for s in held_back), seconds)
         self._metrics.moves_planned.inc(len(issued))
         return Decision(plan=plan, issued=issued, seconds=seconds)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Decided:
         if configuration is not self._configuration:
             self._policies = configuration.build_policies()
-            self._state = None
-            self._memory = Memory()
+            self._states.forget()  # the profile of the scheduler may be another one now
             self._configuration = configuration
-        if self._state is None:
-            self._state = SchedulingState(snapshot, configuration.profile)
-        else:
-            self._state.sync(snapshot)
-        return decide(snapshot, self._policies, configuration.inputs(), self._state, memory=self._memory)
+        state = self._states.at(snapshot, configuration.profile)
+        return decide(snapshot, self._policies, configuration.inputs(), state)
 
     def _held_back(self, moves: tuple[Move, ...], configuration: Configuration) -> tuple[Skipped, ...]:
-        """Without a gate nothing may be evicted, unless the soft mode was chosen: then all moves are skipped."""
+        """All moves as skipped if the gate is not in force. Only mode Soft evicts without a gate."""
         if not moves or configuration.mode is MoveMode.SOFT or self._gate_ready():
             return ()
         self._log.warning(
-            "The gate is not in force: nothing is moved",
+            "The gate is not in force: no pod is moved",
             remedy="kubectl apply -k manifests/ (before Kubernetes 1.36: manifests/overlays/webhook), or mode: Soft",
             moves=len(moves),
         )
@@ -126,7 +124,7 @@ def _without_gate(move: Move) -> Skipped:
         pod=move.pod,
         policy=move.policy,
         reason=SkipReason.GATE_NOT_IN_FORCE,
-        message="replacements cannot be held for their reserved room in this cluster",
+        message="the gate is not in force, so replacements would not wait for their reserved room",
         blocked_by="gate.rescheduler.dev",
         node=move.source,
         gain=move.gain,

@@ -1,30 +1,20 @@
-"""What became of an action: the objects that it changed and the answers that it brought.
+"""The effect of an action: the objects that it changed and the answer of the API server.
 
-The reconciler needs the first to not act again on what its cache does not show yet, and the second as
-memory of calls.
+The reconciler remembers changed objects as expectations, and answers that no object shows as ``Answers``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rescheduler.coordination.expectations import Touched
+from rescheduler.errors import ReschedulerError
 from rescheduler.migrations.actions import MigrationAction
 from rescheduler.model.eviction import EvictionResult
-from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.pod_creation import CreationAnswer
 from rescheduler.reservations.actions import ReservationAction
 
 Action = ReservationAction | MigrationAction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
-    """One object that was written. ``version`` "" and ``deleted``: it is going or gone."""
-
-    kind: Kind
-    key: ObjectKey
-    version: str = ""
-    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +24,14 @@ class Effect:
     touched: tuple[Touched, ...] = ()
     eviction: EvictionResult | None = None
     gate_proven: bool | None = None
+    creation: CreationAnswer | None = None
+    """The answer to a dry-run creation."""
     refused: str = ""
-    """The server's words where it will not do it, however often it is asked."""
+    """The message of the API server if it refused, and would refuse the same call again."""
 
 
 NO_EFFECT = Effect()
 
 
-class NotLeaderError(Exception):
+class NotLeaderError(ReschedulerError):
     """Leadership was lost before the call that must not be made without it; nothing was done."""

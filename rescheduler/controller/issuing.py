@@ -1,7 +1,7 @@
-"""From a decided Move to a PodMigration object: the only way in which a plan begins to act.
+"""Creates a PodMigration object for each move of a plan: the only way in which a plan takes effect.
 
-``ApiIssuer`` creates the objects; ``DryRunIssuer`` only says what it would create. Names are derived from
-the pod's uid and the moment of the decision, so sending one again after a lost answer makes no second one.
+``ApiIssuer`` creates the objects; ``DryRunIssuer`` only logs them. Names are derived from the pod's uid and the time of
+the decision, so that a creation that is sent again after a lost answer does not make a second object.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import structlog
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
-from rescheduler.model.api_objects import migration_manifest
+from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Move
-from rescheduler.planning.workloads import workload_uid
 
 _NAME_LIMIT: Final = 52
 _MESSAGE_LIMIT: Final = 256
@@ -31,9 +30,9 @@ _MESSAGE_LIMIT: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How the moves of one decision are to be carried out. ``ttl_s``: the time limit of each move.
+    """How the moves of one decision are carried out. ``ttl_s``: the time limit of each move.
 
-    ``modes``: what policies declare for their own moves, by the policy's name; it goes before ``mode``.
+    ``modes``: modes that policies declare for their own moves, by name of the policy. They override ``mode``.
     """
 
     snapshot: Snapshot
@@ -46,13 +45,13 @@ class MoveIssuer(Protocol):
     """Begins moves."""
 
     def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
-        """Begin ``moves``; the keys of the PodMigrations that now exist. Raises ApiError, TransportError."""
+        """Begin ``moves``. Returns the keys of the PodMigrations that now exist. Raises ApiError, TransportError."""
         ...
 
 
 @dataclass(frozen=True)
 class ApiIssuer:
-    """Creates PodMigrations. One that the server refuses is reported and left out; the others go on."""
+    """Creates PodMigrations. If the API server refuses one, that is logged, and the others are still created."""
 
     api: KubeApi
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
@@ -68,7 +67,7 @@ class ApiIssuer:
                 if declared_by_policy(move, order):
                     self._declare(key, created)
             except AlreadyExistsError:
-                pass
+                pass  # by an earlier try of this creation, whose answer was lost
             except (RejectedError, NotFoundError) as error:
                 self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
                 continue
@@ -77,9 +76,9 @@ class ApiIssuer:
         return tuple(issued)
 
     def _declare(self, key: ObjectKey, created: bytes) -> None:
-        """Note in the status, which authors of PodMigrations cannot write, that the policy declares the mode.
+        """Write into the status, which authors of PodMigrations cannot write, that the policy declares the mode.
 
-        Where that fails the move reserves first, as every move that nobody declared otherwise.
+        If that fails, the move reserves first, as every move does whose mode is not declared.
         """
         body: dict[str, Any] = msgspec.json.decode(created)
         body["status"] = {"phase": MigrationPhase.PENDING.value, "mode": MoveMode.START_FIRST.value}
@@ -87,12 +86,16 @@ class ApiIssuer:
         try:
             self.api.replace(path, body)
         except (RejectedError, NotFoundError, ConflictError) as error:
-            self.log.warning("A move reserves first", migration=str(key), error=str(error))
+            self.log.warning(
+                "Mode StartFirst could not be recorded: the move reserves first",
+                migration=str(key),
+                error=str(error),
+            )
 
 
 @dataclass(frozen=True)
 class DryRunIssuer:
-    """Says what would be begun. ``show`` gets each move."""
+    """Logs the moves that would begin. ``show`` is called with each."""
 
     show: Callable[[Move], None] = field(default=lambda _: None)
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
@@ -107,10 +110,10 @@ class DryRunIssuer:
 
 
 def _manifest(move: Move, order: Order) -> dict[str, Any]:
-    """The PodMigration of a move (design section 3)."""
+    """The PodMigration of a move."""
     pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
     labels = {LABEL_CREATED_BY: CREATED_BY}
-    if pod is not None and (uid := workload_uid(pod, order.snapshot)):
+    if pod is not None and (uid := order.snapshot.workload_uid(pod)):
         labels[LABEL_WORKLOAD_UID] = uid
     return migration_manifest(
         move.pod.namespace,
@@ -127,7 +130,7 @@ def _manifest(move: Move, order: Order) -> dict[str, Any]:
 
 
 def _mode_of(configured: MoveMode) -> MoveMode:
-    """StartFirst is declared for the pods that it can move; each move finds out, and the others reserve first."""
+    """Auto for StartFirst: each move finds out whether its pod can start first, and reserves first if not."""
     return MoveMode.AUTO if configured is MoveMode.START_FIRST else configured
 
 

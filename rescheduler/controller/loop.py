@@ -1,207 +1,331 @@
-"""The one core thread: events -> ClusterState -> Snapshot -> steps of moves under way, and new decisions.
+"""The core thread: it takes events of the informers, reconciles moves that have begun, and decides about new ones.
 
-Nothing else changes state. Order of a turn, after Ray's reconciler: first mirror the world (drain the
-queue), then finish what is under way, then decide anew. It decides and acts only while the caches are
-complete and fresh and this process leads; a fault of the API server ends a turn, never the loop.
+No other thread changes this state. The order of a turn is that of Ray's reconciler: first take the queued events, then
+reconcile what has begun, then decide. A turn reconciles and decides only while the caches are complete and fresh and
+this process is the leader; an error of the API server ends the turn, never the loop.
+
+``turn`` never blocks on the queue, and ``due_s`` returns when the next turn has something to do. So the same loop runs
+on threads in real time (``run``) and, driven by a simulation, in virtual time.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
-from rescheduler.config import ConfigurationError
-from rescheduler.controller.configuration import LiveConfiguration
+from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.controller.cycle import Cycle, Decision
-from rescheduler.controller.memory import give_back
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.server import Heartbeat, Verdict
+from rescheduler.controller.owner_kinds import OwnerKinds
+from rescheduler.controller.server import HealthReport, Heartbeat
 from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.gcpause import PROCESS_PAUSE
-from rescheduler.kube.informers import Informers
-from rescheduler.kube.reflector import ChangeType, InformerEvent
+from rescheduler.kube.informer import Events
+from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import NodeUsage, ObjectKey
+from rescheduler.model.past_moves import PastMove
+from rescheduler.model.records import NodeUsage, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 
 _AT_A_TIME: Final = 5_000
+"""The most events that one turn takes: a turn must end, however fast they come."""
 _BACKLOG: Final = 1_000
+"""Before the first decision, this many queued events mean that the first lists are not applied yet."""
 _FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+_NOT_IN_FLIGHT: Final = (MigrationPhase.PENDING, *_FINISHED)
 
 
-class Rounds(Protocol):
+class InformerCaches(Protocol):
+    """The caches of the cluster as the loop sees them; ``kube.informers.Informers`` fills them by threads."""
+
+    @property
+    def events(self) -> Events:
+        """What has changed, in order within each kind."""
+        ...
+
+    def synced(self) -> bool:
+        """True once the first list of every kind is in the queue."""
+        ...
+
+    def stale_for_s(self) -> float:
+        """Seconds since the server last proved that the oldest cache is up to date."""
+        ...
+
+    def waiting_for(self) -> Sequence[Kind]:
+        """Kinds whose first list is not complete."""
+        ...
+
+    def problems(self) -> Mapping[Kind, str]:
+        """Kinds that are not up to date, each with the reason."""
+        ...
+
+    def gaps(self, kind: Kind) -> Gaps:
+        """What may be missing from the events of one kind, or out of order in them."""
+        ...
+
+
+class Reconciles(Protocol):
     """Takes every Reservation and PodMigration one step further."""
 
-    def round(self, snapshot: Snapshot, now_s: float) -> float | None:
-        """One round; when to look again at the latest, None: only when something happens."""
+    def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
+        """One round. Returns when to reconcile again at the latest (epoch seconds); None: only when something changes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How fast the loop turns, in seconds.
+class LoopTimings:
+    """Intervals of the loop, in seconds."""
 
-    ``settle``: after an event that matters, so that its companions arrive. ``rest``: between two decisions, at
-    least; a decision that takes long is followed by a rest five times as long. ``turn``: longest wait for events.
-    ``stale``: older caches decide nothing. ``round_gap``: between two rounds, at least; after a round that
-    computes long, four times as long as that; what it waits for answers of the API server does not count.
+    settle_s: float = 1.0
+    """From an event that brings a decision forward to the decision, so that related events arrive first."""
+    rest_s: float = 2.0
+    """Shortest time between two decisions; after a long decision, five times as long as it took."""
+    turn_s: float = 1.0
+    """Longest wait for events. While the loop may not act, it checks at this interval whether it may."""
+    stale_s: float = 120.0
+    """No decision is made on caches that were not proven fresh for longer than this."""
+    reconcile_gap_s: float = 0.02
+    """Shortest time between two reconciliations; after a long one, four times its CPU time.
+
+    Time spent waiting for answers of the API server does not count.
     """
-
-    settle: float = 1.0
-    rest: float = 2.0
-    turn: float = 1.0
-    stale: float = 120.0
-    round_gap: float = 0.02
-    unseen: float = 5.0
-    retry: float = 1.0
-    usage: float = 30.0
+    expectations_s: float = 5.0
+    """How long a decision waits for the moves of the last one to appear in the cache."""
+    retry_s: float = 1.0
+    """Wait after a turn that an error of the API server ended."""
+    usage_s: float = 30.0
+    """Interval at which the measured usage of nodes is read."""
 
 
 class Loop:
-    """See the module. ``run`` returns when ``stop`` is set, leadership is lost, or (``once``) all is done."""
+    """The loop of one controller process. ``run`` returns when ``stop`` is set or (``once``) when all is done."""
 
     def __init__(
         self,
         *,
-        informers: Informers,
-        rounds: Rounds,
+        informers: InformerCaches,
+        reconciler: Reconciles,
         cycle: Cycle,
         configuration: LiveConfiguration,
+        owner_kinds: OwnerKinds,
         leads: Callable[[], bool],
         metrics: Metrics,
         heartbeat: Heartbeat,
         read_usage: Callable[[], Sequence[NodeUsage]],
-        on_configuration: Callable[[ConfigurationError | None], None] = lambda _: None,
-        once: bool = False,
-        pace: Pace | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-        cpu: Callable[[], float] = time.thread_time,
+        past_moves: Callable[[float], Mapping[str, PastMove]],
+        on_configuration: Callable[[Reload], None],
+        deciding: Callable[[bool], AbstractContextManager[None]],
+        informed: Callable[[Snapshot, float], Snapshot],
+        once: bool,
+        timings: LoopTimings,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        cpu: Callable[[], float],
     ) -> None:
-        self._informers, self._rounds, self._cycle = informers, rounds, cycle
-        self._configuration = configuration
+        """``past_moves``: what limits count besides PodMigrations; raises ApiError, TransportError.
+
+        ``deciding``: a context for each decision; its argument is True for the first one.
+
+        ``informed``: adds to a snapshot what the API server has answered besides its objects.
+
+        ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``cpu``: CPU seconds of this thread.
+        """
+        self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
+        self._configuration, self._owner_kinds = configuration, owner_kinds
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
-        self._read_usage = read_usage
+        self._read_usage, self._deciding, self._informed = read_usage, deciding, informed
+        self._past_moves = past_moves
         self._on_configuration = on_configuration
         self._once = once
-        self._pace = pace or Pace()
+        self._timings = timings
         self._clock, self._wall, self._cpu = clock, wall, cpu
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
+        began_s = clock()
+        self._may_act = False
+        self._look_at_s = began_s
+        """While the loop may not act: when to check again whether it may."""
         self._dirty = True
-        self._round_at_s = clock()
-        self._round_after_s = clock()
-        self._cycle_at_s = clock()
-        self._usage_at_s = clock()
-        self._unseen: set[ObjectKey] = set()
-        self._unseen_until_s = 0.0
-        self._earliest_s = 0.0
+        """Something has changed since the last reconciliation."""
+        self._reconcile_at_s = began_s
+        """Reconcile then at the latest, even if nothing changes."""
+        self._reconcile_after_s = began_s
+        """Do not reconcile before, even if something changes."""
+        self._decide_at_s = began_s
+        self._decide_after_s = began_s
+        """Events bring the next decision forward, but not to before this time."""
+        self._put_off = False
+        """The decision that is due is counted as ``not_ready`` already."""
+        self._usage_at_s = began_s
+        self._expected: set[ObjectKey] = set()
+        """PodMigrations that the last decision created and the cache does not show yet."""
+        self._expected_until_s = began_s
         self.decision: Decision | None = None
         """The last one."""
 
     def run(self, stop: threading.Event) -> None:
-        """Turn until stopped, or (once) until what the first decision began has ended."""
-        while not stop.is_set():
-            self._heartbeat.beat()
-            self._drain()
-            self._reload()
-            if not self.ready().ok or not self._leads():
-                continue
-            try:
-                if self._turn(self._clock()):
-                    return
-            except (ApiError, TransportError) as error:
-                self._log.warning("A turn was cut short", error=str(error))
-                self._metrics.cycles.labels("failed").inc()
-                self._round_at_s = self._clock() + self._pace.retry
-                self._cycle_at_s = max(self._cycle_at_s, self._round_at_s)
+        """Turn until stopped, or (``once``) until the moves of the first decision have ended.
 
-    def ready(self) -> Verdict:
-        """All caches complete and fresh?"""
+        Raises:
+            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+        """
+        while not stop.is_set():
+            self._wait()
+            if self.turn():
+                return
+
+    def turn(self) -> bool:
+        """Take the queued events and do what is due, without waiting; True if (``once``) nothing is left to do.
+
+        Raises:
+            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+        """
+        self._heartbeat.beat()
+        self._take_queued()
+        self._reload()
+        now_s = self._clock()
+        ready = self.ready().ok
+        # Events and configuration are taken in any case: a process that becomes leader or ready can then act at once.
+        self._may_act = ready and self._leads()
+        if not self._may_act:
+            self._look_at_s = now_s + self._timings.turn_s
+            if not ready:
+                self._count_not_ready(now_s)
+            return False
+        try:
+            return self._act(now_s)
+        except (ApiError, TransportError) as error:
+            self._log.warning(
+                "A call to the API server failed; the rest of this turn is tried again", error=str(error)
+            )
+            self._metrics.cycles.labels("failed").inc()
+            self._reconcile_at_s = self._clock() + self._timings.retry_s
+            self._decide_at_s = max(self._decide_at_s, self._reconcile_at_s)
+            return False
+
+    def due_s(self) -> float:
+        """When (monotonic clock) the next turn has something to do even if no event arrives."""
+        if not self._may_act:
+            return self._look_at_s
+        due_s = min(self._reconcile_at_s, self._decision_due_s())
+        return min(due_s, self._reconcile_after_s) if self._dirty else due_s
+
+    def ready(self) -> HealthReport:
+        """Whether all caches are complete and fresh."""
         if not self._informers.synced():
             waiting = ", ".join(self._informers.waiting_for())
             problems = "; ".join(f"{k}: {v}" for k, v in self._informers.problems().items())
-            return Verdict(
+            return HealthReport(
                 ok=False, reason=f"not read yet: {waiting}" + (f" ({problems})" if problems else "")
             )
-        if not self._informers.events.empty() and not self._caught_up():
-            return Verdict(ok=False, reason="the first lists are being taken in")
+        # The lists are complete, but their events are still queued: a decision would plan for half of the cluster.
+        if self.decision is None and self._informers.events.qsize() >= _BACKLOG:
+            return HealthReport(ok=False, reason="the first lists are being taken in")
         age_s = self._informers.stale_for_s()
-        if age_s > self._pace.stale:
-            return Verdict(ok=False, reason=f"a cache has not been proven fresh for {age_s:.0f} s")
-        return Verdict(ok=True)
+        if age_s > self._timings.stale_s:
+            return HealthReport(ok=False, reason=f"a cache has not been proven fresh for {age_s:.0f} s")
+        return HealthReport(ok=True)
 
-    def _caught_up(self) -> bool:
-        return self.decision is not None or self._informers.events.qsize() < _BACKLOG
+    def snapshot(self) -> Snapshot:
+        """The cluster now, according to the events taken so far."""
+        now_s = self._wall()
+        rules = self._owner_kinds.rules(self._configuration.current.replacements)
+        return self._informed(self._state.snapshot(now_s, rules), now_s)
 
-    def _turn(self, now_s: float) -> bool:
-        """One turn of a leader with fresh caches; True if there is nothing left to do for ``once``."""
-        if (self._dirty and now_s >= self._round_after_s) or now_s >= self._round_at_s:
-            self._advance(now_s)
+    # Acting
+
+    def _act(self, now_s: float) -> bool:
+        """Reconcile and decide what is due; True if (``once``) nothing is left to do."""
+        if self._owner_kinds.ask():
+            self._dirty = True
+        if (self._dirty and now_s >= self._reconcile_after_s) or now_s >= self._reconcile_at_s:
+            self._reconcile(now_s)
         if self._once and self.decision is not None:
             return self._settled()
-        if now_s >= self._cycle_at_s and not self._waits_for_own_writes(now_s):
+        if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._decide(now_s)
         return False
 
-    def _advance(self, now_s: float) -> None:
+    def _reconcile(self, now_s: float) -> None:
         self._dirty = False
         wall_s, cpu_s = self._wall(), self._cpu()
-        wake_s = self._rounds.round(self._state.snapshot(wall_s), wall_s)
-        wait_s = self._pace.turn * 10 if wake_s is None else max(self._pace.round_gap, wake_s - wall_s)
-        self._round_at_s = now_s + wait_s
-        self._round_after_s = self._clock() + max(self._pace.round_gap, 4 * (self._cpu() - cpu_s))
+        snapshot = self.snapshot()
+        self._metrics.moves_in_flight.set(
+            sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
+        )
+        wake_s = self._reconciler.reconcile(snapshot, wall_s)
+        gap_s = self._timings.reconcile_gap_s
+        # It runs now and then in any case, as a resync: a change may be missed, and no event tells what became of the
+        # ConfigMaps of the controller.
+        resync_s = self._timings.turn_s * 10
+        wait_s = resync_s if wake_s is None else min(resync_s, max(gap_s, wake_s - wall_s))
+        self._reconcile_at_s = now_s + wait_s
+        # At most a fifth of the thread's time, however fast events come.
+        self._reconcile_after_s = self._clock() + max(gap_s, 4 * (self._cpu() - cpu_s))
 
     def _decide(self, now_s: float) -> None:
         configuration = self._configuration.current
+        self._state.set_past_moves(self._past_moves(self._wall()))
         self._look_at_usage(now_s)
-        with PROCESS_PAUSE.during():
-            if self.decision is None:
-                PROCESS_PAUSE.settle()  # what the first decision builds will stay
-            self.decision = self._cycle.run(self._state.snapshot(self._wall()), configuration)
-        give_back()
-        self._unseen = set(self.decision.issued)
-        self._unseen_until_s = self._clock() + self._pace.unseen
-        rest_s = max(self._pace.rest, 5 * self.decision.seconds)
-        self._cycle_at_s = self._clock() + max(rest_s, configuration.interval_s)
-        self._earliest_s = self._clock() + rest_s
+        with self._deciding(self.decision is None):
+            self.decision = self._cycle.run(self.snapshot(), configuration)
+        self._put_off = False
+        self._expected = set(self.decision.issued)
+        self._expected_until_s = self._clock() + self._timings.expectations_s
+        rest_s = max(self._timings.rest_s, 5 * self.decision.seconds)
+        self._decide_at_s = self._clock() + max(rest_s, configuration.interval_s)
+        self._decide_after_s = self._clock() + rest_s
 
     def _look_at_usage(self, now_s: float) -> None:
         if now_s >= self._usage_at_s:
             self._state.set_usage(self._read_usage())
-            self._usage_at_s = now_s + self._pace.usage
+            self._usage_at_s = now_s + self._timings.usage_s
 
     def _waits_for_own_writes(self, now_s: float) -> bool:
-        """Read your writes: what was begun must be in the cache before the next decision counts it."""
-        self._unseen = {key for key in self._unseen if self._state.get(Kind.POD_MIGRATION, key) is None}
-        return bool(self._unseen) and now_s < self._unseen_until_s
+        """True while the cache does not show all moves of the last decision: the next one would not count them in its limits."""
+        self._expected = {key for key in self._expected if self._state.get(Kind.POD_MIGRATION, key) is None}
+        return bool(self._expected) and now_s < self._expected_until_s
+
+    def _decision_due_s(self) -> float:
+        if self._once and self.decision is not None:  # there is no second decision
+            return self._reconcile_at_s
+        return max(self._decide_at_s, self._expected_until_s) if self._expected else self._decide_at_s
 
     def _settled(self) -> bool:
-        """True once every move that the one decision began has ended."""
+        """True once every move of the decision has ended."""
         if self.decision is None or self._waits_for_own_writes(self._clock()):
             return False
-        snapshot = self._state.snapshot(self._wall())
+        snapshot = self.snapshot()
         live = (snapshot.migrations.get(key) for key in self.decision.issued)
         return all(m is None or m.status.phase in _FINISHED for m in live)
 
-    def _drain(self) -> None:
-        """Wait for an event until the next thing is due, then take all that is there."""
-        due_s = min(self._round_at_s, self._cycle_at_s)
-        if self._dirty:
-            due_s = min(due_s, self._round_after_s)
-        wait_s = min(self._pace.turn, max(0.0, due_s - self._clock()))
+    def _count_not_ready(self, now_s: float) -> None:
+        """Count each decision that is put off once, however many turns pass meanwhile."""
+        if now_s >= self._decide_at_s and not self._put_off:
+            self._put_off = True
+            self._metrics.cycles.labels("not_ready").inc()
+
+    # Taking in
+
+    def _wait(self) -> None:
+        """Wait until something is due or an event arrives; the event is taken at once."""
+        wait_s = min(self._timings.turn_s, max(0.001, self.due_s() - self._clock()))
         try:
-            self._take(self._informers.events.get(timeout=max(wait_s, 0.001)))
+            self._take(self._informers.events.get(timeout=wait_s))
+        except queue.Empty:
+            return
+
+    def _take_queued(self) -> None:
+        try:
             for _ in range(_AT_A_TIME):
                 self._take(self._informers.events.get_nowait())
         except queue.Empty:
@@ -209,6 +333,7 @@ class Loop:
 
     def _take(self, event: InformerEvent) -> None:
         if event.type is ChangeType.SYNCED:
+            self._look_at_s = self._clock()  # a first list is complete: the loop may be ready now
             return
         if event.type is ChangeType.DELETED:
             change = self._state.remove(event.kind, event.record)
@@ -216,27 +341,19 @@ class Loop:
             change = self._state.apply(event.kind, event.record)
         if change is None:
             return
+        if isinstance(event.record, Pod):
+            self._owner_kinds.see((event.record.controller,))
         if concerns_moves(event.kind, change):
             self._dirty = True
         if matters(event.kind, change):
-            soon_s = max(self._clock() + self._pace.settle, self._earliest_s)
-            self._cycle_at_s = min(self._cycle_at_s, soon_s)
+            soon_s = max(self._clock() + self._timings.settle_s, self._decide_after_s)
+            self._decide_at_s = min(self._decide_at_s, soon_s)
 
     def _reload(self) -> None:
-        try:
-            found = self._configuration.reload()
-        except (OSError, ApiError, TransportError) as error:
-            self._log.warning("The configuration cannot be read; the last one stays", error=str(error))
-            return
+        found = self._configuration.reload()
         if found is None:
             return
-        self._metrics.configuration_ok.set(0 if found.error else 1)
-        self._metrics.configuration_reloads.labels("refused" if found.error else "taken").inc()
-        self._on_configuration(found.error)
-        if found.error:
-            self._log.error(
-                "The new configuration is refused; the last good one stays", problems=str(found.error)
-            )
-        else:
-            self._log.info("The configuration was taken", version=found.version)
-            self._cycle_at_s = self._clock()
+        self._on_configuration(found)
+        if found.outcome is ReloadOutcome.TAKEN:
+            self._dirty = True  # limits and timeouts of moves in flight may have changed
+            self._decide_at_s = self._clock()

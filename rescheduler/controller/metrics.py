@@ -1,14 +1,14 @@
 """Prometheus metrics of the controller, in a registry of its own.
 
 Names: ``rescheduler_<noun>_<unit>``. Labels come from closed lists, never from names of pods or nodes, and
-every series exists from the start with 0. What the informers know is read when somebody asks, so there are
-no stale series.
+every series exists from the start with 0. The state of the informers is read at each scrape, so no
+series is stale.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,6 +16,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from rescheduler import __version__
+from rescheduler.configuration.live import ReloadOutcome
+from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
@@ -96,12 +98,23 @@ class Metrics:
         self.cycle_seconds = Histogram(
             "rescheduler_cycle_seconds", "Duration of one decision.", buckets=_SECONDS, registry=one
         )
+        self.nodes_unmeasured = Gauge(
+            "rescheduler_nodes_unmeasured",
+            "Nodes that policies with usage: actual leave out, because their usage is not measured.",
+            registry=one,
+        )
         self.cycles = Counter("rescheduler_cycles", "Decisions, by result.", ["result"], registry=one)
         self.events_dropped = Gauge(
             "rescheduler_events_dropped", "Events for people that could not be written.", registry=one
         )
         self.configuration_ok = Gauge(
             "rescheduler_configuration_ok", "1 if the newest configuration is in force.", registry=one
+        )
+        self.configuration_waiting = Gauge(
+            "rescheduler_configuration_waiting",
+            "1 while the value of a key in the newest configuration waits for a restart.",
+            ["key"],
+            registry=one,
         )
         self.configuration_reloads = Counter(
             "rescheduler_configuration_reloads", "Configurations read, by result.", ["result"], registry=one
@@ -120,21 +133,31 @@ class Metrics:
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value).set(by_reason.get(reason, 0))
 
+    def configuration(self, outcome: ReloadOutcome, waiting: Collection[str]) -> None:
+        """A newer configuration was read; ``waiting``: keys of START_ONLY whose new value is not in force."""
+        self.configuration_ok.set(outcome is ReloadOutcome.TAKEN)
+        self.configuration_reloads.labels(outcome.value).inc()
+        if outcome is ReloadOutcome.TAKEN:
+            for key in START_ONLY:
+                self.configuration_waiting.labels(key).set(key in waiting)
+
     def render(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
 
     def _start_at_zero(self) -> None:
-        for outcome in EvictionOutcome:
-            self.evictions.labels(outcome.value)
+        for answer in EvictionOutcome:
+            self.evictions.labels(answer.value)
         for result in MoveResult:
             self.moves_landed.labels(result.value)
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value)
         for ended in ("decided", "not_ready", "failed"):
             self.cycles.labels(ended)
-        for read in ("taken", "refused"):
-            self.configuration_reloads.labels(read)
+        for outcome in (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED):
+            self.configuration_reloads.labels(outcome.value)
+        for key in START_ONLY:
+            self.configuration_waiting.labels(key)
 
 
 class _InformerCollector(Collector):

@@ -1,19 +1,28 @@
-"""One reading of a whole live cluster, for commands that look once and for ``run --once``.
+"""Reads a whole live cluster once, for commands that do not follow it.
 
-The same decoder and the same ClusterState as the informers use, so both ways give the same Snapshot.
+It uses the same decoder and ClusterState as the informers, so both ways give the same Snapshot.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
+from rescheduler.controller.owner_kinds import WATCHED, OwnerKinds
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.discovery import served_kinds
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP
+from rescheduler.model.past_moves import decode_past_moves
+from rescheduler.model.replacement_rules import ReplacementRules
 
 Advance = Callable[[int, int, str], None]
 """(done, total, what is being read)."""
@@ -21,8 +30,19 @@ Advance = Callable[[int, int, str], None]
 _ESSENTIAL = frozenset({Kind.NODE, Kind.POD})
 
 
-def read_cluster(api: KubeApi, decoder: Decoder, advance: Advance) -> tuple[ClusterState, tuple[str, ...]]:
-    """Everything that a Snapshot is made of, and warnings about what could not be read.
+class ReadCluster(NamedTuple):
+    """What was read."""
+
+    state: ClusterState
+    warnings: tuple[str, ...]
+    forbidden: frozenset[Kind]
+    """Kinds that may not be read, and are taken as none."""
+
+
+def read_cluster(
+    api: KubeApi, decoder: Decoder, advance: Advance, *, namespace: str = DEFAULT_NAMESPACE
+) -> ReadCluster:
+    """Everything that a Snapshot is made of, and warnings about what could not be read. ``namespace``: the controller's.
 
     Kinds that the cluster does not serve are empty. A kind that may not be read is a warning, except for
     nodes and pods, without which there is nothing to decide.
@@ -32,17 +52,45 @@ def read_cluster(api: KubeApi, decoder: Decoder, advance: Advance) -> tuple[Clus
     """
     state = ClusterState()
     warnings: list[str] = []
+    forbidden: set[Kind] = set()
     collecting = gc.isenabled()
-    gc.disable()  # a list allocates only what stays; scanning it again and again is most of its cost
+    gc.disable()  # nearly all that a list allocates is kept, so collecting in between costs much and frees nothing
     try:
         for index, kind in enumerate(RESOURCES):
             advance(index, len(RESOURCES), RESOURCES[kind].plural)
-            warnings += _read_kind(api, decoder, state, kind)
+            try:
+                warnings += _read_kind(api, decoder, state, kind)
+            except ForbiddenError as error:
+                if kind in _ESSENTIAL:
+                    raise
+                forbidden.add(kind)
+                plural = RESOURCES[kind].plural
+                warnings.append(f"{plural} may not be read and are taken as none: {error.message}")
         state.set_usage(node_usage(api))
+        warnings += _read_history(api, state, namespace)
     finally:
         if collecting:
             gc.enable()
-    return state, tuple(warnings)
+    return ReadCluster(state, tuple(warnings), frozenset(forbidden))
+
+
+def read_rules(api: KubeApi, found: ReadCluster, configured: ReplacementRules) -> ReplacementRules:
+    """Which controllers replace their pods: by configuration, and by asking the API server about the kinds of owners."""
+    watched = frozenset(key for key in WATCHED if Kind(key[1]) not in found.forbidden)
+    kinds = OwnerKinds(partial(served_kinds, api), watched=watched)
+    kinds.see(pod.controller for pod in found.state.snapshot(0.0).pods.values())
+    kinds.ask()
+    return kinds.rules(configured)
+
+
+def _read_history(api: KubeApi, state: ClusterState, namespace: str) -> list[str]:
+    try:
+        data = read_config_map(api, namespace, HISTORY_CONFIG_MAP)
+    except ForbiddenError as error:
+        known = "limits per hour, cool-down and back-off are taken from PodMigrations alone"
+        return [f"ConfigMap {HISTORY_CONFIG_MAP} may not be read, {known}: {error.message}"]
+    state.set_past_moves(decode_past_moves(data, math.inf)[0])
+    return []
 
 
 def _read_kind(api: KubeApi, decoder: Decoder, state: ClusterState, kind: Kind) -> list[str]:
@@ -55,8 +103,4 @@ def _read_kind(api: KubeApi, decoder: Decoder, state: ClusterState, kind: Kind) 
             warnings += [f"{kind} {bad.name} is damaged and left out: {bad.error}" for bad in page.bad]
     except NotFoundError:
         return warnings
-    except ForbiddenError as error:
-        if kind in _ESSENTIAL:
-            raise
-        warnings.append(f"{RESOURCES[kind].plural} may not be read and are taken as none: {error.message}")
     return warnings

@@ -1,9 +1,9 @@
-"""One round over all live Reservations and PodMigrations: observe, step, carry out, remember.
+"""One round over all live Reservations and PodMigrations: observe, step, send the calls, remember what was written.
 
-``Reconciler.round`` is a function of the snapshot, the time and a memory that may be lost. Order within a
-round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so
-that a gate is on before it is proven. One damaged object or failing call does not stop the others; it
-rests. A machine does not act again before the cache shows what it wrote.
+The result of ``Reconciler.reconcile`` depends on the snapshot, the time and a memory that may be lost. Order within a
+round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so that a
+gate key is written before it is proven. If an object is damaged or its call fails, only that object goes into backoff;
+the others go on. A machine does not act again before the cache shows what it wrote.
 """
 
 from __future__ import annotations
@@ -11,39 +11,40 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 import structlog
 
-from rescheduler.controller.avoiding import avoid_keys, outdated
 from rescheduler.controller.effects import Action, Effect
-from rescheduler.controller.executor import Executor
-from rescheduler.controller.index import RoundIndex
-from rescheduler.controller.kept_index import KeptIndex
-from rescheduler.controller.koordinator import led_astray, with_koordinator
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.neighbours import with_neighbours
-from rescheduler.controller.observe import Observer, links_of
-from rescheduler.controller.patience import with_patience
-from rescheduler.controller.placement import Placement
-from rescheduler.controller.promises import Promises
-from rescheduler.controller.recent import Recent
-from rescheduler.controller.rivalry import Rivalry
-from rescheduler.controller.swaps import KeptOrphans, Swaps
-from rescheduler.controller.switches import gate_keys
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.controller.sender import Executor
+from rescheduler.coordination.assumed import Written
+from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder, SchedulerLag, taint_machine
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.kept_index import KeptIndex
+from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.observe_migrations import MigrationObserver
+from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
+from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.room_assignment import RoomAssignment
+from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
+from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
+from rescheduler.errors import TransitionError
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
-from rescheduler.migrations import lifecycle as migration_lifecycle
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.migrations.start_first_strays import stray_actions
+from rescheduler.migrations.start_first_orphans import orphan_actions
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations import lifecycle as reservation_lifecycle
+from rescheduler.planning.limits import Limits
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import (
     CreateKoordinatorReservation,
@@ -51,372 +52,412 @@ from rescheduler.reservations.actions import (
     DeletePlaceholder,
     RecordEvent,
     ReleasePod,
+    TaintNode,
+    UntaintNode,
     WriteReservationStatus,
 )
-from rescheduler.reservations.allocation import Allotment, Room, allot
-from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint, wants_taint
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, ReservationSettings
-from rescheduler.reservations.shares import beyond_share
+from rescheduler.reservations.assignment import Assignment
+from rescheduler.reservations.handover import holds_gate, in_flight
+from rescheduler.reservations.koordinator_steps import unsteered
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.quota import beyond_quota
 
-_GATE: Final = ObjectKey("config map", "live")
-_AVOID: Final = ObjectKey("config map", "avoid")
+_GATE: Final = ObjectKey("config map", "gate-keys")
+_AVOID: Final = ObjectKey("config map", "avoid-nodes")
+_HISTORY: Final = ObjectKey("config map", "move-history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Both machines' settings."""
+    """Both machines' settings, and the limits of moves."""
 
     reservations: ReservationSettings = field(default_factory=ReservationSettings)
     migrations: MigrationSettings = field(default_factory=MigrationSettings)
+    limits: Limits = field(default_factory=Limits)
 
 
 Listener = Callable[[Action, Effect], None]
 
 
 def silent(_action: Action, _effect: Effect) -> None:
-    """Nobody listens."""
+    """A listener that does nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Drives all machines. ``settings`` may be exchanged between rounds; everything else stays."""
+    """Runs all machines. ``settings`` may be replaced between rounds; nothing else may."""
 
     executor: Executor
     gate: Mirror
     hints: Mirror
+    recorder: MoveRecorder
     placement: Placement
     settings: Settings = field(default_factory=Settings)
     listener: Listener = silent
-    recent: Recent = field(default_factory=Recent)
+    lag: SchedulerLag = NO_LAG
+    """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
+    memory: Memory = field(default_factory=Memory)
     awaited: dict[str, Reservation] = field(default_factory=dict)
-    """Schedulers that rooms were not given up for in the last round, each with one of these."""
+    """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
     _kept: KeptIndex = field(default_factory=KeptIndex)
-    _orphans: KeptOrphans = field(default_factory=KeptOrphans)
+    _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
+    _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
+    _now_s: float = 0.0
     _wake_at_s: float | None = None
 
-    def round(self, snapshot: Snapshot, now_s: float) -> float | None:
-        """Do everything that can be done now; when to look again at the latest (None: on events only).
+    def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
+        """Take every machine one step further.
+
+        Returns when to reconcile again at the latest; None: only when something changes.
 
         Raises:
             NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
         """
-        self._wake_at_s = None
+        self._wake_at_s, self._now_s = None, now_s
         self.awaited = {}
-        index = RoundIndex.of(snapshot, self._kept)
-        written = self._written(index, now_s)
-        self.placement.begin(snapshot, written)
-        self._orphans.follow(snapshot)
-        declared = self.settings.migrations
-        swaps = Swaps(
-            index=index,
-            orphans=self._orphans,
-            recent=self.recent,
-            by_default=declared.default_mode is MoveMode.START_FIRST,
-            policies=declared.start_first_policies,
-        )
-        links = links_of(index)
-        observer = Observer(
-            index=index,
-            placement=self.placement,
-            promises=Promises.of(index, self.settings.reservations.namespace, index.unbound()),
-            rivalry=Rivalry.of(snapshot.migrations.values(), self.recent.begun),
-            recent=self.recent,
-            swaps=swaps,
-            written=written,
-            namespace=self.settings.reservations.namespace,
-            settle_s=self.settings.reservations.taint_settle_s,
-            beyond_share=beyond_share(
-                snapshot.reservations.values(),
-                self.settings.reservations.shares,
-                exempt={name for name, link in links.items() if link.created},
-            ),
-            now_s=now_s,
-        )
-        rooms = with_neighbours(
-            self._observe_rooms(observer, links), lambda name: self._blind(ObjectKey("", name), index, now_s)
-        )
-        swapping = swaps.gate_keys()
-        rooms, patient_until_s = with_patience(
-            rooms, self.placement, now_s, self.settings.reservations.gate_limit_s
-        )
-        self._wake(patient_until_s)
-        dealt = self._deal(observer, rooms, swapping)
-        self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **swapping}, now_s)
-        self._switch_taints(rooms, index, now_s)
+        snapshot = self.informed(snapshot, now_s)
+        self._index = index = RoundIndex.of(snapshot, self._kept)
+        self._unadopted.follow(snapshot)
+        # Before the moves: what has begun or ended is stored before a move goes on because of it.
+        self.recorder.history.follow(snapshot, self.settings.limits)
+        self._guard(_HISTORY, lambda: self.recorder.store(now_s))
+        written = self._written()
+        self.placement.begin(snapshot, written, index.pods_of)
+        start_first = self._start_first()
+        rooms = self._ordered(self._observed(written))
+        assignment = self._assigned(rooms, start_first)
+        # Before the moves: a move proves its gate key by a dry-run creation, so the key must be written by then.
+        self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **start_first.gate_keys()})
+        self._switch_taints(rooms)
         for name, observed in rooms.items():
-            offered = dealt.claims.get(name, ())
-            self._step_reservation(dataclasses.replace(observed, offered=offered), index, now_s)
-        self._release(dealt, index, now_s)
+            pods = assignment.claims.get(name, ())
+            self._step_reservation(dataclasses.replace(observed, assigned=pods) if pods else observed)
+        self._release(assignment)
+        # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
+        observer = self._migrations(rooms, start_first)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
-            self._step_migration(migration, observer, rooms, index, now_s)
-        self._tend_strays(index, now_s)
-        self._tend_led_astray(index, now_s)
-        self._tend_hints(index, now_s)
-        self.recent.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(index)})
+            self._step_migration(migration, observer)
+        self._tend_orphans()
+        self._unsteer()
+        self._tend_hints()
+        self._record()
+        self.memory.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers()})
         return self._wake_at_s
 
+    def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
+        """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
+        return self.memory.creations.informed(snapshot, now_s)
+
     def unbound(self) -> Iterable[Pod]:
-        """Pods without a node, as the last round saw them."""
+        """Pods without a node, as of the last round."""
         return self._kept.pods.unbound.values()
 
     # Gathering
 
-    def _written(self, index: RoundIndex, now_s: float) -> dict[ObjectKey, str]:
-        """Rooms that were asked for, but not in this snapshot yet."""
-        self.recent.aims = {m: n for m, n in self.recent.aims.items() if self._blind(m, index, now_s)}
-        return self.recent.aims
+    def _written(self) -> dict[ObjectKey, str]:
+        """Rooms whose creation was sent and that are not in this snapshot yet."""
+        expectations = self.memory.expectations
+        expectations.nodes = {m: n for m, n in expectations.nodes.items() if self._unseen(m)}
+        return expectations.nodes
 
-    def _observe_rooms(
-        self, observer: Observer, links: Mapping[str, LinkedMigration]
-    ) -> dict[str, ObservedReservation]:
-        """Every Reservation. A pod that two have claimed belongs to the first; the other claim is dropped."""
-        reservations = observer.index.snapshot.reservations
-        rooms: dict[str, ObservedReservation] = {}
-        claimed: set[str] = set()
-        for name in sorted(reservations):
-            observed = with_koordinator(
-                observer.reservation(reservations[name], links.get(name)),
-                observer.index.snapshot,
-                self.settings.reservations.koordinator_scheduler,
-            )
-            if reservations[name].status.phase not in FINISHED:
-                own = tuple(pod for pod in observed.owners if pod.uid not in claimed)
-                claimed.update(pod.uid for pod in own)
-                if len(own) < len(observed.owners):
-                    claimant = observed.claimant if observed.claimant in own else None
-                    observed = dataclasses.replace(observed, owners=own, claimant=claimant)
-            rooms[name] = observed
-        return rooms
+    def _start_first(self) -> StartFirstObserver:
+        declared = self.settings.migrations
+        return StartFirstObserver(
+            index=self._index,
+            unadopted=self._unadopted,
+            begun=self.memory.expectations.begun,
+            by_default=declared.default_mode is MoveMode.START_FIRST,
+            policies=declared.start_first_policies,
+        )
 
-    def _deal(
-        self, observer: Observer, rooms: dict[str, ObservedReservation], swapping: Mapping[str, str]
-    ) -> Allotment:
-        """What has been claimed is left out: a Reservation that has ended lets its pod go itself.
+    def _observed(self, written: Written) -> dict[str, ObservedReservation]:
+        settings, links = self.settings.reservations, links_of(self._index)
+        return ReservationObserver(
+            index=self._index,
+            placement=self.placement,
+            memory=self.memory,
+            links=links,
+            written=written,
+            beyond_quota=beyond_quota(
+                self._index.snapshot.reservations.values(),
+                settings.quotas,
+                exempt={name for name, link in links.items() if link.created},
+            ),
+            namespace=settings.namespace,
+            koordinator_scheduler=settings.koordinator_scheduler,
+            now_s=self._now_s,
+        ).all()
 
-        ``swapping``: ReplicaSets that will remove a held pod of theirs, so that it is neither dealt nor let go.
-        """
-        taken = {pod.uid for observed in rooms.values() for pod in observed.owners}
-        for name in rooms:
-            if self._blind(ObjectKey("", name), observer.index, observer.now_s):
-                taken |= self.recent.claims.get(name, frozenset())
+    def _ordered(self, rooms: Mapping[str, ObservedReservation]) -> dict[str, ObservedReservation]:
+        return HandoverOrder(
+            placement=self.placement,
+            settings=self.settings.reservations,
+            sightings=self.memory.sightings,
+            unbound=self._index.unbound(),
+            waiting=self._index.waiting,
+            unseen=lambda name: self._unseen(ObjectKey("", name)),
+            now_s=self._now_s,
+            lag=self.lag,
+        ).of(rooms)
+
+    def _assigned(
+        self, rooms: Mapping[str, ObservedReservation], start_first: StartFirstObserver
+    ) -> Assignment:
         limit_s = self.settings.reservations.gate_limit_s
-        free = [pod for pod in observer.index.gated if pod.uid not in taken and not pod.deleting]
-        young = [pod for pod in free if observer.now_s < pod.created_at_s + limit_s]
-        for pod in young:
-            self._wake(pod.created_at_s + limit_s)
-        dealable = [p for p in young if p.controller is None or p.controller.uid not in swapping]
-        dealt = allot(dealable, self._rooms_to_give(observer, rooms), observer.index.controllers)
-        overdue = [(pod, f"held for {limit_s:g} s") for pod in free if pod not in young]
-        return dataclasses.replace(dealt, released=(*dealt.released, *overdue))
+        for pod in self._index.gated:
+            released_s = pod.created_at_s + limit_s
+            if self._now_s < released_s:
+                self._wake(released_s)
+        return RoomAssignment(
+            index=self._index,
+            placement=self.placement,
+            unseen=lambda name: self._unseen(ObjectKey("", name)),
+            claims=self.memory.expectations.claims,
+            start_first=start_first.gate_keys(),
+            gate_limit_s=limit_s,
+            now_s=self._now_s,
+        ).of(rooms)
 
-    def _rooms_to_give(self, observer: Observer, rooms: dict[str, ObservedReservation]) -> Iterable[Room]:
-        """A room whose last write the cache does not show yet may be claimed already: it only holds.
+    def _migrations(
+        self, rooms: Mapping[str, ObservedReservation], start_first: StartFirstObserver
+    ) -> MigrationObserver:
+        expectations, begun = self.memory.expectations, self.memory.expectations.begun
+        return MigrationObserver(
+            index=self._index,
+            placement=self.placement,
+            memory=self.memory,
+            concurrent_moves=ConcurrentMoves.of(self._index.snapshot.migrations.values(), begun),
+            start_first=start_first,
+            replacements=Replacements(self._index.snapshot, self._index.pods_of),
+            unbudgeted=UnbudgetedWorkloads(
+                index=self._index, intents=expectations.intents, now_s=self._now_s
+            ),
+            rooms=rooms,
+            history=self.recorder.history,
+            now_s=self._now_s,
+        )
 
-        So does one whose pod would be refused until others have landed.
-        """
-        found = [room for observed in rooms.values() if (room := observer.room(observed)) is not None]
-        names = (room.reservation.name for room in found)
-        blind = {n for n in names if self._blind(ObjectKey("", n), observer.index, observer.now_s)}
-        may_open = [r.reservation for r in found if r.open and r.reservation.name not in blind]
-        if observer.index.gated and may_open:
-            claimed = [rooms[name].reservation for name in blind if self.recent.claims.get(name)]
-            open_now = self.placement.landable(may_open, claimed)
-        else:
-            open_now = frozenset()
-        for room in found:
-            yield dataclasses.replace(room, open=room.reservation.name in open_now)
-
-    def _helpers(self, index: RoundIndex) -> Iterable[ObjectKey]:
-        yield from (_GATE, _AVOID)
+    def _helpers(self) -> Iterable[ObjectKey]:
+        """Machines that are neither a Reservation nor a PodMigration."""
+        index = self._index
+        yield from (_GATE, _AVOID, _HISTORY)
         for pod in index.gated:
-            yield _pod_machine(pod)
-        for orphan in self._orphans.pods.values():
-            yield _stray_machine(orphan)
-        for pod, _ in led_astray(index):
-            yield _pod_machine(pod)
+            yield _pod_machine(pod.uid)
+        for orphan in self._unadopted.pods.values():
+            yield _orphan_machine(orphan)
+        for action in unsteered(index.waiting, index.snapshot.reservations):
+            yield _pod_machine(action.uid)
         for node in index.kept.nodes.shut:
-            yield _node_machine(node)
+            yield taint_machine(node)
         for node in index.kept.nodes.hinted:
-            yield ObjectKey("hints", node.name)
+            yield _hints_machine(node.name)
 
     # Switches
 
-    def _follow(self, machine: ObjectKey, mirror: Mirror, should: dict[str, str], now_s: float) -> None:
-        if self._rests(machine, now_s):
+    def _follow(self, machine: ObjectKey, mirror: Mirror, should: dict[str, str]) -> None:
+        self._guard(machine, lambda: mirror.follow(should, self._now_s))
+
+    def _record(self) -> None:
+        """Store what this round has changed; a move that begins waits for it, so the next round follows at once."""
+        if self.recorder.behind and not self._backs_off(_HISTORY):
+            self._guard(_HISTORY, lambda: self.recorder.store(self._now_s))
+            self._wake(self._now_s)
+
+    def _guard(self, machine: ObjectKey, write: Callable[[], None]) -> None:
+        if self._backs_off(machine):
             return
         try:
-            mirror.follow(should, now_s)
+            write()
         except (ApiError, TransportError) as error:
-            self._failed(machine, "ConfigMap", error, now_s)
+            self._failed(machine, "ConfigMap", error)
         else:
-            self.recent.succeeded(machine)
+            self.memory.backoff.succeeded(machine)
 
-    def _tend_strays(self, index: RoundIndex, now_s: float) -> None:
-        """Replacements of mode StartFirst that no live move cares for."""
-        snapshot, orphans = index.snapshot, self._orphans.pods.values()
-        for orphan, action in stray_actions(orphans, snapshot.migrations, snapshot.workloads, index.pods_of):
-            machine = _stray_machine(orphan)
-            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
-                self._carry_out(machine, (action,), now_s)
+    def _tend_orphans(self) -> None:
+        """Adopt or delete the replacements of mode StartFirst that no live move refers to."""
+        snapshot, orphans = self._index.snapshot, self._unadopted.pods.values()
+        for orphan, action in orphan_actions(
+            orphans, snapshot.migrations, snapshot.workloads, self._index.pods_of
+        ):
+            self._do(_orphan_machine(orphan), action)
 
-    def _tend_led_astray(self, index: RoundIndex, now_s: float) -> None:
-        """Pods that wait for a room of Koordinator's which is lost."""
-        for pod, action in led_astray(index):
-            machine = _pod_machine(pod)
-            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
-                self._carry_out(machine, (action,), now_s)
+    def _unsteer(self) -> None:
+        """Release the pods that wait for a Reservation of Koordinator that is lost."""
+        for action in unsteered(self._index.waiting, self._index.snapshot.reservations):
+            self._do(_pod_machine(action.uid), action)
 
-    def _tend_hints(self, index: RoundIndex, now_s: float) -> None:
-        self._follow(_AVOID, self.hints, avoid_keys(index.kept.nodes.hinted, now_s), now_s)
-        for action in outdated(index.kept.nodes.hinted, index.snapshot.workloads, now_s):
-            machine = ObjectKey("hints", action.node)
-            if not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
-                self._carry_out(machine, (action,), now_s)
+    def _tend_hints(self) -> None:
+        hinted = self._index.kept.nodes.hinted
+        self._follow(_AVOID, self.hints, avoid_keys(hinted, self._now_s))
+        for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
+            self._do(_hints_machine(action.node), action)
 
-    def _switch_taints(self, rooms: dict[str, ObservedReservation], index: RoundIndex, now_s: float) -> None:
-        """A node is not tainted while a claimant that would not tolerate it is on its way there."""
-        snapshot = index.snapshot
-        wanted = {o.node.name: o for o in rooms.values() if o.node is not None and _taintable(o)}
-        if any(observed.stands_back for observed in wanted.values()):
-            self._wake(now_s + self.settings.reservations.taint_settle_s)
-        barred = {o.node.name for o in rooms.values() if o.node is not None and _would_shut_out(o)}
-        for name, observed in wanted.items():
-            node, reservation = snapshot.nodes[name], observed.reservation.name
-            unsure = name in barred or self._blind(ObjectKey("", reservation), index, now_s)
-            if not tainted(node) and not unsure:
-                self._switch_node(node, partial(self.executor.taint, node, reservation), now_s)
-        for node in index.kept.nodes.shut:
-            if node.name not in wanted:
-                self._switch_node(node, partial(self.executor.untaint, node), now_s)
+    def _switch_taints(self, rooms: Mapping[str, ObservedReservation]) -> None:
+        settle_s = self.settings.reservations.taint_settle_s
+        # A preallocation keeps the taint until the scheduler has seen its nomination again, and no event tells when.
+        if any(observed.needs_taint and not in_flight(observed) for observed in rooms.values()):
+            self._wake(self._now_s + settle_s)
+        switches = taint_switches(
+            rooms.values(), self._index.kept.nodes.shut, lambda name: self._unseen(ObjectKey("", name))
+        )
+        for node, reservation in switches.on:
+            self._switch_node(node, TaintNode(node, reservation))
+        for node in switches.off:
+            self._switch_node(node, UntaintNode(node))
 
-    def _switch_node(self, node: Node, switch: Callable[[], Effect], now_s: float) -> None:
-        machine = _node_machine(node)
-        if self._rests(machine, now_s):
-            return
-        try:
-            self.recent.wrote(machine, switch(), now_s)
-        except (ApiError, TransportError) as error:
-            self._failed(machine, "hand-over taint", error, now_s)
+    def _switch_node(self, node: Node, action: TaintNode | UntaintNode) -> None:
+        machine = taint_machine(node)
+        if not self._backs_off(machine):
+            self._carry_out(machine, (action,))
 
     # Machines
 
-    def _step_reservation(self, observed: ObservedReservation, index: RoundIndex, now_s: float) -> None:
+    def _step_reservation(self, observed: ObservedReservation) -> None:
         machine = ObjectKey("", observed.reservation.name)
-        if self._blind(machine, index, now_s):
+        if self._unseen(machine):
             return
-        resting = self._rests(machine, now_s)
+        backs_off = self._backs_off(machine)
         try:
-            step = reservation_machine.step(observed, now_s, self.settings.reservations)
-        except reservation_lifecycle.TransitionError as error:
-            if not resting:
-                self._defect(machine, "Reservation", observed.reservation.uid, error, now_s)
+            step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
+        except TransitionError as error:
+            if not backs_off:
+                self._defect(machine, "Reservation", observed.reservation.uid, error)
             return
         self._wake(step.wake_at_s)
-        self.awaited.update(dict.fromkeys(step.awaits, observed.reservation))
+        if observed.wait is not None:
+            self.awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
         actions = step.actions
-        if resting:  # after a refused call only the words about it are written
+        if backs_off:  # only the status is written: it has the message of the call that failed
             actions = tuple(a for a in actions if isinstance(a, WriteReservationStatus))
             if observed.placeholder is not None:
                 return
-        self._carry_out(machine, actions, now_s, keep_failure=resting)
+        self._carry_out(machine, actions, keep_failure=backs_off)
 
-    def _step_migration(
-        self,
-        migration: PodMigration,
-        observer: Observer,
-        rooms: dict[str, ObservedReservation],
-        index: RoundIndex,
-        now_s: float,
-    ) -> None:
+    def _step_migration(self, migration: PodMigration, observer: MigrationObserver) -> None:
         machine = migration.key
-        if self._blind(machine, index, now_s) or self._rests(machine, now_s):
+        if self._unseen(machine) or self._backs_off(machine):
             return
+        observed = observer.of(migration)
         try:
-            step = migration_machine.step(
-                observer.migration(migration, rooms), now_s, self.settings.migrations
-            )
-        except migration_lifecycle.TransitionError as error:
-            self._defect(machine, "PodMigration", migration.uid, error, now_s)
+            step = migration_machine.step(observed, self._now_s, self.settings.migrations)
+        except TransitionError as error:
+            self._defect(machine, "PodMigration", migration.uid, error)
             return
         self._wake(step.wake_at_s)
-        self._carry_out(machine, step.actions, now_s)
+        if step.begins:
+            self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
+        self._carry_out(machine, step.actions)
 
-    def _release(self, dealt: Allotment, index: RoundIndex, now_s: float) -> None:
-        for pod, why in dealt.released:
-            machine = _pod_machine(pod)
-            if holds_gate(pod) and not self._blind(machine, index, now_s) and not self._rests(machine, now_s):
-                self._carry_out(machine, (ReleasePod(pod.key, pod.uid, why),), now_s)
+    def _release(self, assignment: Assignment) -> None:
+        for pod, why in assignment.released:
+            if holds_gate(pod):
+                self._do(_pod_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
 
     # Carrying out
 
+    def _do(self, machine: ObjectKey, action: Action) -> None:
+        if not self._unseen(machine) and not self._backs_off(machine):
+            self._carry_out(machine, (action,))
+
     def _carry_out(
-        self, machine: ObjectKey, actions: Iterable[Action], now_s: float, *, keep_failure: bool = False
+        self, machine: ObjectKey, actions: Iterable[Action], *, keep_failure: bool = False
     ) -> None:
-        """All actions in order; the first that fails ends the step, for later ones build on it."""
+        """Carry out the actions in order. If one fails, the rest of the step is dropped: later actions depend on earlier ones."""
         for action in actions:
             try:
                 effect = self.executor.execute(action)
             except (ApiError, TransportError) as error:
                 if isinstance(error, TransportError):
-                    self._note_claims(action)  # it may have been written all the same
-                self._failed(machine, type(action).__name__, error, now_s)
+                    # No answer: it may have been written, so its pods must not be assigned again, and the eviction counts.
+                    self._note_written(action)
+                self._failed(machine, type(action).__name__, error)
                 return
-            self._remember(machine, action, effect, now_s)
+            self._remember(machine, action, effect)
             self.listener(action, effect)
         if not keep_failure:
-            self.recent.succeeded(machine)
+            self.memory.backoff.succeeded(machine)
 
-    def _remember(self, machine: ObjectKey, action: Action, effect: Effect, now_s: float) -> None:
-        self.recent.wrote(machine, effect, now_s)
-        self._note_claims(action)
-        if isinstance(action, CreatePlaceholder | CreateKoordinatorReservation):
-            self.recent.aims[machine] = action.node
-        elif isinstance(action, DeletePlaceholder):
-            self.recent.aims.pop(machine, None)
-        elif isinstance(action, moves.WriteMigrationStatus):
-            if action.status.phase is MigrationPhase.RESERVING:
-                self.recent.begun.add(machine)
-                self.recent.aims[machine] = action.status.node_name
-        elif isinstance(action, moves.StartReplacement) and effect.refused:
-            self.recent.start_refused(machine, effect.refused)
-            self._wake(now_s)
-        elif isinstance(action, moves.DryRunEvict) and effect.eviction is not None:
-            self.recent.dry_run(machine, effect.eviction, now_s)
-            self._wake(now_s)
-        elif isinstance(action, moves.Evict) and effect.eviction is not None:
-            self.recent.eviction(machine, effect.eviction, now_s)
-            self._wake(now_s)
-        elif isinstance(action, moves.ProveGate) and effect.gate_proven is not None:
-            self.recent.gate(machine, now_s, proven=effect.gate_proven)
-            self._wake(now_s)
+    def _remember(self, machine: ObjectKey, action: Action, effect: Effect) -> None:
+        expectations, answers, now_s = self.memory.expectations, self.memory.answers, self._now_s
+        expectations.wrote(machine, effect.touched, now_s)
+        self._note_written(action)
+        self._note_status(action)
+        match action:
+            case CreatePlaceholder() | CreateKoordinatorReservation():
+                expectations.nodes[machine] = action.node
+            case DeletePlaceholder():
+                expectations.nodes.pop(machine, None)
+            # A later move in this round must see that this one has begun; the cache shows it as Pending for a while.
+            case moves.WriteMigrationStatus() if action.status.phase is MigrationPhase.RESERVING:
+                expectations.begun.add(machine)
+                expectations.nodes[machine] = action.status.node_name
+            # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
+            case moves.StartReplacement() if effect.refused:
+                answers.start_refused(machine, effect.refused)
+                self._wake(now_s)
+            case moves.DryRunCreate() if effect.creation is not None:
+                self.memory.creations.answered(
+                    self._index.snapshot, action.template, action.pod, effect.creation, now_s
+                )
+                self._wake(now_s)
+            case moves.DryRunEvict() if effect.eviction is not None:
+                answers.dry_run(machine, effect.eviction, now_s)
+                self._wake(now_s)
+            case moves.Evict() if effect.eviction is not None:
+                answers.eviction(machine, effect.eviction, now_s)
+                self._wake(now_s)
+            case moves.ProveGate() if effect.gate_proven is not None:
+                answers.gate(machine, now_s, proven=effect.gate_proven)
+                self._wake(now_s)
+            case _:
+                pass
 
-    def _note_claims(self, action: Action) -> None:
+    def _note_written(self, action: Action) -> None:
+        """Remember claims and intents: a later machine of this round must see them, and the cache does not show them yet."""
+        expectations = self.memory.expectations
         if isinstance(action, WriteReservationStatus):
-            self.recent.claims[action.name] = frozenset(o.uid for o in action.status.current_owners)
+            expectations.claims[action.name] = frozenset(owner.uid for owner in action.status.current_owners)
+        elif isinstance(action, moves.WriteMigrationStatus):
+            if action.status.eviction_requested_at_s:
+                expectations.intents.add(action.migration)
+            else:
+                expectations.intents.discard(action.migration)
 
-    def _blind(self, machine: ObjectKey, index: RoundIndex, now_s: float) -> bool:
-        until_s = self.recent.blind_until(machine, index.version, now_s)
+    def _note_status(self, action: Action) -> None:
+        if isinstance(action, moves.WriteMigrationStatus):
+            migration = self._index.snapshot.migrations.get(action.migration)
+            if migration is not None and migration.uid == action.uid:
+                self.recorder.history.wrote(migration, action.status)
+
+    def _unseen(self, machine: ObjectKey) -> bool:
+        """True while the cache does not show what this machine wrote last: until then it takes no further step."""
+        until_s = self.memory.expectations.unseen_until(machine, self._index.version, self._now_s)
         self._wake(until_s)
         return until_s is not None
 
-    def _rests(self, machine: ObjectKey, now_s: float) -> bool:
-        failure = self.recent.failures.get(machine)
-        if failure is None or now_s >= failure.until_s:
-            return False
-        self._wake(failure.until_s)
-        return True
+    def _backs_off(self, machine: ObjectKey) -> bool:
+        failure = self.memory.backoff.pausing(machine, self._now_s)
+        self._wake(failure.until_s if failure is not None else None)
+        return failure is not None
 
-    def _failed(self, machine: ObjectKey, what: str, error: Exception, now_s: float) -> None:
-        failure = self.recent.failed(machine, str(error), now_s, stale=isinstance(error, StaleError))
+    def _failed(self, machine: ObjectKey, what: str, error: Exception) -> None:
+        # Our cache was behind another writer: expected, and over once the cache has caught up. No reason to warn.
+        stale = isinstance(error, StaleError)
+        failure = self.memory.backoff.failed(machine, str(error), self._now_s, stale=stale)
         self._wake(failure.until_s)
         log = structlog.get_logger("rescheduler.reconcile")
-        say = log.debug if isinstance(error, StaleError) else log.warning
-        say("A call failed", object=str(machine), action=what, error=str(error), tries=failure.count)
+        say = log.debug if stale else log.warning
+        say(
+            "A call failed; it is tried again after a backoff",
+            object=str(machine),
+            action=what,
+            error=str(error),
+            tries=failure.count,
+        )
 
-    def _defect(self, machine: ObjectKey, kind: str, uid: str, error: Exception, now_s: float) -> None:
-        """A step that the table does not know: this object rests and says so; the others go on."""
-        failure = self.recent.failed(machine, str(error), now_s, stale=False)
+    def _defect(self, machine: ObjectKey, kind: str, uid: str, error: Exception) -> None:
+        """A transition that the table does not have: this object goes into backoff and gets an Event; the others go on."""
+        failure = self.memory.backoff.failed(machine, str(error), self._now_s, stale=False)
         self._wake(failure.until_s)
         structlog.get_logger("rescheduler.reconcile").error(
             "An object is in a state that it cannot leave", object=str(machine), error=str(error)
@@ -430,30 +471,20 @@ class Reconciler:
             message=str(error),
             warning=True,
         )
-        self._carry_out(machine, (event,), now_s, keep_failure=True)
+        self._carry_out(machine, (event,), keep_failure=True)
 
     def _wake(self, at_s: float | None) -> None:
         if at_s is not None:
             self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
 
 
-def _taintable(observed: ObservedReservation) -> bool:
-    return observed.reservation.status.phase not in FINISHED and wants_taint(observed)
+def _orphan_machine(orphan: Pod) -> ObjectKey:
+    return ObjectKey("orphan", orphan.uid)
 
 
-def _would_shut_out(observed: ObservedReservation) -> bool:
-    if observed.reservation.status.phase in FINISHED:
-        return False
-    return any(not holds_gate(pod) and not tolerates_taint(pod) for pod in in_flight(observed))
+def _pod_machine(uid: str) -> ObjectKey:
+    return ObjectKey("release", uid)
 
 
-def _stray_machine(orphan: Pod) -> ObjectKey:
-    return ObjectKey("stray", orphan.uid)
-
-
-def _pod_machine(pod: Pod) -> ObjectKey:
-    return ObjectKey("release", pod.uid)
-
-
-def _node_machine(node: Node) -> ObjectKey:
-    return ObjectKey("taint", node.name)
+def _hints_machine(node: str) -> ObjectKey:
+    return ObjectKey("hints", node)

@@ -1,14 +1,17 @@
-"""What the machines did, told to people (Events) and to Prometheus (metrics). Decides nothing."""
+"""Reports what the machines did, as Events and as metrics. Decides nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
+
+from rescheduler.configuration.live import Reload, ReloadOutcome
 from rescheduler.controller.effects import Action, Effect
 from rescheduler.controller.metrics import Metrics, MoveResult
-from rescheduler.kube.event_series import ObjectReference, Occurrence
-from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.migrations.actions import DeleteMigration, DryRunEvict, WriteMigrationStatus
 from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
@@ -16,6 +19,7 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
 
+_CONFIGURATION_LOG: Final = structlog.get_logger("rescheduler.configuration")
 _API_VERSIONS: Final = {
     "Reservation": API_VERSION,
     "PodMigration": API_VERSION,
@@ -45,18 +49,58 @@ def occurrence(event: RecordEvent) -> Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class EventReporter:
-    """Writes the machines' events."""
+    """Records the machines' events as Events of Kubernetes."""
 
-    recorder: EventRecorder
+    record: Callable[[Occurrence], None]
 
     def __call__(self, event: RecordEvent) -> None:
         """Say it."""
-        self.recorder.record(occurrence(event))
+        self.record(occurrence(event))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationReporter:
+    """Reports whether a new configuration document is in force: in the log, in metrics, and as an Event if it is not."""
+
+    metrics: Metrics
+    regarding: ObjectReference
+    """What the Event is about: the ConfigMap."""
+    record: Callable[[Occurrence], None] | None
+    """None in a dry run, which writes nothing."""
+
+    def __call__(self, reload: Reload) -> None:
+        """Say it."""
+        if reload.outcome is not ReloadOutcome.UNREADABLE:
+            self.metrics.configuration(reload.outcome, {change.key for change in reload.waiting})
+        match reload.outcome:
+            case ReloadOutcome.TAKEN:
+                _CONFIGURATION_LOG.info("The new configuration is in force", version=reload.version)
+            case ReloadOutcome.REFUSED:
+                _CONFIGURATION_LOG.error(
+                    "The new configuration is refused; the last good one stays in force",
+                    version=reload.version,
+                    problems=reload.problem,
+                )
+                self._warn(
+                    "ConfigurationRefused", f"the last good configuration stays in force: {reload.problem}"
+                )
+            case ReloadOutcome.UNREADABLE:
+                _CONFIGURATION_LOG.warning(
+                    "The configuration cannot be read; the last one stays in force", error=reload.problem
+                )
+        if reload.waiting:
+            note = "; ".join(map(str, reload.waiting))
+            _CONFIGURATION_LOG.warning("A part of the new configuration waits for a restart", changes=note)
+            self._warn("ConfigurationWaits", note)
+
+    def _warn(self, reason: str, note: str) -> None:
+        if self.record is not None:
+            self.record(Occurrence(regarding=self.regarding, reason=reason, note=note, warning=True))
 
 
 @dataclass(frozen=True, slots=True)
 class MoveCounter:
-    """Counts what actions brought. A listener of the reconciler."""
+    """Counts the results of actions. A listener of the reconciler."""
 
     metrics: Metrics
     _counted: set[str] = field(default_factory=set)

@@ -1,8 +1,8 @@
 """/healthz, /readyz and /metrics on a port of their own.
 
-Health is the heart-beat of the loop, not the reach of the API server (a restart would not bring that
-back). Readiness is complete and fresh caches, not leadership (or roll-outs would wait for ever). The
-answers are computed by functions that are handed in; a slow or stuck client holds no other one up.
+Health means that the loop runs, not that the API server answers (a restart would not help against that). Readiness means
+that the caches are complete and fresh, not that this process leads (a rollout would wait for ever). Functions that are
+passed in compute the answers; a slow client does not block the others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,21 +19,48 @@ from typing import Final
 import structlog
 
 from rescheduler.controller.metrics import CONTENT_TYPE
+from rescheduler.errors import ReschedulerError
 
 DEFAULT_HEARTBEAT_LIMIT_S: Final = 120.0
 _CLIENT_TIMEOUT_S: Final = 10.0
 
 
+class CannotListenError(ReschedulerError):
+    """A server cannot have its port; the administrator must free it or configure another."""
+
+    def __init__(self, server: str, port: int, key: str, cause: OSError) -> None:
+        reason = cause.strerror or str(cause)
+        super().__init__(
+            f"{server} cannot listen on port {port}: {reason} (free it, or configure another: {key})"
+        )
+        self.port = port
+        self.key = key
+
+
+@contextlib.contextmanager
+def listening(server: str, *, port: int, key: str) -> Iterator[None]:
+    """A context for code that listens on ``port``, which is configured by ``key``.
+
+    Raises:
+        CannotListenError: the port cannot be taken.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CannotListenError(server, port, key, error) from error
+
+
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """An answer to "are you well?". ``reason``: one line for people."""
+class HealthReport:
+    """The answer to a probe."""
 
     ok: bool
     reason: str = "ok"
+    """One line, sent as the body of the answer."""
 
 
 class Heartbeat:
-    """The loop beats it at every turn; health is how long ago that was."""
+    """Records when the last turn of the loop began; the process is healthy while that was not too long ago."""
 
     def __init__(
         self, limit_s: float = DEFAULT_HEARTBEAT_LIMIT_S, clock: Callable[[], float] = time.monotonic
@@ -43,15 +70,15 @@ class Heartbeat:
         self._last_s = clock()
 
     def beat(self) -> None:
-        """The loop turns."""
+        """Called at the beginning of each turn."""
         self._last_s = self._clock()
 
-    def verdict(self) -> Verdict:
-        """Not ok once the loop stood still for longer than the limit."""
+    def report(self) -> HealthReport:
+        """Not ok if the last turn began longer ago than the limit."""
         age_s = self._clock() - self._last_s
         if age_s > self._limit_s:
-            return Verdict(ok=False, reason=f"the loop has stood still for {age_s:.0f} s")
-        return Verdict(ok=True)
+            return HealthReport(ok=False, reason=f"the loop has stood still for {age_s:.0f} s")
+        return HealthReport(ok=True)
 
 
 class Server:
@@ -61,8 +88,8 @@ class Server:
         self,
         *,
         port: int,
-        health: Callable[[], Verdict],
-        ready: Callable[[], Verdict],
+        health: Callable[[], HealthReport],
+        ready: Callable[[], HealthReport],
         metrics: Callable[[], bytes],
         host: str = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the pod
     ) -> None:
@@ -94,7 +121,7 @@ class _HttpServer(ThreadingHTTPServer):
 
 
 def _handler(
-    verdicts: dict[str, Callable[[], Verdict]], metrics: Callable[[], bytes]
+    reports: dict[str, Callable[[], HealthReport]], metrics: Callable[[], bytes]
 ) -> type[BaseHTTPRequestHandler]:
     log = structlog.get_logger("rescheduler.server")
 
@@ -110,10 +137,10 @@ def _handler(
             path = self.path.partition("?")[0]
             if path == "/metrics":
                 self._answer(HTTPStatus.OK, metrics(), CONTENT_TYPE)
-            elif path in verdicts:
-                verdict = verdicts[path]()
-                status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
-                self._answer(status, f"{verdict.reason}\n".encode())
+            elif path in reports:
+                report = reports[path]()
+                status = HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE
+                self._answer(status, f"{report.reason}\n".encode())
             else:
                 self._answer(HTTPStatus.NOT_FOUND, b"/healthz /readyz /metrics\n")
 

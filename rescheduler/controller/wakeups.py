@@ -1,14 +1,14 @@
-"""Which changes are worth a new decision before the timer, and which a round of the moves under way.
+"""Which changes bring the next decision forward, and which start a round of reconciliation.
 
-Decisions: those that make or cure bad placement. Rounds: those in which anything changed that we know of at
-all. Heartbeats and status updates are neither; a controller that wakes for every event never sleeps.
+A decision: changes that create or remove bad placement. A round: changes in any field that the records have. Heartbeats
+and other updates start neither: in a large cluster there is always one.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.cluster import Change
+from rescheduler.model.cluster import RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, Pod
@@ -17,8 +17,8 @@ from rescheduler.reservations.scheduler_probe import is_probe
 _HEARTBEATS = (Kind.POD, Kind.NODE)
 
 
-def concerns_moves(kind: Kind, change: Change) -> bool:
-    """True if a move under way could go on because of the change: anything but a new version of the same."""
+def concerns_moves(kind: Kind, change: RecordChange) -> bool:
+    """True if a move in flight could go on because of the change: more than the resource version has changed."""
     before, after = change.before, change.after
     if kind not in _HEARTBEATS or before is None or after is None:
         return True
@@ -26,7 +26,7 @@ def concerns_moves(kind: Kind, change: Change) -> bool:
     return msgspec.structs.replace(before, resource_version=version) != after
 
 
-def matters(kind: Kind, change: Change) -> bool:
+def matters(kind: Kind, change: RecordChange) -> bool:
     """True if the change should bring the next decision forward."""
     before, after = change.before, change.after
     if kind is Kind.NODE:
@@ -49,14 +49,14 @@ def _placing(node: Node) -> tuple[object, ...]:
 
 
 def _pod(before: object, after: object) -> bool:
-    """A pod that the scheduler finds no room for."""
+    """True if the scheduler has just refused the pod."""
     if not isinstance(after, Pod) or not after.unschedulable_message or is_probe(after):
         return False
     return not isinstance(before, Pod) or not before.unschedulable_message
 
 
 def _migration(before: object, after: object) -> bool:
-    """A move that ended makes room for the next one."""
+    """True if the move has just ended: the limits may allow the next one."""
     if not isinstance(after, PodMigration):
         return False
     over = after.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)

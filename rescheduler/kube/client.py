@@ -7,6 +7,7 @@ time limit. What may be tried again is tried again (see ``kube.retry``); an evic
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 FIELD_MANAGER: Final = "rescheduler"
 PAGE_LIMIT: Final = 500
 DEFAULT_TIMEOUT_S: Final = 30.0
+TRIAL_TIMEOUT_S: Final = 10.0
 
 Body = Mapping[str, Any] | bytes
 """An object as data or as JSON."""
@@ -96,6 +98,17 @@ class KubeApi:
             self._write("POST", path, body, dry_run=dry_run), repeatable=dry_run or _is_named(body)
         )
 
+    def try_creation(self, path: str, body: bytes) -> bytes:
+        """POST ``body`` in a dry run, once: the object as it would be stored. The caller decides when to try again.
+
+        Its time limit is short, because admission webhooks may answer late, and other moves wait meanwhile.
+        """
+        request = self._write("POST", path, body, dry_run=True)
+        answer = self.transport.send(replace(request, timeout_s=TRIAL_TIMEOUT_S))
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise error_of(answer.status, answer.body, answer.headers)
+        return answer.body
+
     def replace(self, path: str, body: Body, *, dry_run: bool = False) -> bytes:
         """PUT ``body``; with a resourceVersion in it this is a compare-and-swap (ConflictError)."""
         return self._call(self._write("PUT", path, body, dry_run=dry_run), repeatable=True)
@@ -109,11 +122,11 @@ class KubeApi:
         return self._call(self._write("PATCH", path, patch, _STRATEGIC, dry_run=dry_run), repeatable=True)
 
     def json_patch(
-        self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False
+        self, path: str, operations: Sequence[Mapping[str, Any]] | bytes, *, dry_run: bool = False
     ) -> bytes:
         """RFC 6902 patch; sent again after a lost answer only if a ``test`` operation guards it."""
-        guarded = any(operation.get("op") == "test" for operation in operations)
-        body = msgspec.json.encode(list(operations))
+        body = operations if isinstance(operations, bytes) else msgspec.json.encode(list(operations))
+        guarded = any(operation.op == "test" for operation in _OPERATIONS.decode(body))
         return self._call(self._write("PATCH", path, body, _JSON_PATCH, dry_run=dry_run), repeatable=guarded)
 
     def apply(self, path: str, body: Body, *, force: bool = True, dry_run: bool = False) -> bytes:
@@ -137,7 +150,7 @@ class KubeApi:
         """Delete the object if it is still that ``uid`` (ConflictError if not).
 
         Without uid and version it is sent once: after a lost answer the name may already be a successor's.
-        ``own_name``: it cannot, for nobody else can come by that name.
+        ``own_name``: it cannot, since no other client can make an object of that name.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = {"uid": uid} if uid else {}
@@ -216,7 +229,7 @@ class KubeApi:
 
 
 def page_token(page: bytes) -> str:
-    """The token of the next page; "" on the last one."""
+    """The token of the next page; empty on the last one."""
     meta = _PAGE.decode(page).metadata
     return (meta.continue_ or "") if meta else ""
 
@@ -229,7 +242,13 @@ class _Named(msgspec.Struct):
     metadata: _NamedMeta | None = None
 
 
-_NAMED = msgspec.json.Decoder(_Named)  # made before there are threads: its first use is not safe from two
+class _Operation(msgspec.Struct):
+    op: str
+
+
+# Made before there are threads: the first use of a decoder is not safe from two.
+_NAMED = msgspec.json.Decoder(_Named)
+_OPERATIONS = msgspec.json.Decoder(list[_Operation])
 
 
 def _is_named(body: Body) -> bool:

@@ -21,7 +21,7 @@ KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
 EVENTS: Final = "events.k8s.io/v1"
 
 
-class Version(msgspec.Struct, frozen=True, order=True):
+class ServerVersion(msgspec.Struct, frozen=True, order=True):
     """Of the API server."""
 
     major: int = 0
@@ -29,14 +29,14 @@ class Version(msgspec.Struct, frozen=True, order=True):
     text: str = msgspec.field(default="")
 
 
-OLDEST: Final = Version(1, 30)
+OLDEST: Final = ServerVersion(1, 30)
 """Before it pods cannot be held at their creation, or Reservations not be guarded, by what is on by default."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What was found. Each flag: the resource is served."""
 
-    version: Version
+    version: ServerVersion
     mutating_admission_policies: bool = False
     """admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 and later)."""
     node_metrics: bool = False
@@ -53,7 +53,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def too_old(self) -> bool:
         """The server says that it is older than OLDEST. One that does not tell its version is not."""
-        return Version() < self.version < OLDEST
+        return ServerVersion() < self.version < OLDEST
 
 
 class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
@@ -62,12 +62,29 @@ class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
     git_version: str = ""
 
 
+class ServedKinds(msgspec.Struct, frozen=True):
+    """The kinds of one API group."""
+
+    kinds: frozenset[str] = frozenset()
+    scalable: frozenset[str] = frozenset()
+    """Those with a ``scale`` subresource."""
+
+
 class _ApiResource(msgspec.Struct):
     name: str
+    kind: str = ""
 
 
 class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] | None = None
+
+
+class _GroupVersion(msgspec.Struct, rename="camel"):
+    group_version: str = ""
+
+
+class _ApiGroup(msgspec.Struct):
+    preferred: _GroupVersion | None = msgspec.field(default=None, name="preferredVersion")
 
 
 def discover(api: KubeApi) -> Capabilities:
@@ -86,10 +103,10 @@ def discover(api: KubeApi) -> Capabilities:
     )
 
 
-def server_version(api: KubeApi) -> Version:
+def server_version(api: KubeApi) -> ServerVersion:
     """The version of the API server; vendors' suffixes ("29+") are cut off."""
     info = msgspec.json.decode(api.get("/version"), type=_VersionInfo)
-    return Version(_number(info.major), _number(info.minor), info.git_version)
+    return ServerVersion(_number(info.major), _number(info.minor), info.git_version)
 
 
 def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
@@ -107,6 +124,36 @@ def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
         raise
     listed = msgspec.json.decode(body, type=_ApiResourceList).resources or []
     return frozenset(resource.name for resource in listed if "/" not in resource.name)
+
+
+def served_kinds(api: KubeApi, api_version: str, kind: str) -> ServedKinds:
+    """The kinds of a group version; of the group's preferred version where this one does not serve ``kind``.
+
+    Empty if the group is not served. Raises ApiError and TransportError: then nothing is known.
+    """
+    found = _kinds_of(api, api_version)
+    group = api_version.rpartition("/")[0]
+    if kind in found.kinds or not group:
+        return found
+    try:
+        listed = msgspec.json.decode(api.get(f"/apis/{group}"), type=_ApiGroup)
+    except NotFoundError:
+        return ServedKinds()
+    preferred = listed.preferred.group_version if listed.preferred is not None else ""
+    return _kinds_of(api, preferred) if preferred not in ("", api_version) else found
+
+
+def _kinds_of(api: KubeApi, group_version: str) -> ServedKinds:
+    path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    try:
+        listed = msgspec.json.decode(api.get(path), type=_ApiResourceList).resources or []
+    except NotFoundError:
+        return ServedKinds()
+    names = {resource.name: resource.kind for resource in listed}
+    return ServedKinds(
+        frozenset(kind for name, kind in names.items() if "/" not in name),
+        frozenset(kind for name, kind in names.items() if f"{name}/scale" in names),
+    )
 
 
 def _number(text: str) -> int:

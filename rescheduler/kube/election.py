@@ -1,9 +1,9 @@
 """Who leads: the Lease record and the rules of holding it (pure; time is an argument).
 
 Two clocks never mix: deadlines are monotonic seconds of this process; the times inside the record are for
-people to read. Another's Lease has expired when *we* saw no change of it for its duration, whatever its
+people to read. Another process' Lease has expired when *this* process saw no change of it for its duration, whatever its
 times say, so clocks that differ or jump change nothing. Our own time is counted from before the write was
-sent, so we stop before anyone else may start. Source: client-go leaderelection, KEP-589.
+sent, so this process stops before another may start. Source: client-go leaderelection, KEP-589.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ RELEASED_DURATION_S: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTiming:
-    """``duration_s``: others wait so long. ``renew_s``: we stop after so long without a renewal.
+    """How long a Lease lasts.
 
     The defaults are longer than client-go's 15/10/2: one decode of a large page may hold the interpreter
     for tens of milliseconds, and a full collection for a second.
     """
 
     duration_s: float = 30.0
+    """Other processes wait so long after the last renewal that they saw."""
     renew_s: float = 20.0
+    """The holder stops after so long without a renewal."""
     retry_s: float = 4.0
+    """Between two tries, of the holder and of the others."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_s * 1.2 < self.renew_s < self.duration_s:
@@ -69,7 +72,7 @@ def parse_lease(body: bytes) -> Lease:
     return msgspec.structs.replace(msgspec.json.decode(body, type=Lease), raw=msgspec.json.decode(body))
 
 
-class Move(enum.Enum):
+class LeaseAction(enum.Enum):
     """What a candidate does after looking at the Lease."""
 
     CREATE = enum.auto()
@@ -80,42 +83,43 @@ class Move(enum.Enum):
 
 @dataclass(slots=True)
 class Election:
-    """The rules for one candidate. ``held_until_s`` None: we do not lead."""
+    """The rules for one candidate."""
 
     identity: str
     timing: LeaseTiming
     observed: Lease | None = None
     observed_at_s: float = 0.0
     held_until_s: float | None = None
+    """Monotonic seconds; None: this process does not lead."""
     epoch: Epoch | None = field(default=None)
 
-    def look(self, lease: Lease | None, now_s: float) -> Move:
+    def look(self, lease: Lease | None, now_s: float) -> LeaseAction:
         """The Lease as just read (None: there is none); remembers when it last changed."""
         if lease is None:
             self.observed = None
-            return Move.CREATE
+            return LeaseAction.CREATE
         if self.observed is None or lease.spec != self.observed.spec:
             self.observed_at_s = now_s
         self.observed = lease
         if lease.spec.holder_identity == self.identity:
-            return Move.RENEW
+            return LeaseAction.RENEW
         if not lease.spec.holder_identity:
-            return Move.TAKE
+            return LeaseAction.TAKE
         lasts_s = lease.spec.lease_duration_seconds or self.timing.duration_s
-        return Move.TAKE if now_s - self.observed_at_s > lasts_s else Move.WAIT
+        return LeaseAction.TAKE if now_s - self.observed_at_s > lasts_s else LeaseAction.WAIT
 
-    def desired(self, move: Move, wall_s: float) -> LeaseSpec:
+    def desired(self, action: LeaseAction, wall_s: float) -> LeaseSpec:
         """The spec to write for CREATE, TAKE or RENEW. ``wall_s``: seconds since the epoch."""
         old = self.observed.spec if self.observed else LeaseSpec()
         renewed = microtime(wall_s)
         transitions = old.lease_transitions or 0
-        same = move is Move.RENEW
+        same = action is LeaseAction.RENEW
         return LeaseSpec(
             holder_identity=self.identity,
             lease_duration_seconds=max(1, round(self.timing.duration_s)),
             acquire_time=(old.acquire_time or renewed) if same else renewed,
             renew_time=renewed,
-            lease_transitions=transitions + 1 if move is Move.TAKE else transitions,
+            lease_transitions=transitions + 1 if action is LeaseAction.TAKE else transitions,
         )
 
     def written(self, lease: Lease, sent_at_s: float) -> None:
@@ -133,7 +137,7 @@ class Election:
         return self.held_until_s is not None and now_s + margin_s < self.held_until_s
 
     def released(self, wall_s: float) -> LeaseSpec:
-        """The spec that hands the Lease to anyone at once."""
+        """The spec that lets another process take the Lease at once."""
         old = self.observed.spec if self.observed else LeaseSpec()
         return msgspec.structs.replace(
             old,

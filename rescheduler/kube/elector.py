@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from rescheduler.kube.client import FIELD_MANAGER
-from rescheduler.kube.election import Election, Epoch, Lease, LeaseSpec, LeaseTiming, Move, parse_lease
+from rescheduler.kube.election import Election, Epoch, Lease, LeaseAction, LeaseSpec, LeaseTiming, parse_lease
 from rescheduler.kube.errors import error_of
 from rescheduler.kube.transport import Request, Transport
 
@@ -28,7 +28,7 @@ from rescheduler.kube.transport import Request, Transport
 def suspend_aware_clock() -> float:
     """Monotonic seconds that go on while the machine sleeps, where the system has such a clock (Linux).
 
-    With a clock that stops, a leader that wakes up would believe in a Lease that another took meanwhile.
+    With a clock that stops, a machine that wakes up would count a Lease as held that another process took meanwhile.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -41,8 +41,8 @@ _LONGEST_TRY: Final = 1.5
 class Elector:
     """Campaigns for one Lease from ``start`` until ``stop``. ``on_lost`` gets the reason, in words.
 
-    ``identity`` must be unique to this process (a pod's name and something random): whoever has the
-    holder's identity is the holder.
+    ``identity`` must be unique to this process (a pod's name and something random): the process
+    whose identity is in the Lease is the holder.
 
     ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``chance``: uniform in 0..1.
     """
@@ -89,7 +89,7 @@ class Elector:
         return self._elected.wait(timeout_s) and not self._ended.is_set()
 
     def still_leader(self, margin_s: float = 0.0) -> bool:
-        """True if we lead and will for ``margin_s`` more, whatever happens: the check of the last metre."""
+        """True if we lead and will for ``margin_s`` more, whatever happens: asked right before a call that cannot be taken back."""
         with self._changed:
             return not self._ended.is_set() and self._election.leads(self._clock(), margin_s)
 
@@ -101,7 +101,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the Lease; "" if nobody or unknown."""
+        """The identity that was last seen in the Lease; empty if there is none or it was not read yet."""
         return self._holder
 
     def stop(self, *, release: bool = True) -> None:
@@ -124,19 +124,26 @@ class Elector:
 
     def _campaign(self) -> None:
         while not self._stopping.is_set() and not self._ended.is_set():
-            self._attempt()
-            self._stopping.wait(self._timing.retry_s * (1 + _JITTER * self._chance()))
+            self.attempt()
+            self._stopping.wait(self.pause_s())
 
-    def _attempt(self) -> None:
-        """One look and, if it is ours to take or keep, one write."""
+    def pause_s(self) -> float:
+        """Seconds until the next attempt: jittered, so that candidates do not ask together."""
+        return self._timing.retry_s * (1 + _JITTER * self._chance())
+
+    def attempt(self) -> None:
+        """One look and, if it is ours to take or keep, one write. Never raises.
+
+        For callers that drive the election themselves, in virtual time; ``start`` does it on threads.
+        """
         try:
-            move = self._look()
-            if move is not Move.WAIT:
-                self._take(move)
+            action = self._look()
+            if action is not LeaseAction.WAIT:
+                self._take(action)
         except Exception as error:  # noqa: BLE001 - whatever fails, the Lease was not renewed
             self._log.warning("The Lease was not renewed", lease=self._path, error=str(error))
 
-    def _look(self) -> Move:
+    def _look(self) -> LeaseAction:
         answer = self._transport.send(Request(method="GET", path=self._path, timeout_s=self._patience_s()))
         if answer.status == HTTPStatus.NOT_FOUND:
             lease = None
@@ -146,16 +153,20 @@ class Elector:
             raise error_of(answer.status, answer.body, answer.headers)
         with self._changed:
             led = self._election.held_until_s is not None
-            move = self._election.look(lease, self._clock())
+            action = self._election.look(lease, self._clock())
         self._holder = (lease.spec.holder_identity or "") if lease else ""
-        if led and move is not Move.RENEW:
-            self._lose(f"the Lease was taken by {self._holder or 'nobody'}")
-            return Move.WAIT
-        return move
+        if led and action is not LeaseAction.RENEW:
+            self._lose(
+                f"the Lease was taken by {self._holder}"
+                if self._holder
+                else "the Lease was released or deleted"
+            )
+            return LeaseAction.WAIT
+        return action
 
-    def _take(self, move: Move) -> None:
+    def _take(self, action: LeaseAction) -> None:
         sent_at_s = self._clock()
-        lease = self._write(self._election.desired(move, self._wall()), self._patience_s())
+        lease = self._write(self._election.desired(action, self._wall()), self._patience_s())
         with self._changed:
             if self._ended.is_set():
                 return
@@ -191,6 +202,14 @@ class Elector:
             until_s = self._election.held_until_s
         longest_s = self._timing.retry_s * _LONGEST_TRY
         return longest_s if until_s is None else max(0.1, min(longest_s, until_s - self._clock()))
+
+    def expire(self) -> None:
+        """Announce the loss if the renew deadline has passed; the guard's thread does it by itself."""
+        with self._changed:
+            until_s = self._election.held_until_s
+            passed = until_s is not None and self._clock() >= until_s
+        if passed:
+            self._lose("the Lease was not renewed in time")
 
     def _guard(self) -> None:
         """Announces the loss at the deadline even if the campaigning thread hangs in a request."""

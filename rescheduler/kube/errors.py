@@ -1,9 +1,9 @@
-"""What an API server refuses, as exceptions that are named by who must act.
+"""What an API server refuses, as exceptions that are named by what must be done.
 
 ::
 
     ApiError                    any answer that is not a success
-    ├── TryLaterError           nobody: time cures it (429, 5xx)
+    ├── TryLaterError           nothing: time cures it (429, 5xx)
     ├── AccessError             the administrator: rights or credentials
     │   ├── UnauthorizedError   401: credentials are not accepted
     │   └── ForbiddenError      403: rights are missing, or an admission webhook refuses
@@ -26,6 +26,8 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.errors import ReschedulerError
+
 _MAX_MESSAGE: Final = 2_000
 
 
@@ -37,7 +39,7 @@ class Cause(msgspec.Struct, frozen=True):
     field: str = ""
 
 
-class KubeconfigError(Exception):
+class KubeconfigError(ReschedulerError):
     """The connection is not configured rightly. The user must act: ``remedy`` says how."""
 
     def __init__(self, file: str, message: str, remedy: str = "") -> None:
@@ -47,7 +49,7 @@ class KubeconfigError(Exception):
         self.remedy = remedy
 
 
-class ApiError(Exception):
+class ApiError(ReschedulerError):
     """An answer of the API server that is not a success.
 
     ``status``: HTTP code. ``reason``: machine word of the Status ("" where a proxy answered).

@@ -18,7 +18,7 @@ import structlog
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.election import microtime
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.event_series import EventSeries, ObjectReference, Occurrence, Series, Write
+from rescheduler.kube.event_correlator import EventCorrelator, EventWrite, ObjectReference, Occurrence, Series
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import CONTROLLER_NAME
 
@@ -36,20 +36,25 @@ class EventRecorder:
         *,
         instance: str,
         capacity: int = 1_000,
-        series: EventSeries | None = None,
+        series: EventCorrelator | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._instance = instance
         self._queue: queue.Queue[Occurrence | None] = queue.Queue(capacity)
-        self._series = series or EventSeries()
+        self._series = series or EventCorrelator()
         self._clock, self._wall = clock, wall
         self._log = structlog.get_logger("rescheduler.events")
         self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
+        self._lock = threading.Lock()
+        self._dropped = 0
         self.written = 0
-        self.dropped = 0
-        """Not written: too many at once, or refused by the server."""
+
+    @property
+    def dropped(self) -> int:
+        """How many were not written: too many at once, or refused by the server. Metrics read it."""
+        return self._dropped
 
     def start(self) -> None:
         """Begin to write."""
@@ -60,10 +65,10 @@ class EventRecorder:
         try:
             self._queue.put_nowait(what)
         except queue.Full:
-            self.dropped += 1
+            self._drop()
 
     def stop(self) -> None:
-        """Write what is left, for a few seconds at most."""
+        """EventWrite what is left, for a few seconds at most."""
         try:
             self._queue.put(None, timeout=_FLUSH_S)
         except queue.Full:
@@ -76,7 +81,7 @@ class EventRecorder:
             try:
                 self._write(what)
             except (ApiError, TransportError) as error:
-                self.dropped += 1
+                self._drop()
                 self._log.debug("An Event was not written", reason=what.reason, error=str(error))
 
     def _write(self, what: Occurrence) -> None:
@@ -84,14 +89,19 @@ class EventRecorder:
         write, series = self._series.on_occurrence(what, name, self._clock())
         namespace = what.regarding.namespace or "default"
         collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        if write is Write.CREATE:
+        if write is EventWrite.CREATE:
             self._api.create(collection, self._body(what, name, namespace))
             self.written += 1
-        elif write is Write.UPDATE:
+        elif write is EventWrite.UPDATE:
             self._api.merge_patch(f"{collection}/{series.name}", self._counted(series))
             self.written += 1
-        elif write is Write.DROP:
-            self.dropped += 1
+        elif write is EventWrite.DROP:
+            self._drop()
+
+    def _drop(self) -> None:
+        # Callers of record and the writing thread both count; += alone would lose some of them.
+        with self._lock:
+            self._dropped += 1
 
     def _body(self, what: Occurrence, name: str, namespace: str) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -1,35 +1,34 @@
 """The gate: which controllers' new pods are held at creation, and the proof that it is in force.
 
-The gate is a MutatingAdmissionPolicy whose parameter is the ConfigMap ``live``: controller uid ->
-Reservation name. Switching one on or off is a merge patch of one key, so moves do not disturb each other.
+The gate is a MutatingAdmissionPolicy whose parameter is the ConfigMap ``gate-keys``: controller uid ->
+Reservation name. Keys are written by merge patches (``controller.mirror``), so moves do not disturb each other.
 It is in force some milliseconds later; only a dry-run creation proves it (measured: the first probe
 missed in 2 of 40), and only for the API server that answered.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from tenacity import stop_before_delay, wait_fixed, wait_random_exponential
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, NotFoundError
-from rescheduler.kube.retry import full_jitter_s
+from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.retry import Retry
 from rescheduler.model.names import ANNOTATION_RESERVATION, DEFAULT_NAMESPACE, GATE, GATE_CONFIG_MAP
 from rescheduler.model.records import OwnerRef
 
+UNGATED_NAMESPACES: Final = frozenset({"kube-system"})
+"""Left out by the gate policy (``manifests/base/gate.yaml``)."""
 POLICY_NAME: Final = "gate.rescheduler.dev"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-_PROOF_LIMIT_S: Final = 2.0
-_PROOF_PAUSE_S: Final = 0.02
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] | None = None
+PROOF: Final = Retry(
+    wait=wait_fixed(0.02) + wait_random_exponential(multiplier=0.02, max=0.5), stop=stop_before_delay(2.0)
+)
+"""How often a proof is tried: a policy is in force some milliseconds after its parameter was written."""
 
 
 class _SchedulingGate(msgspec.Struct):
@@ -50,67 +49,27 @@ class _Pod(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class GateEntry:
-    """What switches the gate on for one controller."""
-
-    controller_uid: str
-    reservation: str
-
-
-@dataclass(frozen=True, slots=True)
 class Gate:
-    """The gate of one installation. ``namespace``: the controller's own, where ``live`` is.
-
-    All methods raise ApiError and TransportError.
-    """
+    """The gate of one installation; reads and proves, and changes nothing. All methods raise ApiError, TransportError."""
 
     api: KubeApi
     namespace: str = DEFAULT_NAMESPACE
-    config_map: str = GATE_CONFIG_MAP
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
+    """The controller's own, where the ConfigMap is."""
+    proof: Retry = PROOF
 
-    def entries(self) -> dict[str, str]:
-        """Controller uid -> Reservation name, as stored; empty if the ConfigMap is missing."""
-        try:
-            body = self.api.get(self._path())
-        except NotFoundError:
-            return {}
-        return msgspec.json.decode(body, type=_ConfigMap).data or {}
+    def proves(self, owner: OwnerRef, namespace: str) -> bool:
+        """True as soon as a dry-run pod of ``owner`` is held for the Reservation that its key names now.
 
-    def switch_on(self, entry: GateEntry) -> None:
-        """Hold new pods of that controller; makes the ConfigMap if it is missing. Idempotent."""
-        try:
-            self._patch({entry.controller_uid: entry.reservation})
-        except NotFoundError:
-            self._make({entry.controller_uid: entry.reservation})
-
-    def switch_off(self, *controller_uids: str) -> None:
-        """Hold new pods of those controllers no longer. Idempotent."""
-        if not controller_uids:
-            return
-        try:
-            self._patch(dict.fromkeys(controller_uids))
-        except NotFoundError:
-            return
-
-    def proven(self, entry: GateEntry, owner: OwnerRef, pod_namespace: str) -> bool:
-        """True as soon as a dry-run pod of ``owner`` in ``pod_namespace`` is held for that Reservation.
-
-        Tried for two seconds; False afterwards: nothing may be evicted. It is False in namespaces that
-        the policy leaves out, and where policy or binding are missing.
+        Tried for two seconds; False afterwards: nothing may be evicted. The pod is created in the controller's own
+        namespace, so that no right to create pods elsewhere is needed; the policy treats all namespaces alike but
+        those in UNGATED_NAMESPACES.
         """
-        ends_s = self.clock() + _PROOF_LIMIT_S
-        attempt = 1
-        while True:
-            if self._held(entry, owner, pod_namespace):
-                return True
-            pause_s = _PROOF_PAUSE_S + full_jitter_s(attempt, _PROOF_PAUSE_S, 0.5, self.chance())
-            if self.clock() + pause_s > ends_s:
-                return False
-            self.sleep(pause_s)
-            attempt += 1
+        if namespace in UNGATED_NAMESPACES:
+            return False
+        reservation = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).get(owner.uid)
+        if reservation is None:
+            return False
+        return self.proof.until_true(lambda: self.holds_for(owner, self.namespace) == reservation)
 
     def installed(self) -> bool:
         """True if the policy and its binding exist. Says nothing of their being in force: see ``proven``."""
@@ -122,7 +81,7 @@ class Gate:
         return True
 
     def holds_for(self, owner: OwnerRef, pod_namespace: str) -> str:
-        """The Reservation that a pod of ``owner``, created in a dry run now, is held for; "" if it is not held."""
+        """The Reservation that a pod of ``owner``, created in a dry run now, is held for; empty if it is not held."""
         body = self.api.create(
             f"/api/v1/namespaces/{pod_namespace}/pods", probe_pod(owner, pod_namespace), dry_run=True
         )
@@ -130,27 +89,6 @@ class Gate:
         gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
         named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION, "")
         return named if GATE in gates else ""
-
-    def _held(self, entry: GateEntry, owner: OwnerRef, pod_namespace: str) -> bool:
-        return self.holds_for(owner, pod_namespace) == entry.reservation
-
-    def _path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.config_map}"
-
-    def _patch(self, data: Mapping[str, str | None]) -> None:
-        self.api.merge_patch(self._path(), {"data": data})
-
-    def _make(self, data: Mapping[str, str]) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": self.config_map, "namespace": self.namespace},
-            "data": data,
-        }
-        try:
-            self.api.create(f"/api/v1/namespaces/{self.namespace}/configmaps", body)
-        except AlreadyExistsError:
-            self._patch(data)
 
 
 def probe_pod(owner: OwnerRef, namespace: str) -> dict[str, Any]:

@@ -14,18 +14,32 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from http import HTTPStatus
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from rescheduler.kube.client import PAGE_LIMIT
 from rescheduler.kube.errors import ApiError, error_of
-from rescheduler.kube.gcpause import PROCESS_PAUSE
-from rescheduler.kube.lines import LineSplitter, LineTooLongError
-from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListPage, OpenWatch, Reflector
-from rescheduler.kube.transport import Request, SilenceError, Stream, Transport, TransportError
-from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError, WatchEvent
-from rescheduler.model.decode import ListPage as DecodedPage
+from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.kube.reflector import (
+    End,
+    EndKind,
+    Gaps,
+    InformerEvent,
+    ListRequest,
+    Reflector,
+    WatchRequest,
+)
+from rescheduler.kube.transport import (
+    LineSplitter,
+    LineTooLongError,
+    Request,
+    SilenceError,
+    Stream,
+    Transport,
+    TransportError,
+)
+from rescheduler.model.decode import BadObject, Decoder, EventType, ListPage, UndecodableError, WatchEvent
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.records import ObjectKey
 
@@ -36,6 +50,15 @@ WATCH_TIMEOUT_S: Final = (240, 480)
 """Asked of the server, at random in between, so that not all watches end together."""
 
 Events = SimpleQueue[InformerEvent]
+"""The queue of a consumer with a thread of its own."""
+
+
+class ChangeSink(Protocol):
+    """Takes changes, in order, on the informer's thread; it must not block."""
+
+    def put(self, event: InformerEvent, /) -> None:
+        """Take one change."""
+        ...
 
 
 class SharedDecoder:
@@ -48,7 +71,7 @@ class SharedDecoder:
         self._decoder = decoder
         self._lock = threading.Lock()
 
-    def page(self, kind: Kind, body: bytes) -> DecodedPage:
+    def page(self, kind: Kind, body: bytes) -> ListPage:
         """See ``Decoder.page``."""
         with self._lock:
             return self._decoder.page(kind, body)
@@ -60,7 +83,7 @@ class SharedDecoder:
 
 
 class Informer:
-    """Lists and watches one kind from ``start`` until ``stop``."""
+    """Lists and watches one kind from ``start`` until ``stop``; an empty ``namespace`` means all."""
 
     def __init__(
         self,
@@ -68,8 +91,9 @@ class Informer:
         resource: Resource,
         transport: Transport,
         decoder: SharedDecoder,
-        events: Events,
+        events: ChangeSink,
         *,
+        namespace: str = "",
         field_selector: str = "",
         watch_list: bool = True,
         silence_s: float = SILENCE_S,
@@ -77,7 +101,7 @@ class Informer:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.kind = kind
-        self._path = resource.collection_path
+        self._path = resource.object_path(namespace, "") if namespace else resource.collection_path
         self._transport, self._decoder, self._events = transport, decoder, events
         self._selector = {"fieldSelector": field_selector} if field_selector else {}
         self._silence_s = silence_s
@@ -112,7 +136,7 @@ class Informer:
 
     @property
     def died(self) -> bool:
-        """True if the thread ended although nobody stopped it: a fault of the program itself."""
+        """True if the thread ended although it was not stopped: a fault of the program itself."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stopping.is_set()
 
     @property
@@ -127,7 +151,7 @@ class Informer:
 
     @property
     def problem(self) -> str:
-        """What keeps it from being up to date; "" if nothing."""
+        """Why the cache is not up to date; empty if it is."""
         return self._reflector.problem
 
     @property
@@ -167,7 +191,7 @@ class Informer:
         """Steps until something ends; the pause of the collector is left once the list is complete."""
         while not self._stopping.is_set():
             step = self._reflector.next_step()
-            end = self._list(step) if isinstance(step, ListPage) else self._watch(step, pause)
+            end = self._list(step) if isinstance(step, ListRequest) else self._watch(step, pause)
             if end is not None:
                 return end
             self._unpause(pause)
@@ -179,7 +203,7 @@ class Informer:
             PROCESS_PAUSE.settle()
             pause.close()
 
-    def _list(self, step: ListPage) -> End | None:
+    def _list(self, step: ListRequest) -> End | None:
         query = {"limit": str(PAGE_LIMIT), **self._selector}
         if step.token:
             query["continue"] = step.token
@@ -203,7 +227,7 @@ class Informer:
         )
         return None
 
-    def _watch(self, step: OpenWatch, pause: ExitStack) -> End:
+    def _watch(self, step: WatchRequest, pause: ExitStack) -> End:
         try:
             stream = self._transport.stream(self._watch_request(step))
         except TransportError as error:
@@ -227,7 +251,7 @@ class Informer:
                 self._stream = None
             stream.close()
 
-    def _watch_request(self, step: OpenWatch) -> Request:
+    def _watch_request(self, step: WatchRequest) -> Request:
         shortest_s, longest_s = WATCH_TIMEOUT_S
         query = {
             **self._selector,

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from rescheduler.kube.informer import Events, Informer, SharedDecoder
+from rescheduler.kube.reflector import Gaps
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
@@ -67,6 +68,10 @@ class Informers:
     def of(self, kind: Kind) -> Informer:
         """The informer of one kind."""
         return self._informers[kind]
+
+    def gaps(self, kind: Kind) -> Gaps:
+        """What may be missing from, or out of order in, what was told of one kind."""
+        return self._informers[kind].gaps()
 
     def all(self) -> tuple[Informer, ...]:
         """All of them, in the order of the resources."""

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there: kubeconfig files or the pod's service account.
+"""Address of the API server and credentials for it: kubeconfig files or the pod's service account.
 
 Reads with the official client, after checks of its own, because that one answers a malformed file with
 whatever exception comes up, goes on silently when a credential plugin fails, and asks for a password on

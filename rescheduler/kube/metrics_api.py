@@ -1,6 +1,6 @@
 """Measured usage of nodes from metrics.k8s.io, where a metrics server serves it.
 
-Its absence is normal: policies then go by requests. One damaged entry is left out.
+Its absence is normal: what goes by measured usage then leaves the nodes out. So is one damaged or incomplete entry.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
 from rescheduler.model.quantity import Amount, QuantityError, milli, units
 from rescheduler.model.records import NodeUsage
-from rescheduler.model.timestamps import TimestampError, parse_timestamp
+from rescheduler.model.times import TimestampError, parse_timestamp
 
 
 class _Usage(msgspec.Struct):
-    cpu: Amount = 0
-    memory: Amount = 0
+    cpu: Amount
+    memory: Amount
 
 
 class _Meta(msgspec.Struct):

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from rescheduler.kube.known import Known, namespace_of
-from rescheduler.kube.retry import full_jitter_s
+from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 
 BASE_S: Final = 0.5
-CAP_S: Final = 30.0
+CAP_S: Final = 10.0
+"""Of a server that answers badly. Half a minute without the watch of pods would be half of the time that a pod may be gated."""
 UNANSWERED_CAP_S: Final = 4.0
-"""While nobody answers: asking is no load then, and the slowest of all kinds decides how long we are blind."""
+"""While no server answers: asking is no load then, and the slowest kind decides when the caches are complete again."""
 LIVED_S: Final = 20.0
 """A stream that lived so long proves the connection: the next wait is short again."""
 GONE_AFTER: Final = 3
@@ -40,35 +40,32 @@ class ChangeType(enum.StrEnum):
 
 
 class InformerEvent(NamedTuple):
-    """One change. ``record``: the new state; of DELETED the last known one; of SYNCED None.
-
-    ``old``: the state before, where there was one.
-    """
+    """One change."""
 
     kind: Kind
     type: ChangeType
     record: Any
+    """The new state; of DELETED the last known one; of SYNCED None."""
     old: Any = None
+    """The state before, where there was one."""
 
 
 class Gaps(NamedTuple):
-    """How often changes may have come too late, or not in the order in which they happened.
-
-    ``number``: of first lists, broken streams and lists that had to be read anew. ``away_s``: how long the server was
-    lost before the last of these lists.
-    """
+    """How often changes may have come too late, or not in the order in which they happened."""
 
     number: int = 0
+    """Of first lists, broken streams and lists that had to be read again."""
     away_s: float = 0.0
+    """How long the server did not answer before the last of these lists."""
 
 
-class ListPage(NamedTuple):
-    """Ask for a page of a consistent list; ``token`` "" is the first."""
+class ListRequest(NamedTuple):
+    """Ask for a page of a consistent list; an empty ``token`` is the first."""
 
     token: str
 
 
-class OpenWatch(NamedTuple):
+class WatchRequest(NamedTuple):
     """Open a watch after ``version``; ``initial``: without a list before, by sendInitialEvents."""
 
     version: str
@@ -116,6 +113,15 @@ class _Phase(enum.Enum):
     WATCHING = enum.auto()
 
 
+def full_jitter_s(failures: int, base_s: float, cap_s: float, chance: float) -> float:
+    """Seconds to wait after so many failures in a row: uniform in 0..min(cap, base * 2^(failures - 1)).
+
+    tenacity repeats a call and counts for itself. A Reflector repeats nothing: it says when to go on, counts two
+    kinds of failures, and takes chance as an argument, so only the formula is needed here.
+    """
+    return min(cap_s, base_s * 2.0 ** min(failures - 1, 62)) * chance
+
+
 class Reflector:
     """The machine for one kind. Not thread-safe: one thread feeds it; properties may be read by others."""
 
@@ -124,8 +130,8 @@ class Reflector:
         self._optional = optional
         self._watch_list = watch_list
         self._phase = _Phase.INITIAL if watch_list else _Phase.LISTING
-        self._cache = Known()
-        self._seen = Known()
+        self._cache = Store()
+        self._seen = Store()
         self._token = ""
         self._version = ""
         self._failures = 0
@@ -135,7 +141,7 @@ class Reflector:
         self.synced = False
         self.absent = False
         self.problem = ""
-        """What keeps it from being up to date, in words; "" if nothing."""
+        """Why the cache is not up to date; empty if it is."""
         self.last_contact_s: float | None = None
         """When the server last proved that we are up to date: end of a list, watch accepted, event, bookmark."""
         self.gaps = Gaps()
@@ -153,11 +159,11 @@ class Reflector:
         """True while a whole list is on its way."""
         return self._phase is not _Phase.WATCHING
 
-    def next_step(self) -> ListPage | OpenWatch:
+    def next_step(self) -> ListRequest | WatchRequest:
         """What to ask the server now."""
         if self._phase is _Phase.LISTING:
-            return ListPage(self._token)
-        return OpenWatch(self._version, initial=self._phase is _Phase.INITIAL)
+            return ListRequest(self._token)
+        return WatchRequest(self._version, initial=self._phase is _Phase.INITIAL)
 
     def on_page(self, records: Sequence[Any], version: str, token: str, now_s: float) -> list[InformerEvent]:
         """A page arrived. The last one (``token`` "") also brings the deletions that were missed."""
@@ -209,21 +215,27 @@ class Reflector:
         lived = self._opened_at_s is not None and now_s - self._opened_at_s >= LIVED_S
         self._opened_at_s = None
         if end.kind is EndKind.UNSUPPORTED:
+            # Not a failure: the same is asked at once in the older way, without a pause.
             self._watch_list = False
             self._restart(end)
             return 0.0, []
         self.problem = "" if end.kind in (EndKind.CLEAN, EndKind.SILENT) else end.message
         if self.synced and end.kind not in (EndKind.CLEAN, EndKind.SILENT):
-            self._lose(now_s)
+            self._lose_connection(now_s)
         self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
+        # A kind that never was there counts as absent at the first 404. One that was there would be deleted
+        # with all its objects, and an API server that starts answers 404 for a moment before it has read its CRDs.
         if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
             self.problem = ""
             return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
+        # No server answered at all: counted apart, with a shorter longest wait, so that every informer is back soon
+        # after an outage. A list that breaks off may have been answered, and lists are work: it backs off as usual.
         unanswered = end.kind is EndKind.BROKEN and not opened and self._phase is not _Phase.LISTING
         if unanswered:
             self._unanswered += 1
         else:
             self._unanswered = 0
+            # Not 0 after a stream that lived: what ends all watches at once must not bring all lists at once.
             self._failures = 1 if lived else self._failures + 1
         if self._phase is _Phase.INITIAL and opened and end.kind in _STREAM_ENDS:
             # A server that does not know sendInitialEvents streams on without ever marking the end.
@@ -241,7 +253,7 @@ class Reflector:
             self.relists[end.kind] += 1
         self._phase = _Phase.INITIAL if self._watch_list else _Phase.LISTING
         self._version, self._token = "", ""
-        self._seen = Known()
+        self._seen = Store()
 
     def _vanish(self, now_s: float) -> list[InformerEvent]:
         """The kind is not served (any more): no object of it exists."""
@@ -254,7 +266,7 @@ class Reflector:
     def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
         missed = [key for key in self._cache if key not in self._seen]
         events = [event for key in missed for event in self._remove(key)]
-        self._seen = Known()
+        self._seen = Store()
         self._version, self._token = version, ""
         self._phase = _Phase.WATCHING
         self.last_contact_s = now_s
@@ -264,8 +276,8 @@ class Reflector:
         self._lost_at_s = None
         return events + self._now_synced()
 
-    def _lose(self, now_s: float) -> None:
-        """The line is lost: once, however often it cannot be had back."""
+    def _lose_connection(self, now_s: float) -> None:
+        """The connection is lost: counted once, however many tries to get it back fail."""
         if self._lost_at_s is None:
             self._lost_at_s = now_s
             self.gaps = self.gaps._replace(number=self.gaps.number + 1)

@@ -1,32 +1,39 @@
-"""The one place where calls to the API server are tried again.
+"""Which calls to the API server are tried again, and when: tenacity with the rules of this API.
 
-Tried again are only failures that time cures (429, 5xx, no answer), with full-jitter exponential
-back-off that honours Retry-After, until a deadline, not a number of tries. A call that is neither
-idempotent nor guarded by a precondition is tried again only after a 429, which proves that nothing
-was done. Evictions never come here: their 429 is an answer. Sleep, clock and chance are handed in.
+Tried again is only what time cures (429, 5xx, no answer), with full jitter on top of what Retry-After asks for,
+until a deadline, not a number of tries. A call that is neither idempotent nor guarded by a precondition is tried
+again only after a 429, which proves that nothing was done. Evictions never come here: their 429 is an answer.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Final, TypeVar
 
-import tenacity
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_exception,
+    wait_random_exponential,
+)
+from tenacity.stop import StopBaseT
+from tenacity.wait import WaitBaseT
 
 from rescheduler.kube.errors import ApiError, TryLaterError
 from rescheduler.kube.transport import TransportError
 
 T = TypeVar("T")
 
-
-def full_jitter_s(attempt: int, base_s: float, cap_s: float, chance: float) -> float:
-    """Wait before try ``attempt`` + 1 (first try is 1): uniform in 0..min(cap, base * 2^(attempt-1))."""
-    ceiling = min(cap_s, base_s * 2.0 ** min(attempt - 1, 62))
-    return ceiling * chance
+BASE_S: Final = 0.2
+CAP_S: Final = 8.0
+DEADLINE_S: Final = 30.0
 
 
 def retryable(error: BaseException, *, repeatable: bool) -> bool:
@@ -39,43 +46,53 @@ def retryable(error: BaseException, *, repeatable: bool) -> bool:
     return repeatable and isinstance(error, TryLaterError | TransportError)
 
 
+def retry_after_s(error: BaseException) -> float:
+    """The seconds that the server asks for; 0 if it does not."""
+    return (error.retry_after_s or 0.0) if isinstance(error, ApiError) else 0.0
+
+
+RETRY_AFTER: Final = wait_exception(retry_after_s)
+"""Added to a jitter, since many clients are told the same number of seconds."""
+
+JITTER: Final = wait_random_exponential(multiplier=BASE_S, max=CAP_S) + RETRY_AFTER
+DEADLINE: Final = stop_before_delay(DEADLINE_S)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A policy of trying again. ``chance`` gives numbers in 0..1."""
+    """A policy of trying again.
 
-    base_s: float = 0.2
-    cap_s: float = 8.0
-    deadline_s: float = 30.0
+    tenacity's strategies read the process' clock and its random numbers, and neither can be handed in. So the
+    strategies themselves are fields: a caller that needs other time or chance (the histories run in virtual time, from
+    a seed) hands in callables of the same shape.
+    """
+
+    wait: WaitBaseT = JITTER
+    stop: StopBaseT = DEADLINE
     sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-    chance: Callable[[], float] = random.random
 
     def call(self, operation: Callable[[], T], *, repeatable: bool) -> T:
-        """The result of ``operation``; its last error once the deadline would be passed by waiting."""
-        started_s = self.clock()
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            asked = _retry_after_s(state)
-            jitter = full_jitter_s(state.attempt_number, self.base_s, self.cap_s, self.chance())
-            return jitter if asked is None else asked + jitter
-
-        def stop(state: tenacity.RetryCallState) -> bool:
-            return self.clock() - started_s + state.upcoming_sleep > self.deadline_s
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: retryable(error, repeatable=repeatable)),
-            wait=wait,
-            stop=stop,
+        """The result of ``operation``; its last error once waiting would pass the deadline."""
+        retrying = Retrying(
+            retry=retry_if_exception(partial(retryable, repeatable=repeatable)),
+            wait=self.wait,
+            stop=self.stop,
             sleep=self.sleep,
             reraise=True,
         )
         return retrying(operation)
 
+    def until_true(self, operation: Callable[[], bool]) -> bool:
+        """True as soon as ``operation`` is; False once waiting would pass the deadline. Its errors are raised."""
+        repeating = Retrying(
+            retry=retry_if_result(lambda done: not done),
+            wait=self.wait,
+            stop=self.stop,
+            sleep=self.sleep,
+            retry_error_callback=lambda _: False,
+        )
+        return repeating(operation)
 
-NO_RETRY = Retry(deadline_s=-1.0)
+
+NO_RETRY: Final = Retry(stop=stop_after_attempt(1))
 """Every error is given to the caller at once."""
-
-
-def _retry_after_s(state: tenacity.RetryCallState) -> float | None:
-    error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_s if isinstance(error, ApiError) else None

@@ -1,1 +1,1 @@
-"""The PodMigration API: a pure state machine of one move, from asked-for to landed."""
+"""The PodMigration API: the pure state machine of one move."""

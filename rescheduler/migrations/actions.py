@@ -1,4 +1,4 @@
-"""What the PodMigration machine wants done. Values only; ``controller.executor`` carries them out."""
+"""The actions of the PodMigration machine, as values; ``controller.call_table`` has the call of each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import msgspec
 
 from rescheduler.model.migration import MigrationStatus
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet, NodeSelector
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 
 
 class AdoptPod(msgspec.Struct, frozen=True, tag=True):
-    """Fill in ``spec.podRef.uid``: the move is of this very pod from now on."""
+    """Fill in ``spec.podRef.uid``: from now on the move is of the pod with this uid only."""
 
     migration: ObjectKey
     uid: str
@@ -29,28 +30,39 @@ class WriteMigrationStatus(msgspec.Struct, frozen=True, tag=True):
 
 
 class CreateReservation(msgspec.Struct, frozen=True, tag=True):
-    """Make the Reservation for the replacement of ``pod`` on ``node``. ``ttl_s``: the time the move has left."""
+    """Make the Reservation for the replacement of ``pod`` on ``node``."""
 
     name: str
     migration: ObjectKey
     pod: Pod
     node: str
     ttl_s: float
+    """The time that the move has left."""
     soft: bool = False
     template: PodSpec | None = None
     volumes: tuple[NodeSelector, ...] = ()
 
 
 class ProveGate(msgspec.Struct, frozen=True, tag=True):
-    """Create a pod of that controller in a dry run: does it get our gate?"""
+    """Create a pod of that controller in a dry run, to see whether it gets our gate."""
 
     migration: ObjectKey
     controller: OwnerRef
     namespace: str
 
 
+class DryRunCreate(msgspec.Struct, frozen=True, tag=True):
+    """Create, in a dry run, the pod that ``owner`` would create in place of ``pod``, to see what admission makes of it."""
+
+    migration: ObjectKey
+    pod: Pod
+    owner: OwnerRef
+    template: TemplateKey
+    """The template that the pod comes from."""
+
+
 class DryRunEvict(msgspec.Struct, frozen=True, tag=True):
-    """Ask whether the eviction would pass: rights, admission, budgets of this moment."""
+    """Evict in a dry run, to see whether rights, admission and budgets allow it now."""
 
     migration: ObjectKey
     pod: ObjectKey
@@ -59,7 +71,7 @@ class DryRunEvict(msgspec.Struct, frozen=True, tag=True):
 
 
 class Evict(msgspec.Struct, frozen=True, tag=True):
-    """Evict that very pod. Only after the last look at leadership."""
+    """Evict the pod with that uid. The sender checks leadership right before."""
 
     migration: ObjectKey
     pod: ObjectKey
@@ -68,10 +80,7 @@ class Evict(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartReplacement(msgspec.Struct, frozen=True, tag=True):
-    """Create the replacement of mode StartFirst from the template of ``owner``, pinned to ``node``.
-
-    ``labels``: those of birth. ``replaces``: of whom it takes the place.
-    """
+    """Create the replacement of mode StartFirst from the template of ``owner``, pinned to ``node``."""
 
     migration: ObjectKey
     owner: OwnerRef
@@ -79,11 +88,13 @@ class StartReplacement(msgspec.Struct, frozen=True, tag=True):
     name: str
     node: str
     labels: tuple[tuple[str, str], ...]
+    """Labels at its creation: without those that its ReplicaSet selects, which are added after the old pod is evicted."""
     replaces: str
+    """Value of annotation ``names.ANNOTATION_REPLACES``: uid of the ReplicaSet and of the old pod."""
 
 
 class LabelReplacement(msgspec.Struct, frozen=True, tag=True):
-    """Give that very pod the labels that its ReplicaSet selects by, so that it is adopted."""
+    """Add the labels that the ReplicaSet selects to the pod with that uid, so that it is adopted."""
 
     pod: ObjectKey
     uid: str
@@ -91,14 +102,14 @@ class LabelReplacement(msgspec.Struct, frozen=True, tag=True):
 
 
 class RemoveReplacement(msgspec.Struct, frozen=True, tag=True):
-    """Delete that very pod, a replacement that nobody adopted, with its own grace."""
+    """Delete the pod with that uid, a replacement that no ReplicaSet adopted, with its own grace period."""
 
     pod: ObjectKey
     uid: str
 
 
 class WriteAvoidHints(msgspec.Struct, frozen=True, tag=True):
-    """Write the list of PreferAvoidPods hints (rows R53-R58) of a node that is still of that version."""
+    """Write the PreferAvoidPods hints of a node if it still has that resource version."""
 
     node: str
     resource_version: str
@@ -117,6 +128,7 @@ MigrationAction = (
     | WriteMigrationStatus
     | CreateReservation
     | ProveGate
+    | DryRunCreate
     | DryRunEvict
     | Evict
     | StartReplacement

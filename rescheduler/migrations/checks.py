@@ -1,43 +1,50 @@
-"""Everything that is checked before anything is disturbed: the pod, its target, its budgets, the room.
+"""The checks before the eviction: the pod, its target, its budgets, the room.
 
-Each check either lets the step go on, or says why it waits or has ended. Nothing here evicts.
+A check that fails writes into the status why the move waits or has ended. Nothing here evicts.
 """
 
 from __future__ import annotations
 
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
-from rescheduler.migrations.observed import ObservedSwap
+from rescheduler.migrations.observed import ObservedStartFirst
+from rescheduler.migrations.replacement_checks import FRESH_S, asked, lacking, note_source
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
+from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.reservation import Reservation, ReservationPhase
 
 
 def may_begin(draft: Draft) -> bool:
-    """Asked for, nothing done yet: pod, mode and target must be good. False: the reason is said."""
+    """True if pod, mode and target allow the move to begin. False: the status has the reason."""
     if not (still_wanted(draft) and _mode_known(draft)):
         return False
     observed = draft.observed
+    if not asked(draft, FRESH_S):
+        return False
     if not observed.movable.ok:
         draft.fail(Why.NOT_MOVABLE, observed.movable.message)
         return False
     migration = observed.migration
     if not migration.pod_uid and observed.pod is not None:
+        # Another pod may get the same name (StatefulSet): from the first look on the move is of this very pod.
         draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
         return False
     return _target_known(draft)
 
 
 def pending(draft: Draft) -> None:
-    """Everything must hold before room is taken from anybody."""
+    """Check budgets and target, then reserve the room."""
     observed = draft.observed
     if not budgets_may_allow(draft):
         return
     if not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
+        return
+    if not within_limits(draft):
         return
     pod = observed.pod
     draft.change(
@@ -51,8 +58,30 @@ def pending(draft: Draft) -> None:
         _create(draft)
 
 
+def within_limits(draft: Draft) -> bool:
+    """True if the limits let the move begin and its beginning is recorded: the last check before the first write."""
+    if draft.observed.recorded.begun:
+        return True
+    held_back = draft.observed.held_back
+    if held_back is not None:
+        draft.say(Why(held_back.reason.value), held_back.message)
+        draft.wake(held_back.until_s)
+        return False
+    draft.begins = True
+    if draft.observed.recorded.problem:
+        not_recorded(draft)
+    return False
+
+
+def not_recorded(draft: Draft) -> None:
+    """Say that the move waits until ConfigMap ``move-history`` has its next step."""
+    problem = draft.observed.recorded.problem
+    because = f", which cannot be written: {problem}" if problem else ""
+    draft.say(Why.RECORDING, f"the next step is recorded in ConfigMap move-history first{because}")
+
+
 def reserving(draft: Draft) -> None:
-    """Room is being reserved: wait for Available."""
+    """Room is being reserved: wait until the Reservation is Available."""
     if not still_wanted(draft):
         return
     reservation = draft.observed.reservation
@@ -70,24 +99,30 @@ def reserving(draft: Draft) -> None:
 
 
 def still_wanted(draft: Draft) -> bool:
-    """False if the move has ended or rests: pod, time, pause. Used in every phase before the eviction."""
+    """False if the move has ended, is paused or waits for another move. Used in every phase before the eviction."""
     observed = draft.observed
     migration, pod = observed.migration, observed.pod
+    # What ends the move comes before what makes it wait: a paused move must not outlive its pod or its ttl.
     if pod is None:
         draft.fail(Why.POD_GONE, f"pod {migration.namespace}/{migration.pod_name} does not exist")
     elif not observed.same_pod:
-        draft.fail(Why.POD_REPLACED, f"pod {pod.key} is another one now (uid {pod.uid})")
+        draft.fail(
+            Why.POD_REPLACED, f"pod {pod.key} was replaced by another pod of that name (uid {pod.uid})"
+        )
     elif pod.deleting or pod.terminal:
-        draft.fail(Why.POD_GONE, f"pod {pod.key} is ending by itself")
+        draft.fail(Why.POD_GONE, f"pod {pod.key} is terminating or has ended already")
     elif not pod.node:
         draft.fail(Why.NOT_MOVABLE, f"pod {pod.key} is not on any node yet")
     elif draft.end_s is not None and draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
-        draft.fail(Why.TIMEOUT, f"time is over; last: {waited_for}")
+        draft.fail(
+            Why.TIMEOUT, f"the pod was not evicted within the ttl of the move; last message: {waited_for}"
+        )
+    # Two moves of the pod have begun: the later one ends, so that its room is released. One that has not begun waits.
     elif observed.another and migration.status.phase is not MigrationPhase.PENDING:
         draft.fail(Why.ANOTHER_MOVE, f"move {observed.another} of the same pod goes first")
     elif migration.paused:
-        draft.say(Why.PAUSED, "spec.paused is true; time goes on")
+        draft.say(Why.PAUSED, "spec.paused is true; the ttl of the move still counts")
         draft.wake(draft.end_s)
     elif observed.another:
         draft.say(Why.ANOTHER_MOVE, f"waiting for move {observed.another} of the same pod")
@@ -99,21 +134,38 @@ def still_wanted(draft: Draft) -> bool:
 
 
 def budgets_may_allow(draft: Draft) -> bool:
-    """False while no eviction can pass whatever is waited for: then no room is taken from anybody.
+    """False if a budget can never allow the eviction: then no room is reserved.
 
-    A budget that is used up for the moment does not keep the room from being reserved: it is held until
-    the budget allows, up to the limit of the move.
+    For a budget that is used up only for the moment, the room is reserved and held until the budget allows the eviction,
+    up to the limit of the move.
     """
     budgets, pod = draft.observed.budgets, draft.observed.pod
     if len(budgets) == 1 and pod is not None and pod.ready:
         budget = budgets[0]
+        # More pods are expected than must be healthy, so the budget will allow disruptions again.
         if budget.disruptions_allowed > 0 or budget.desired_healthy < budget.expected_pods:
             return True
-    return budgets_allow(draft)
+    return _budget_allows(draft)
 
 
 def budgets_allow(draft: Draft) -> bool:
-    """False if a PodDisruptionBudget forbids the eviction now, as far as its status tells."""
+    """False if the eviction must wait now: for a PodDisruptionBudget, or without one for the pods of the workload."""
+    return _budget_allows(draft) and availability_allows(draft)
+
+
+def availability_allows(draft: Draft) -> bool:
+    """False if no budget selects the pod and its eviction would leave too few available pods of its workload."""
+    availability, pod = draft.observed.availability, draft.observed.pod
+    refusal = availability.refusal(pod) if availability is not None and pod is not None else ""
+    if availability is None or not refusal:
+        return True
+    draft.say(Why.TOO_FEW_AVAILABLE, refusal)
+    draft.wake(availability.settles_at_s)
+    return False
+
+
+def _budget_allows(draft: Draft) -> bool:
+    """False if a PodDisruptionBudget forbids the eviction now, according to its status."""
     budgets, pod = draft.observed.budgets, draft.observed.pod
     if not budgets_single(draft):
         return False
@@ -124,7 +176,7 @@ def budgets_allow(draft: Draft) -> bool:
 
 
 def budgets_single(draft: Draft) -> bool:
-    """False, and the move ends, if the API server would never evict the pod: more than one budget selects it."""
+    """False, and the move ends, if more than one budget selects the pod: the API server never evicts such a pod."""
     budgets = draft.observed.budgets
     if len(budgets) > 1:
         listed = ", ".join(sorted(b.name for b in budgets))
@@ -133,7 +185,7 @@ def budgets_single(draft: Draft) -> bool:
 
 
 def budget_words(budget: DisruptionBudget) -> str:
-    """What a budget allows, for people."""
+    """What a budget allows, for messages."""
     return (
         f"PDB {budget.name} allows {budget.disruptions_allowed} of {budget.expected_pods} disruptions "
         f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
@@ -141,29 +193,32 @@ def budget_words(budget: DisruptionBudget) -> str:
 
 
 def _mode_known(draft: Draft) -> bool:
-    asked, swap = draft.observed.migration.mode, draft.observed.swap
+    asked, seen = draft.observed.migration.mode, draft.observed.start_first
     mode = mode_without_start_first(draft) if asked is MoveMode.AUTO else asked
-    if swap is not None and swap.serves(asked):
+    if seen is not None and seen.serves(asked):
         mode = MoveMode.START_FIRST
     elif mode is MoveMode.START_FIRST:
-        draft.fail(Why.MODE_NOT_SUPPORTED, _start_first_refused(swap))
+        draft.fail(Why.MODE_NOT_SUPPORTED, _start_first_refused(seen))
         return False
     if mode is MoveMode.SOFT and not draft.settings.soft_allowed:
         draft.fail(Why.MODE_NOT_SUPPORTED, "mode Soft must be chosen in the configuration first")
         return False
     draft.change(mode=mode)
+    if mode is not MoveMode.START_FIRST and seen is not None and seen.declared and not seen.eligible.ok:
+        why = Condition(CONDITION_START_FIRST, "False", Why.MODE_NOT_SUPPORTED, seen.eligible.message)
+        draft.change(conditions=told(draft.status.conditions, why, draft.now_s))
     return True
 
 
 def mode_without_start_first(draft: Draft) -> MoveMode:
-    """What a move that leaves its mode open does where the replacement cannot start first."""
+    """The mode of a move that leaves its mode open, if the replacement cannot start first."""
     configured = draft.settings.default_mode
     return MoveMode.SOFT if configured is MoveMode.SOFT else MoveMode.RESERVE_FIRST
 
 
-def _start_first_refused(swap: ObservedSwap | None) -> str:
-    if swap is not None and not swap.eligible.ok:
-        return f"mode StartFirst: {swap.eligible.message}"
+def _start_first_refused(seen: ObservedStartFirst | None) -> str:
+    if seen is not None and not seen.eligible.ok:
+        return f"mode StartFirst: {seen.eligible.message}"
     return (
         f"mode StartFirst must be declared: annotate the Deployment with {names.ANNOTATION_MODE}: StartFirst, "
         "or set mode: StartFirst in the configuration"
@@ -199,12 +254,16 @@ def _reference_fits(draft: Draft) -> bool:
         return False
     if not reservation.allocate_once:
         draft.fail(
-            Why.RESERVATION_UNFIT, f"Reservation {name} is for several pods; a move needs one of its own"
+            Why.RESERVATION_UNFIT,
+            f"Reservation {name} is for several pods (allocateOnce: false); a move needs one for a single pod",
         )
         return False
     wanted, held = observed.migration.target_node, reservation.status.node_name
     if wanted and held and wanted != held:
         draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is on node {held}, not on {wanted}")
+        return False
+    if missing := lacking(reservation, observed.coming):
+        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is too small for the replacement ({missing})")
         return False
     if not held:
         draft.say(Why.RESERVING, f"waiting for Reservation {name} to be Available")
@@ -214,9 +273,10 @@ def _reference_fits(draft: Draft) -> bool:
 
 def _create(draft: Draft) -> None:
     observed, pod = draft.observed, draft.observed.pod
-    if pod is None:
+    if pod is None or not asked(draft, FRESH_S):
         return
-    # The Reservation must outlast the wait for budgets; the move ends it long before.
+    note_source(draft)
+    # It must not expire while the move waits for budgets; the move deletes it when it ends.
     left_s = max(60.0, (draft.end_s or draft.now_s + 86_400.0) - draft.now_s + 60.0)
     draft.do(
         act.CreateReservation(
@@ -226,7 +286,7 @@ def _create(draft: Draft) -> None:
             draft.status.node_name,
             left_s,
             draft.status.mode is MoveMode.SOFT,
-            observed.template,
+            observed.coming.spec if observed.coming is not None else None,
             observed.volumes,
         )
     )
@@ -264,7 +324,7 @@ def reason_of(reservation: Reservation) -> str:
 
 
 def reservation_words(reservation: Reservation) -> str:
-    """What a Reservation itself says about its state: the scheduler's own words where there are any."""
+    """The state of a Reservation as a message: the scheduler's own message if it has one."""
     for kind in ("Scheduled", "Ready"):
         said = condition(reservation.status.conditions, kind)
         if said is not None and said.status != "True" and said.message:

@@ -1,4 +1,4 @@
-"""A step while it is being worked out: the status so far, the actions, the next look."""
+"""A step while it is computed: the status so far, the actions, and when to step again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rescheduler.reservations.actions import DeleteReservation
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """Collects what one step wants. Only the modules of the machine use it."""
+    """Collects the outcome of one step. Only the modules of the machine use it."""
 
     observed: ObservedMigration
     now_s: float
@@ -24,18 +24,20 @@ class Draft:
     status: MigrationStatus
     actions: list[act.MigrationAction] = field(default_factory=list)
     wake_at_s: float | None = None
+    begins: bool = False
+    """The move may begin as soon as its beginning is recorded."""
 
     def wake(self, at_s: float | None) -> None:
-        """Look again at that time at the latest."""
+        """Take the next step at that time at the latest."""
         if at_s is not None:
             self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
 
     def do(self, action: act.MigrationAction) -> None:
-        """Want ``action`` after the status is written."""
+        """Add ``action``, to be carried out after the status is written."""
         self.actions.append(action)
 
     def say(self, reason: MigrationReason, message: str) -> None:
-        """Stay in the phase, with these words."""
+        """Stay in the phase, with this reason and message."""
         self.go(self.status.phase, reason, message)
 
     def go(self, phase: MigrationPhase, reason: MigrationReason, message: str) -> None:
@@ -47,18 +49,19 @@ class Draft:
         self.status = msgspec.structs.replace(self.status, **fields)
 
     def fail(self, reason: MigrationReason, message: str) -> None:
-        """End badly. A Reservation that was made for this move and that nobody claimed goes at once."""
+        """End the move as Failed. If its own Reservation is not claimed, it is deleted at once."""
         self.change(eviction_requested_at_s=self.status.eviction_requested_at_s if self.evicted else 0.0)
         self.go(MigrationPhase.FAILED, reason, message)
         self.release()
 
     def release(self) -> None:
-        """Give the room back, unless a claimant depends on it."""
+        """Delete the Reservation that was made for this move, unless a claimant depends on it."""
         reservation = self.observed.reservation
         if reservation is None or not self.made_reservation or reservation.deleting:
             return
         if reservation.status.current_owners:
             return
+        # With the resource version: a claim that is being written at this moment must not lose its Reservation.
         self.do(DeleteReservation(reservation.name, reservation.uid, reservation.resource_version))
 
     @property
@@ -73,7 +76,7 @@ class Draft:
 
     @property
     def room_ready(self) -> bool:
-        """True if the room is held now and nobody has claimed it: the condition for an eviction."""
+        """True if the room is held now and no pod has claimed it: the condition for an eviction."""
         return self.observed.room_held and _available(self.observed.reservation)
 
     @property

@@ -1,8 +1,9 @@
-"""From Available to evicted: the last checks, the gate, and the one call that cannot be taken back.
+"""From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
-Order: decision still holds -> dry run passes -> the intent is written -> gate on and proven -> evict with
-the uid. The intent (``evictionRequestedAt``) is on the API server before the call, so that after a crash
-the replacement is recognised; it is taken back when the answer proves that nothing happened.
+Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
+-> the intent is written -> the gate is proven -> another dry-run creation still fits the room -> evict with uid.
+The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is
+recognised after a crash. It is withdrawn if the answer proves that no pod was evicted.
 """
 
 from __future__ import annotations
@@ -11,19 +12,30 @@ from collections.abc import Callable
 from typing import Final
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.checks import budget_words, budgets_allow, still_wanted
+from rescheduler.migrations.checks import (
+    availability_allows,
+    budget_words,
+    budgets_allow,
+    not_recorded,
+    still_wanted,
+)
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.replacement_checks import LAST_LOOK_S, asked, is_its_turn, room_suffices
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations.actions import RecordEvent
 
 _DRY_RUN_FRESH_S: Final = 5.0
+"""How long a dry run that passed is relied on."""
 _LOOK_AGAIN_S: Final = 1.0
+"""How long the cache has to show an eviction whose answer was lost, before the eviction is sent again."""
 _PROVE_AGAIN_S: Final = 0.05
+"""Wait between two proofs of the gate."""
 _SURELY_FORBIDDEN_S: Final = 10.0
-"""An API server that starts forbids everything until it has read the roles."""
+"""403 for longer than this ends the move. An API server that starts answers 403 until it has read the roles."""
 
+# Evictions carry the uid: if the pod is gone or has another uid, the pod of this move has ended under our intent.
 _HAPPENED: Final = frozenset({EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED})
 _WAIT: Final = frozenset(
     {
@@ -37,26 +49,26 @@ _WAIT: Final = frozenset(
 
 
 def room_held(draft: Draft) -> bool:
-    """What must hold before an eviction whose room a Reservation holds. False: said, and what it means."""
-    return _room_held(draft) and _decision_holds(draft)
+    """True if the Reservation holds the room and the decision is still valid. False: the status has the reason."""
+    return _room_held(draft) and room_suffices(draft) and _decision_holds(draft)
 
 
 def evicting(draft: Draft, held: Callable[[Draft], bool] = room_held) -> None:
-    """Room is held, as ``held`` judges. Evict as soon as everything allows it."""
+    """Evict the pod as soon as every check passes. ``held``: checks that room is held."""
     if draft.status.eviction_requested_at_s:
         _requested(draft, held)
-    elif still_wanted(draft) and held(draft) and budgets_allow(draft):
+    elif still_wanted(draft) and held(draft) and budgets_allow(draft) and _looked(draft):
         _rehearse(draft)
 
 
 def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
-    """The wait after a refusal: what the server asks for, else doubling (a blocking budget asks for none)."""
+    """The wait after a refusal: the server's Retry-After, else a doubling backoff (a budget that blocks sends none)."""
     if retry_after_s is not None:
         return retry_after_s
     settings, budgets = draft.settings, draft.observed.budgets
-    if draft.observed.calls.forbidden_since_s:  # soon over, or the end
+    if draft.observed.calls.forbidden_since_s:  # it passes soon, or the move ends
         return settings.first_backoff_s
-    if budgets and budgets[0].disruptions_allowed > 0:  # the budget has moved since
+    if budgets and budgets[0].disruptions_allowed > 0:  # the budget allows it again since the refusal
         return settings.first_backoff_s
     doubled = settings.first_backoff_s * 2.0 ** min(max(0, draft.observed.calls.tries - 1), 16)
     return float(min(settings.last_backoff_s, doubled))
@@ -65,6 +77,7 @@ def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
 def _room_held(draft: Draft) -> bool:
     if draft.room_ready:
         return True
+    # The intent keeps the gate on, and a gate without room to give would only delay pods.
     draft.change(eviction_requested_at_s=0.0)
     draft.go(MigrationPhase.RESERVING, Why.RESERVING, "the Reservation is not Available any more")
     return False
@@ -78,12 +91,17 @@ def _decision_holds(draft: Draft) -> bool:
     return False
 
 
+def _looked(draft: Draft) -> bool:
+    return asked(draft, LAST_LOOK_S) and is_its_turn(draft)
+
+
 def _rehearse(draft: Draft) -> None:
     calls = draft.observed.calls
     result = calls.dry_run
     if result is None:
         _dry_run(draft)
     elif result.outcome is EvictionOutcome.EVICTED:
+        # The budget may have been used up since, so an old answer is not relied on.
         if draft.now_s > calls.dry_run_at_s + _DRY_RUN_FRESH_S:
             _dry_run(draft)
             return
@@ -98,7 +116,7 @@ def _rehearse(draft: Draft) -> None:
 
 
 def _refused_until(draft: Draft) -> float:
-    """After a real refusal the next try waits, even if a dry run passes in between."""
+    """When the backoff after a refused eviction ends. A dry run that passes in between does not shorten it."""
     calls = draft.observed.calls
     if calls.eviction is None or calls.eviction.outcome not in _WAIT:
         return 0.0
@@ -137,7 +155,7 @@ def _wait_for_budget(draft: Draft, result: EvictionResult) -> None:
     elif result.outcome is EvictionOutcome.FORBIDDEN:
         draft.say(Why.FORBIDDEN, result.message)
     else:
-        draft.say(Why.SERVER_BUSY, result.message or "the API server gave no answer")
+        draft.say(Why.SERVER_BUSY, result.message or "the API server did not answer")
 
 
 def _dry_run(draft: Draft) -> None:
@@ -152,19 +170,43 @@ def _dry_run(draft: Draft) -> None:
 def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     observed, calls = draft.observed, draft.observed.calls
     pod, requested_s = observed.pod, draft.status.eviction_requested_at_s
+    # An answer from before the intent belongs to an earlier try.
     result = calls.eviction if calls.eviction_at_s >= requested_s else None
+    # After a crash there is no answer: a pod that is gone or ending under a written intent counts as evicted by us, for
+    # its replacement is gated and must get the room.
     if pod is None or not observed.same_pod or pod.deleting or (result and result.outcome in _HAPPENED):
         _evicted(draft)
     elif result is not None and result.outcome is not EvictionOutcome.UNKNOWN:
         _take_back(draft, result)
+    # The answer was lost: the pod may have been evicted. The cache gets a moment to show it before the eviction is sent again.
     elif result is not None and draft.now_s < calls.eviction_at_s + _LOOK_AGAIN_S:
         draft.wake(calls.eviction_at_s + _LOOK_AGAIN_S)
     elif not still_wanted(draft):
-        if draft.status.phase is MigrationPhase.EVICTING:  # paused
+        if (
+            draft.status.phase is MigrationPhase.EVICTING
+        ):  # paused: without the intent no new pod is gated meanwhile
             draft.change(eviction_requested_at_s=0.0)
-    elif held(draft) and (draft.soft or _gate_proven(draft)):
+    elif (
+        held(draft)
+        and _stays_available(draft, result)
+        and _recorded(draft)
+        and (draft.soft or _gate_proven(draft))
+        and asked(draft, LAST_LOOK_S, _settled_s(draft))
+    ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))
+
+
+def _stays_available(draft: Draft, result: EvictionResult | None) -> bool:
+    """The last look at the pods of the workload, which no budget protects; if too few are available, the eviction waits.
+
+    The intent is withdrawn meanwhile, unless an eviction without an answer may have happened: its replacement must be gated.
+    """
+    if availability_allows(draft):
+        return True
+    if result is None:
+        draft.change(eviction_requested_at_s=0.0)
+    return False
 
 
 def _evicted(draft: Draft) -> None:
@@ -185,7 +227,7 @@ def _evicted(draft: Draft) -> None:
 
 
 def _take_back(draft: Draft, result: EvictionResult) -> None:
-    """The answer proves that nothing was evicted: take the intent (and with it the gate) back."""
+    """The answer proves that no pod was evicted: withdraw the intent, and with it the gate key."""
     match result.outcome:
         case EvictionOutcome.MULTIPLE_BUDGETS:
             draft.fail(Why.MULTIPLE_BUDGETS, result.message)
@@ -197,17 +239,36 @@ def _take_back(draft: Draft, result: EvictionResult) -> None:
             draft.wake(draft.observed.calls.eviction_at_s + back_off_s(draft, result.retry_after_s))
 
 
+def _settled_s(draft: Draft) -> float:
+    """When all API servers have the gate, as far as that can be known: the last look comes after it."""
+    if draft.soft:
+        return draft.status.eviction_requested_at_s
+    return draft.observed.calls.gate_proven_at_s + draft.settings.gate_settle_s
+
+
+def _recorded(draft: Draft) -> bool:
+    """False while ConfigMap ``move-history`` does not have the intent: nothing is evicted that limits do not count."""
+    if not draft.observed.recorded.evicting:
+        not_recorded(draft)
+        return False
+    return True
+
+
 def _gate_proven(draft: Draft) -> bool:
     observed, calls = draft.observed, draft.observed.calls
     requested_s = draft.status.eviction_requested_at_s
     if calls.gate_proven_at_s >= requested_s:
-        settled_s = calls.gate_proven_at_s + draft.settings.gate_settle_s
+        # One API server has proven it; the other ones read the ConfigMap through their own watches, a little later.
+        settled_s = _settled_s(draft)
         if draft.now_s >= settled_s:
             return True
         draft.wake(settled_s)
         return False
+    # The move ends only if a proof was tried and failed, not if the API server could not be reached.
     if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_asked_at_s >= requested_s:
-        draft.fail(Why.GATE_NOT_IN_FORCE, calls.gate_message or "new pods of the controller are not held")
+        draft.fail(
+            Why.GATE_NOT_IN_FORCE, calls.gate_message or "new pods of the controller do not get the gate"
+        )
         return False
     pod = observed.pod
     if pod is not None and pod.controller is not None:

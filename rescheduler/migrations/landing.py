@@ -1,6 +1,6 @@
-"""After the eviction: the replacement claims its room, lands, becomes Ready. Nothing is given up early.
+"""After the eviction: the replacement claims its room, is bound there, becomes Ready. No room is released early.
 
-The Reservation machine carries the hand-over out; here its outcome becomes the outcome of the move. The
+The Reservation machine carries out the hand-over; this module turns its outcome into the outcome of the move. The
 Reservation is never deleted while a claimant depends on it.
 """
 
@@ -14,13 +14,15 @@ from rescheduler.migrations.checks import reason_of
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_READY, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
 
-_STRAY_AFTER_S: Final = 5.0
+_UNGATED_AFTER_S: Final = 5.0
+"""How long a gated replacement may follow an ungated one before the move has failed."""
 
 _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
     "LandedElsewhere": Why.LANDED_ELSEWHERE,
@@ -31,13 +33,15 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
 
 
 def handing_over(draft: Draft) -> None:
-    """The old pod is going or gone; its replacement is on the way."""
+    """The old pod is terminating or gone; wait until its replacement is bound."""
     reservation = draft.observed.reservation
     leave_hint(draft, _owner(reservation))
     if reservation is None or reservation.deleting:
         draft.fail(
-            Why.RESERVATION_LOST, f"Reservation {draft.status.reservation_name} was deleted on the way"
+            Why.RESERVATION_LOST,
+            f"Reservation {draft.status.reservation_name} was deleted during the hand-over",
         )
+    # The phase is checked before the owners: a Reservation that has ended still lists the pod that claimed it.
     elif reservation.status.phase is ReservationPhase.SUCCEEDED:
         _landed(draft, reservation)
     elif reservation.status.phase is ReservationPhase.FAILED:
@@ -49,12 +53,14 @@ def handing_over(draft: Draft) -> None:
 
 
 def finished(draft: Draft) -> None:
-    """Watch Ready for a while, then let the object be collected (row K71 in spirit)."""
+    """Record whether the replacement becomes Ready; later delete the object (as row K71 says of Reservations)."""
     status, settings = draft.status, draft.settings
     if status.phase is MigrationPhase.SUCCEEDED:
         _watch_ready(draft)
     collect_at_s = status.finished_at_s + settings.finished_ttl_s
     if draft.now_s >= collect_at_s:
+        if not draft.observed.recorded.ended:
+            return  # what limits count of it would be lost; the round after the record is stored deletes it
         migration = draft.observed.migration
         draft.do(act.DeleteMigration(migration.key, migration.uid))
     else:
@@ -67,7 +73,7 @@ def _owner(reservation: Reservation | None) -> OwnerRef | None:
 
 
 def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
-    """Pods of this controller should not come back to the source for the same reason (rows R53-R58)."""
+    """Write a hint that pods of this controller should avoid the source node for a while (rows R53-R58)."""
     migration, source = draft.observed.migration, draft.observed.source
     if source is None or owner is None or not owner.uid:
         return
@@ -110,16 +116,24 @@ def _unclaimed(draft: Draft) -> None:
     if observed.pod is not None and observed.same_pod:
         draft.say(Why.WAITING_FOR_REPLACEMENT, f"pod {observed.pod.key} is terminating")
         return
+    # The later of two times. After a crash the first sighting is too late, never too early; the recorded eviction is
+    # earlier than the end of the pod.
     gone_s = max(observed.calls.pod_gone_at_s, draft.status.evicted_at_s)
-    limit_s = gone_s + draft.settings.replacement_limit_s
-    stray = observed.stray
-    if stray is not None and not draft.soft:
-        if draft.now_s >= gone_s + _STRAY_AFTER_S:
-            draft.fail(Why.REPLACEMENT_UNGATED, f"{stray.key} came without the gate and goes where it likes")
+    limit_s = gone_s + draft.settings.replacement_limit_s + observed.replacement_delay_s
+    if observed.none_comes:
+        draft.fail(Why.REPLACEMENT_MISSING, observed.none_comes)
+        return
+    ungated = observed.ungated
+    if ungated is not None and not draft.soft:
+        # Wait a moment: if the controller creates several pods, a gated one may follow.
+        if draft.now_s >= gone_s + _UNGATED_AFTER_S:
+            missing = lacking(observed.reservation, ungated)
+            why = f"is larger than its room ({missing})" if missing else "was created without the gate"
+            draft.fail(Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so the scheduler chose its node")
             return
-        draft.wake(gone_s + _STRAY_AFTER_S)
+        draft.wake(gone_s + _UNGATED_AFTER_S)
     if draft.now_s >= limit_s:
-        waited = f"{draft.settings.replacement_limit_s:g} s"
+        waited = f"{draft.settings.replacement_limit_s + observed.replacement_delay_s:g} s"
         draft.fail(Why.REPLACEMENT_MISSING, f"no replacement claimed the room within {waited}")
         return
     draft.say(Why.WAITING_FOR_REPLACEMENT, "the pod is gone; waiting for its replacement")

@@ -1,7 +1,7 @@
-"""The life of a PodMigration as one table: from each phase, where it may go.
+"""The phases of a PodMigration and the transitions between them, as one table.
 
-Promises: no other module sets ``status.phase``; a step that is not in the table is a programming error;
-a finished move stays as it ended. Reasons are one closed list, so that people and metrics can count them.
+Promises: no other module sets ``status.phase``; a transition that is not in the table is a programming error;
+a finished move never changes its phase again. Reasons are one closed list, so that metrics can count them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import Condition, condition, with_condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.timestamps import format_seconds
+from rescheduler.model.times import format_seconds
 
 
 class MigrationReason(enum.StrEnum):
@@ -33,12 +34,18 @@ class MigrationReason(enum.StrEnum):
     # It waits
     PAUSED = "Paused"
     DISRUPTION_BUDGET = "DisruptionBudget"
+    TOO_FEW_AVAILABLE = "TooFewAvailable"
     NO_TARGET = "NoTarget"
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
     SERVER_BUSY = "ServerBusy"
     OWNER_BUSY = "OwnerBusy"
     ANOTHER_MOVE = "AnotherMove"
+    LIMIT_HOUR = "LimitMovesPerHour"
+    COOLDOWN = "WorkloadCooldown"
+    BACKOFF = "MoveBackoff"
+    RECORDING = "Recording"
     REPLACEMENT_NOT_READY = "ReplacementNotReady"
+    REPLACEMENT_UNKNOWN = "ReplacementUnknown"
     # It ended before anything was disturbed
     POD_GONE = "PodGone"
     POD_REPLACED = "PodReplaced"
@@ -50,6 +57,8 @@ class MigrationReason(enum.StrEnum):
     RESERVATION_FAILED = "ReservationFailed"
     RESERVATION_EXPIRED = "ReservationExpired"
     RESERVATION_UNFIT = "ReservationUnfit"
+    NOT_ADMITTED = "NotAdmitted"
+    REPLACEMENT_CHANGED = "ReplacementChanged"
     DECISION_STALE = "DecisionStale"
     MULTIPLE_BUDGETS = "MultipleBudgets"
     GATE_NOT_IN_FORCE = "GateNotInForce"
@@ -71,7 +80,10 @@ CONDITION_PROGRESS: Final = "Progressing"
 CONDITION_READY: Final = "Ready"
 """The replacement is Ready; watched after landing, until a limit."""
 CONDITION_START_FIRST: Final = "StartFirst"
-"""False: it was declared, but the server did not let the replacement be created; the move reserves first instead."""
+"""False: the mode was declared, but the API server refused to create the replacement; the move reserves first instead."""
+CONDITION_ADMITTED: Final = "ReplacementAdmitted"
+"""From what the size of the replacement is known. True: a dry-run creation has shown it. Unknown: it is estimated, and the
+reason is the source. False: the API server refuses the replacement."""
 
 _P = MigrationPhase
 
@@ -85,11 +97,7 @@ TRANSITIONS: Final[Mapping[MigrationPhase, frozenset[MigrationPhase]]] = {
     _P.SUCCEEDED: frozenset(),
     _P.FAILED: frozenset(),
 }
-"""EVICTING may go back to RESERVING while nothing was posted: the Reservation stopped being Available."""
-
-
-class TransitionError(Exception):
-    """A step that the table does not know: a defect of the caller, never of the cluster."""
+"""EVICTING may go back to RESERVING before the eviction is sent, if the Reservation is not Available any more."""
 
 
 def enter(
@@ -99,7 +107,7 @@ def enter(
     message: str,
     now_s: float,
 ) -> MigrationStatus:
-    """The status in ``phase`` with its words; unchanged if it says so already.
+    """The status in ``phase`` with reason and message; unchanged if it has them already.
 
     Raises:
         TransitionError: the table has no such step.
@@ -119,7 +127,7 @@ def enter(
 
 
 def told(conditions: tuple[Condition, ...], new: Condition, now_s: float) -> tuple[Condition, ...]:
-    """``conditions`` with ``new``; untouched if nothing but the time would change."""
+    """``conditions`` with ``new``; unchanged if only the time would differ."""
     old = condition(conditions, new.type)
     if old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
         return conditions

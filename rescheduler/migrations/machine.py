@@ -1,8 +1,8 @@
-"""One step of a move: what is seen now -> the status that is true, and what to do about it.
+"""One step of a move: from what is observed now to its new status and the actions to take.
 
-Pure. Promises: no eviction is asked for unless the Reservation is Available in the same look (StartFirst: the
-replacement is Ready), the intent is on the API server, and (unless the mode is Soft) the gate is proven; before the eviction every failure
-gives everything back and nobody was disturbed; after it the Reservation stays while its claimant needs it.
+Pure. Promises: a pod is evicted only if, in the same step, the Reservation is Available (StartFirst: the replacement is
+Ready), the intent is on the API server, and (unless the mode is Soft) the gate is proven. A failure before the eviction
+releases everything and leaves the pod running; after the eviction the Reservation stays while its claimant needs it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from rescheduler.reservations.actions import RecordEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStep:
-    """The outcome of one look. ``wake_at_s``: look again then at the latest, even if nothing is heard."""
+    """The outcome of one step. ``wake_at_s``: take the next step then at the latest, even if nothing changes."""
 
     status: MigrationStatus
     actions: tuple[act.MigrationAction, ...] = ()
     wake_at_s: float | None = None
+    begins: bool = False
+    """The move may begin once its beginning is recorded in ConfigMap ``move-history``."""
 
 
 def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings) -> MigrationStep:
@@ -42,6 +44,7 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         status=msgspec.structs.replace(migration.status, observed_generation=migration.generation),
     )
     if migration.deleting:
+        # After the eviction the room belongs to the replacement, and the Reservation machine completes the hand-over.
         if not draft.evicted:
             draft.release()
         return MigrationStep(status=migration.status, actions=tuple(draft.actions))
@@ -52,7 +55,7 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         case MigrationPhase.RESERVING:
             (start_first.starting if draft.starts_first else reserving)(draft)
         case MigrationPhase.EVICTING:
-            (start_first.swapping if draft.starts_first else evicting)(draft)
+            (start_first.evicting_the_old_pod if draft.starts_first else evicting)(draft)
         case MigrationPhase.HANDING_OVER:
             (start_first.adopting if draft.starts_first else handing_over)(draft)
         case MigrationPhase.SUCCEEDED | MigrationPhase.FAILED:
@@ -70,7 +73,7 @@ def _close(draft: Draft) -> MigrationStep:
         actions = (write, *actions)
         if draft.status.phase is not migration.status.phase:
             actions = (*actions, _event(draft))
-    return MigrationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
+    return MigrationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s, begins=draft.begins)
 
 
 def _event(draft: Draft) -> RecordEvent:

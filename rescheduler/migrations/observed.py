@@ -1,4 +1,4 @@
-"""What the PodMigration machine looks at: one move, and the objects around it at one moment.
+"""The input of the PodMigration machine: one move, and the objects that it depends on, at one moment.
 
 Fields of ``Calls`` are what memory knows of calls made; losing them (a crash) is safe: each is asked again.
 """
@@ -9,93 +9,133 @@ from dataclasses import dataclass
 
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.records import DisruptionBudget, Node, Pod, PodSpec, Workload
+from rescheduler.model.pod_creation import CreationOutcome
+from rescheduler.model.records import DisruptionBudget, Node, Pod, Workload
+from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
+from rescheduler.planning.availability import Availability
+from rescheduler.planning.beginning import HeldBack
+from rescheduler.replacements.replacement import Replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationSettings:
-    """Limits of a move, in seconds.
-
-    ``ttl_s``: from the creation of the PodMigration until the eviction, where it names none itself.
-    ``replacement_limit_s``: how long after the old pod has gone a replacement may take to claim its room.
-    ``ready_limit_s``: how long after landing Ready is waited for. ``finished_ttl_s``: a finished one is
-    deleted after it. ``gate_limit_s``: how long the gate may take to be proven. ``gate_settle_s``: wait
-    after the proof, for other API servers. ``default_mode``: what Auto means. ``soft_allowed``: Soft was
-    chosen in the configuration. ``*_backoff_s``: waits between tries while a budget blocks.
-    ``start_first_policies``: policies of which the configuration says that their moves start first.
-    """
+    """Limits of a move."""
 
     ttl_s: float = 300.0
+    """Limit from the creation of the PodMigration to the eviction, if the move has no ttl of its own."""
     replacement_limit_s: float = 60.0
+    """How long after the old pod is gone a replacement may take to claim its room."""
     ready_limit_s: float = 600.0
+    """How long the replacement is watched for Ready after it was bound."""
     finished_ttl_s: float = 3_600.0
+    """A finished PodMigration is deleted after it."""
     gate_limit_s: float = 15.0
+    """How long the gate may take to be proven."""
     gate_settle_s: float = 1.0
+    """Wait after the proof, for other API servers."""
     default_mode: MoveMode = MoveMode.RESERVE_FIRST
+    """The mode of a move with mode Auto."""
     soft_allowed: bool = False
+    """True if mode Soft was chosen in the configuration."""
     start_first_policies: frozenset[str] = frozenset()
+    """Policies of which the configuration says that their moves start first."""
     first_backoff_s: float = 1.0
+    """Between tries while a budget blocks; it doubles."""
     last_backoff_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Permission:
     """An answer with its reason. ``ok`` True needs no message."""
 
     ok: bool
     message: str = ""
 
 
-YES = Verdict(ok=True)
+ALLOWED = Permission(ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """Memory of calls for one move. Times are when the answer came; 0.0 = never.
-
-    ``dry_run``/``eviction``: the last answers. ``tries``: refusals in a row. ``gate_proven_at_s``: the
-    gate was seen to be in force then. ``gate_asked_at_s``: the first proof was asked for then.
-    ``pod_gone_at_s``: the old pod was first missed then. ``start_refused``: the server's words where it
-    does not let us create the replacement of mode StartFirst. ``forbidden_since_s``: from then on every answer
-    was that we may not evict.
-    """
+    """Memory of calls for one move. Times are when the answer came; 0.0 = never."""
 
     dry_run: EvictionResult | None = None
+    """The last answer."""
     dry_run_at_s: float = 0.0
     eviction: EvictionResult | None = None
+    """The last answer."""
     eviction_at_s: float = 0.0
     tries: int = 0
+    """Refusals in a row."""
     gate_proven_at_s: float = 0.0
+    """When the gate was last seen to be in force."""
     gate_asked_at_s: float = 0.0
+    """When the first proof of the gate was tried."""
     gate_message: str = ""
+    """Why the last proof failed."""
     pod_gone_at_s: float = 0.0
+    """When the old pod was first seen to be gone."""
     start_refused: str = ""
+    """The message of the API server if it refuses to create the replacement of mode StartFirst."""
     forbidden_since_s: float = 0.0
+    """Since when every answer to an eviction was 403; 0.0: the last one was not."""
 
 
 NO_CALLS = Calls()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedSwap:
-    """What mode StartFirst looks at besides.
+class Recorded:
+    """Which steps of a move ConfigMap ``move-history`` has, so that they are counted whatever happens to the PodMigration."""
 
-    ``declared``: owner or configuration asks for the mode. ``eligible``: two pods may stand side by side.
-    ``replica_set`` and ``deployment``: the pod's owners. ``owned``: live pods of the ReplicaSet, held ones
-    included. ``orphan``: the pod named ``orphan_name``, or the replacement that was started. ``busy``:
-    what of another move of the same ReplicaSet must end first, in words; "" if nothing.
-    """
+    begun: bool = True
+    evicting: bool = True
+    ended: bool = True
+    problem: str = ""
+    """Why the ConfigMap cannot be read or written now."""
+
+
+RECORDED = Recorded()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCreation:
+    """What is known of the dry-run creation of the replacement. What was admitted is in ``ObservedMigration.replacement``."""
+
+    template: TemplateKey | None = None
+    """The template to ask with; None: it is not known how the controller of the pod creates pods, so none is tried."""
+    outcome: CreationOutcome | None = None
+    """Of the last answer; None: it was not asked, or is to be asked again."""
+    message: str = ""
+    """The API server's words."""
+    asked_at_s: float = 0.0
+    tries: int = 0
+    """Answers in a row by which nothing is known."""
+    unread: bool = False
+    """An answer came in this round, for another move of the same template: the next round knows of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedStartFirst:
+    """The further input of mode StartFirst."""
 
     declared: bool = False
-    eligible: Verdict = YES
+    """True if owner or configuration asks for the mode."""
+    eligible: Permission = ALLOWED
+    """Whether two pods of this workload may run at the same time."""
     replica_set: Workload | None = None
+    """The pod's owner."""
     deployment: Workload | None = None
+    """The owner of that, if there is one."""
     owned: int = 0
-    orphan: Pod | None = None
-    orphan_name: str = ""
+    """Live pods of the ReplicaSet, gated ones included."""
+    replacement: Pod | None = None
+    """The pod of that name, or the replacement that was started."""
+    replacement_name: str = ""
     busy: str = ""
+    """What of another move of the same ReplicaSet must end first; "" if nothing."""
 
     def serves(self, asked: MoveMode) -> bool:
         """True if a move that asks for this mode is carried out by StartFirst."""
@@ -104,39 +144,63 @@ class ObservedSwap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMigration:
-    """One move at one moment.
-
-    ``pod``: the pod of that namespace and name now, whatever its uid. ``movable``: may it be moved at all
-    (protections, controller). ``target``: the node to go to, the user's or the one chosen ("" and
-    ``target_message``: none). ``target_node``: its record. ``fits``: would the replacement itself fit
-    there now, by our own rules, with the old pod gone. ``reservation``: that of ``reservation_name``;
-    ``room_held``: its placeholder stands and nobody was just given it, for its status may not tell so yet.
-    ``template``, ``volumes``: what the pod's controller would create, and the node affinity of its bound
-    volumes. ``owner_of_reservation``: our pod matches its owners. ``budgets``: those that select the pod.
-    ``claimant``: the pod that claimed. ``stray``: a replacement without our gate, if one was seen.
-    ``another``: a move of the same pod that goes first. ``source``: the node that the pod leaves. ``swap``: None where StartFirst is out of the question.
-    """
+    """One move at one moment."""
 
     migration: PodMigration
     reservation_name: str
     pod: Pod | None = None
-    movable: Verdict = YES
+    """The pod of that namespace and name now, whatever its uid."""
+    movable: Permission = ALLOWED
+    """Whether the pod may be moved at all: it has a controller, and no protection applies."""
     target: str = ""
+    """The node to go to, the user's or the one that was chosen; "": none."""
     target_message: str = ""
+    """Why there is no target."""
     target_node: Node | None = None
-    fits: Verdict = YES
-    template: PodSpec | None = None
+    """The record of the target."""
+    fits: Permission = ALLOWED
+    """Whether the replacement fits there by our own rules, both while the old pod ends and once it is gone."""
+    replacement: Replacement | None = None
+    """What the pod's controller would create; None if the pod is gone."""
+    creation: ObservedCreation = ObservedCreation()
+    """Whether a dry-run creation has shown it."""
     volumes: tuple[NodeSelector, ...] = ()
+    """Node affinity of the volumes that the pod's claims are bound to."""
     reservation: Reservation | None = None
+    """That of ``reservation_name``."""
     room_held: bool = True
+    """Its placeholder is bound, and the room was not just assigned to a pod: the status may not show either yet."""
     owner_of_reservation: bool = True
+    """The pod matches the owners of the Reservation."""
     budgets: tuple[DisruptionBudget, ...] = ()
+    """Those that select the pod."""
+    availability: Availability | None = None
+    """That of the pod's workload; None if it does not limit the move: a budget does, or the replacement starts first."""
     claimant: Pod | None = None
-    stray: Pod | None = None
+    """The pod that claimed the Reservation."""
+    ungated: Pod | None = None
+    """A replacement that came without our gate, if one was seen."""
+    none_comes: str = ""
+    """Why the controller of the evicted pod creates no more pods; empty while one is expected."""
+    replacement_delay_s: float = 0.0
+    """How long the controller may wait after the end of the old pod before it creates the new one."""
     another: str = ""
+    """A move of the same pod that goes first."""
+    evicts_first: str = ""
+    """A move of the same controller that evicts first, where only its replacement shows what admission adds now."""
     source: Node | None = None
-    swap: ObservedSwap | None = None
+    """The node that the pod leaves."""
+    held_back: HeldBack | None = None
+    """The limit that a move which has not begun would pass."""
+    recorded: Recorded = RECORDED
+    start_first: ObservedStartFirst | None = None
+    """None for a move that cannot be of mode StartFirst."""
     calls: Calls = NO_CALLS
+
+    @property
+    def coming(self) -> Pod | None:
+        """The pod that replaces the one that is moved; None if none comes, or nothing is known of it."""
+        return self.replacement.pod if self.replacement is not None else None
 
     @property
     def same_pod(self) -> bool:

@@ -1,8 +1,8 @@
-"""The state of a cluster, kept current by lists and watch events, and the Snapshots taken of it.
+"""The cache of all objects of a cluster, kept current by lists and watch events; it makes the Snapshots.
 
-Mutable, owned by one thread. It promises that what it holds depends only on the newest version of each
-object that it has seen: late, repeated and out-of-order events change nothing. A list is authoritative:
-it replaces whatever was held of its kind. References may dangle; nothing is resolved here.
+Mutable, owned by one thread. Its content depends only on the newest version of each object that it has seen:
+late, repeated and out-of-order events change nothing. A list is authoritative: it replaces all objects of its
+kind. References between objects are not resolved here and may point to objects that do not exist.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.changes import ChangeLog
+from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
+from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage, ObjectKey, Workload
+from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 
 Key = str | ObjectKey
-"""What an object is known by: uid for workloads, NAMESPACE/NAME or NAME for all others."""
+"""The key of an object: the uid of a workload, NAMESPACE/NAME or NAME of all others."""
 
 _TOMBSTONES: Final = 10_000
 _WORKLOAD_KINDS: Final = (
@@ -33,15 +35,15 @@ _WORKLOAD_KINDS: Final = (
 )
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
-    """One object before and after; None where it did not, or does no longer, exist."""
+class RecordChange(msgspec.Struct, frozen=True, gc=False):
+    """One object before and after. None: it did not exist before, or does not exist any more."""
 
     before: Record | None
     after: Record | None
 
 
 def key_of(record: Record) -> Key:
-    """What a record is known by in a ClusterState."""
+    """The key of a record in a ClusterState."""
     if isinstance(record, Workload):
         return record.uid
     key: ObjectKey | None = getattr(record, "key", None)
@@ -49,19 +51,20 @@ def key_of(record: Record) -> Key:
 
 
 class ClusterState:
-    """Everything known of a cluster, by kind."""
+    """The objects of a cluster by kind and key."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Record]] = {kind: {} for kind in Kind}
         self._tombstones: dict[Kind, dict[str, None]] = {kind: {} for kind in Kind}
         self._usage: dict[str, NodeUsage] = {}
+        self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
         self._workloads: Mapping[Any, Any] | None = None
         self._pods_and_rooms: Mapping[Any, Any] | None = None
         self._pod_log = ChangeLog()
 
-    def apply(self, kind: Kind, record: Record) -> Change | None:
-        """Take a new or changed object; None if it says nothing new (repeated, late, or already deleted)."""
+    def apply(self, kind: Kind, record: Record) -> RecordChange | None:
+        """Store a new or changed object; None if the event is repeated or late, or its object already deleted."""
         objects = self._objects[kind]
         key = key_of(record)
         before = objects.get(key)
@@ -69,16 +72,16 @@ class ClusterState:
             return None
         objects[key] = record
         self._touch(kind, key)
-        return Change(before, record)
+        return RecordChange(before, record)
 
     def add(self, kind: Kind, records: Iterable[Record]) -> list[Record]:
-        """Take objects that are read for the first time; gives those that were known already, in any version."""
-        objects, buried = self._objects[kind], self._tombstones[kind]
+        """Store objects of a dump; returns those whose key was stored already, in any version."""
+        objects, tombstones = self._objects[kind], self._tombstones[kind]
         again: list[Record] = []
         for record in records:
             key = key_of(record)
-            if key not in objects and not buried:
-                objects[key] = record
+            if key not in objects and not tombstones:
+                objects[key] = record  # the fast path of a first read: nothing to compare with
                 continue
             change = self.apply(kind, record)
             if change is None or change.before is not None:
@@ -86,51 +89,55 @@ class ClusterState:
         self._touch(kind)
         return again
 
-    def delete(self, kind: Kind, key: Key, uid: str = "") -> Change | None:
-        """Forget an object; with ``uid`` only if it is that very one. None if it was not held."""
+    def delete(self, kind: Kind, key: Key, uid: str = "") -> RecordChange | None:
+        """Delete an object; with ``uid`` only if it has that uid. None if it was not stored."""
         if uid:
-            self._bury(kind, uid)
+            self._add_tombstone(kind, uid)
         before = self._objects[kind].get(key)
         if before is None or (uid and _uid(before) not in ("", uid)):
             return None
-        self._bury(kind, _uid(before))
+        self._add_tombstone(kind, _uid(before))
         del self._objects[kind][key]
         self._touch(kind, key)
-        return Change(before, None)
+        return RecordChange(before, None)
 
-    def remove(self, kind: Kind, record: Record) -> Change | None:
-        """Forget the very object that a DELETED event carries. None if it was not held."""
+    def remove(self, kind: Kind, record: Record) -> RecordChange | None:
+        """Delete the object that a DELETED event carries. None if it was not stored."""
         return self.delete(kind, key_of(record), _uid(record))
 
-    def replace(self, kind: Kind, records: Iterable[Record]) -> tuple[Change, ...]:
-        """Take a whole list of ``kind``; gives what differs from what was held."""
+    def replace(self, kind: Kind, records: Iterable[Record]) -> tuple[RecordChange, ...]:
+        """Replace all objects of ``kind`` by those of a list; returns the differences."""
         old = self._objects[kind]
         new = {key_of(record): record for record in records}
         changes = [
-            Change(old.get(key), record)
+            RecordChange(old.get(key), record)
             for key, record in new.items()
             if (before := old.get(key)) is None or before != record
         ]
-        changes.extend(Change(record, None) for key, record in old.items() if key not in new)
+        changes.extend(RecordChange(record, None) for key, record in old.items() if key not in new)
         self._objects[kind] = new
         self._tombstones[kind].clear()
         self._touch(kind)
         return tuple(changes)
 
     def set_usage(self, usage: Iterable[NodeUsage]) -> None:
-        """Take the measured usage of all nodes."""
+        """Replace the measured usage of all nodes."""
         self._usage = {item.node: item for item in usage}
 
+    def set_past_moves(self, moves: Mapping[str, PastMove]) -> None:
+        """Replace what is known of past moves; the mapping must not be changed afterwards."""
+        self._past_moves = moves
+
     def get(self, kind: Kind, key: Key) -> Record | None:
-        """The object known by ``key``."""
+        """The object with this key."""
         return self._objects[kind].get(key)
 
     def counts(self) -> dict[Kind, int]:
         """Number of objects of each kind."""
         return {kind: len(objects) for kind, objects in self._objects.items()}
 
-    def snapshot(self, now_s: float) -> Snapshot:
-        """Everything known now. Kinds that did not change since the last snapshot share their mapping."""
+    def snapshot(self, now_s: float, rules: ReplacementRules = DEFAULT_RULES) -> Snapshot:
+        """All objects now, and which controllers replace their pods. A kind that did not change since the last snapshot shares its mapping with it."""
         pods = self._copy_pods()
         return Snapshot(
             taken_at_s=now_s,
@@ -152,8 +159,10 @@ class ClusterState:
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),
             usage=MappingProxyType(dict(self._usage)),
+            past_moves=self._past_moves,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
-            pod_mark=self._pod_log.mark(pods),
+            replacement_rules=rules,
+            pod_log=self._pod_log.position(pods),
         )
 
     def _copy(self, kind: Kind) -> Mapping[Any, Any]:
@@ -163,7 +172,7 @@ class ClusterState:
         return copy
 
     def _copy_pods(self) -> Mapping[Any, Any]:
-        """The pods, and the rooms that Koordinator's Reservations hold."""
+        """The pods, and the rooms that Koordinator's Reservations hold, as pods."""
         if not self._objects[Kind.KOORDINATOR_RESERVATION]:
             return self._copy(Kind.POD)
         if self._pods_and_rooms is None:
@@ -181,23 +190,23 @@ class ClusterState:
         return self._workloads
 
     def _touch(self, kind: Kind, key: Key | None = None) -> None:
-        """An object of the kind changed; without ``key`` any number of them."""
+        """Drop the copies that the change of an object makes stale; without ``key`` any number of them changed."""
         self._copies.pop(kind, None)
         if kind in (Kind.POD, Kind.KOORDINATOR_RESERVATION):
             self._pods_and_rooms = None
             if isinstance(key, str):
-                key = ObjectKey("", key)  # the room that it holds
+                key = ObjectKey("", key)  # a Koordinator Reservation: the key of its room among the pods
             if key is not None:
-                self._pod_log.note(key)
+                self._pod_log.append(key)
             else:
-                self._pod_log.forget()
+                self._pod_log.invalidate()
         if kind in _WORKLOAD_KINDS:
             self._workloads = None
 
-    def _bury(self, kind: Kind, uid: str) -> None:
+    def _add_tombstone(self, kind: Kind, uid: str) -> None:
         """Remember a deleted uid, so that a late event does not bring the object back. Bounded."""
         if not uid or "/" in uid:
-            return  # a substitute of a missing uid: an object of that name may come again
+            return  # the substitute of a missing uid: another object of that name may be created
         tombstones = self._tombstones[kind]
         tombstones[uid] = None
         if len(tombstones) > _TOMBSTONES:
@@ -209,7 +218,7 @@ def _uid(record: Record) -> str:
 
 
 def _not_newer(record: Record, held: Record) -> bool:
-    """True for the same object in the same or an older version (comparable since 1.35, KEP-5504)."""
+    """True for the same object in the same or an older version (versions are comparable since 1.35, KEP-5504)."""
     if record == held:
         return True
     if _uid(record) != _uid(held):

@@ -1,10 +1,10 @@
-"""Status conditions as Reservation and PodMigration carry them (row K47)."""
+"""Status conditions of Reservations and PodMigrations."""
 
 from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.timestamps import TimestampError, parse_timestamp
+from rescheduler.model.times import TimestampError, parse_timestamp
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -19,7 +19,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """Replace or append ``new``; the transition time of an unchanged status is kept."""
+    """Replace or append ``new``. If its status is unchanged, the transition time is kept."""
     result: list[Condition] = []
     done = False
     for old in conditions:
@@ -35,12 +35,12 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    """The condition of that type, if there is one."""
+    """The condition of type ``kind``, if there is one."""
     return next((c for c in conditions if c.type == kind), None)
 
 
 def seconds_of(text: str) -> float:
-    """Epoch seconds of a condition's time; 0.0 for "" and for what cannot be read."""
+    """Epoch seconds of a condition's time; 0.0 if it is empty or no RFC 3339 time."""
     try:
         return parse_timestamp(text)
     except TimestampError:

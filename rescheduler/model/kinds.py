@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 
 class Resource(NamedTuple):
-    """Where a kind is served. ``group`` "" is the core group. ``optional``: may be missing in a cluster.
-
-    ``kind``: what its objects call themselves where that is not our name for it.
-    """
+    """Group, version and resource name under which a kind is served."""
 
     group: str
+    """Empty for the core group."""
     version: str
     plural: str
     namespaced: bool
     optional: bool = False
+    """A cluster may lack this resource."""
     kind: str = ""
+    """``kind`` of its objects where it differs from the name of the ``Kind``."""
 
     @property
     def collection_path(self) -> str:
@@ -33,7 +33,7 @@ class Resource(NamedTuple):
 
 
 class Kind(enum.StrEnum):
-    """Kinds that a Snapshot is made of."""
+    """Kinds that are read: those of RESOURCES, which a Snapshot is made of, and those that are only read by name."""
 
     NODE = "Node"
     POD = "Pod"
@@ -58,6 +58,8 @@ class Kind(enum.StrEnum):
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
+    CONFIG_MAP = "ConfigMap"
+    CONTROLLER_REVISION = "ControllerRevision"
 
 
 RESOURCES: dict[Kind, Resource] = {
@@ -96,3 +98,13 @@ RESOURCES: dict[Kind, Resource] = {
         kind="Reservation",
     ),
 }
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True)
+"""Not of a Snapshot: the controller reads its own by name."""
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", namespaced=True)
+"""Not of a Snapshot: the templates of a StatefulSet's revisions, read by name."""
+BY_NAME: dict[Kind, Resource] = {
+    Kind.CONFIG_MAP: CONFIG_MAPS,
+    Kind.CONTROLLER_REVISION: CONTROLLER_REVISIONS,
+}
+"""Kinds that are only read by name."""

@@ -1,7 +1,7 @@
-"""What keys and values of labels look like, and how Kubernetes says that one does not (apimachinery 1.37).
+"""Validation of label keys and values, with the error texts of Kubernetes (apimachinery 1.37).
 
-A selector with such a key or value is malformed. The API server accepts some of them in node affinity, so
-the scheduler's words are kept: they are the reason why a pod is not scheduled.
+A selector with an invalid key or value is malformed. The API server accepts some of them in node affinity; the
+scheduler then reports the error as the reason why a pod is not scheduled, so the texts are those of Kubernetes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KEY_RULE: Final = f"a valid label key {_NAME_RULE} with an optional DNS subdoma
 
 @lru_cache(_REMEMBERED)
 def value_error(value: str) -> str:
-    """What is wrong with a label's value; "" if nothing is."""
+    """The error in a label's value; empty if it is valid."""
     errors: list[str] = []
     if len(value.encode()) > _LONGEST:
         errors.append(_too_long(_LONGEST))
@@ -54,7 +54,7 @@ def value_error(value: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def key_error(key: str) -> str:
-    """What is wrong with a label's key; "" if nothing is."""
+    """The error in a label's key; empty if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return _KEY_RULE

@@ -1,4 +1,4 @@
-"""The PodMigration object: one move of one pod, from asked-for to landed.
+"""The PodMigration object: one move of one pod, from the request until the replacement is ready.
 
 Types only. The life cycle is in ``rescheduler.migrations``.
 """
@@ -10,6 +10,7 @@ import enum
 import msgspec
 
 from rescheduler.model.conditions import Condition
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import NO_LABELS, LabelSet
@@ -36,7 +37,7 @@ class MoveMode(enum.StrEnum):
 
 
 class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status of a PodMigration; this record is written as a whole. Times: epoch seconds, 0.0 = not yet."""
+    """status of a PodMigration; it is always written as a whole. Times: epoch seconds, 0.0: not yet."""
 
     phase: MigrationPhase = MigrationPhase.PENDING
     observed_generation: int = 0
@@ -47,19 +48,21 @@ class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     source_node: str = ""
     node_name: str = ""
     mode: MoveMode = MoveMode.RESERVE_FIRST
+    """The mode that the controller chose."""
     replacement: ObjectRef | None = None
     started_at_s: float = 0.0
     reserved_at_s: float = 0.0
     eviction_requested_at_s: float = 0.0
-    """Written before the eviction is posted, so that a crash in between is recognised."""
+    """Written before the eviction is posted: after a crash in between, the controller looks at the pod first."""
     evicted_at_s: float = 0.0
     landed_at_s: float = 0.0
+    """When the replacement was scheduled."""
     ready_at_s: float = 0.0
     finished_at_s: float = 0.0
 
 
 class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PodMigration as read. ``pod_uid`` "": not given by the user; taken over at the first look."""
+    """A PodMigration as read from the API server."""
 
     namespace: str
     name: str
@@ -73,12 +76,16 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     pod_name: str
     pod_uid: str = ""
+    """Empty: the user gave none; the controller sets that of the pod when it first sees the object."""
     target_node: str = ""
+    """Empty: the controller chooses the node."""
     mode: MoveMode = MoveMode.AUTO
     ttl_s: float | None = None
     paused: bool = False
     reservation_ref: str = ""
+    """An existing Reservation to use as the target."""
     grace_s: int | None = None
+    """deleteOptions.gracePeriodSeconds of the eviction."""
     reason: str = ""
     policy: str = ""
 
@@ -88,3 +95,8 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
+
+    @property
+    def requested(self) -> bool:
+        """True if people asked for the move: it lacks what the controller puts on each move that it plans."""
+        return not self.policy or self.labels.get(LABEL_CREATED_BY) != CREATED_BY

@@ -1,6 +1,6 @@
-"""Names that appear on the wire: the API group, annotations, labels, the gate.
+"""Names in the API: group, annotations, labels, scheduling gates, taints, objects. Constants only.
 
-One place, so that manifests, the controller and the tests cannot disagree. Constants only.
+Manifests, controller and tests use the same constants; a test compares them with the manifests.
 """
 
 from typing import Final
@@ -13,13 +13,16 @@ GATE: Final = "rescheduler.dev/hold"
 """Scheduling gate that holds a replacement until its room is handed over."""
 
 GATE_ROOM: Final = "rescheduler.dev/wait-for-room"
-"""Scheduling gate of a placeholder whose room is promised and not free yet."""
+"""Scheduling gate of a placeholder whose room is preallocated and not free yet."""
 
-GATE_CONFIG_MAP: Final = "live"
+GATE_CONFIG_MAP: Final = "gate-keys"
 """ConfigMap in the controller's namespace: controller uid -> Reservation name; parameter of the gate policy."""
 
-AVOID_CONFIG_MAP: Final = "avoid"
+AVOID_CONFIG_MAP: Final = "avoid-nodes"
 """ConfigMap in the controller's namespace: controller uid -> node names to avoid; parameter of the hint policy."""
+
+HISTORY_CONFIG_MAP: Final = "move-history"
+"""ConfigMap in the controller's namespace: uid of a PodMigration -> what limits, cool-down and back-off count of it."""
 
 ANNOTATION_RESERVATION: Final = "rescheduler.dev/reservation"
 """On a pod: the Reservation that it was gated for, and later the one that it took."""
@@ -40,10 +43,10 @@ LABEL_START_FIRST: Final = "rescheduler.dev/start-first"
 """On a replacement of mode StartFirst: uid of its PodMigration; keeps selectors of other pods off it."""
 
 ANNOTATION_ORDER: Final = "rescheduler.dev/order"
-"""On a Reservation: integer; of several that fit a pod the smallest order is taken (row K68)."""
+"""On a Reservation: integer; of several Reservations that fit a pod the one with the smallest order is taken (K68)."""
 
 ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
-"""On a Node: bounded JSON list of PreferAvoidPods entries (rows R53-R58)."""
+"""On a Node: bounded JSON list of PreferAvoidPods entries (R53-R58)."""
 
 ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 """On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move."""

@@ -1,4 +1,4 @@
-"""Kubernetes quantities ("500m", "1.5Gi", "1e3") on exact integers (rows M19-M27).
+"""Kubernetes quantities ("500m", "1.5Gi", "1e3") as exact integers.
 
 Amounts are held in nano units, the finest that Kubernetes keeps: anything finer is rounded away from
 zero. ``milli`` and ``units`` round away from zero too and clamp to an int64, as kube-scheduler's
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Final
+
+from rescheduler.errors import ReschedulerError
 
 Amount = str | int | float
 """A quantity as JSON may carry it: a string, or a bare number."""
@@ -31,8 +33,8 @@ _PATTERN: Final = re.compile(
 )
 
 
-class QuantityError(ValueError):
-    """A text that is no quantity; the message quotes it and says what would be one."""
+class QuantityError(ReschedulerError, ValueError):
+    """The text is not a quantity. The message quotes it and names the form of a quantity."""
 
 
 def nano(amount: Amount) -> int:

@@ -1,8 +1,8 @@
-"""Compact records of the Kubernetes objects that decisions rest on.
+"""Compact records of the Kubernetes objects that decisions read.
 
-A record holds what a decision needs and nothing else; whatever many pods share (spec, labels,
-owner) is one interned object. Records are immutable: an update is a new record. Times are seconds
-since the epoch; a missing time is 0.0. A missing name is "".
+A record has the fields that a decision reads and no others; parts that many pods share (spec, labels,
+owner) are one interned object. Records are immutable: an update is a new record. Times are seconds
+since the epoch; a missing time is 0.0. A missing name is an empty string.
 """
 
 from __future__ import annotations
@@ -61,6 +61,13 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     effect: str = ""
     seconds: int | None = None
 
+    def tolerates(self, taint: Taint) -> bool:
+        """As ``Toleration.ToleratesTaint`` of k8s.io/component-helpers; a toleration for a limited time counts too."""
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+            return False
+        # Gt and Lt are behind an alpha gate that is off in 1.37: such a toleration tolerates nothing.
+        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
+
 
 class HostPort(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A port that a pod takes on its node. An empty hostIP is 0.0.0.0."""
@@ -78,14 +85,13 @@ class PreferredNodeTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """A term of pod (anti-)affinity. ``selector`` None matches no pod.
-
-    ``namespaces`` and ``namespace_selector`` both absent mean the pod's own namespace.
-    """
+    """A term of pod (anti-)affinity."""
 
     selector: LabelSelector | None
+    """None matches no pod."""
     topology_key: str
     namespaces: tuple[str, ...] = ()
+    """Without namespaces and ``namespace_selector`` the term is about the pod's own namespace."""
     namespace_selector: LabelSelector | None = None
 
 
@@ -97,11 +103,12 @@ class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """One topology spread constraint. ``hard``: DoNotSchedule."""
+    """One topology spread constraint."""
 
     max_skew: int
     topology_key: str
     hard: bool
+    """whenUnsatisfiable is DoNotSchedule."""
     selector: LabelSelector | None
     min_domains: int = 1
     node_affinity_honor: bool = True
@@ -110,7 +117,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class VolumeKind(enum.StrEnum):
-    """The kinds of pod volumes that scheduling or protections look at."""
+    """The kinds of pod volumes that scheduling or protections read."""
 
     CLAIM = "persistentVolumeClaim"
     EPHEMERAL = "ephemeral"
@@ -127,37 +134,38 @@ class VolumeKind(enum.StrEnum):
 
 
 class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """A volume of a pod.
-
-    ``source``: claim name for CLAIM, volume name for EPHEMERAL (the claim is POD-NAME-source), driver for
-    INLINE_CSI, the identity that conflicts are judged by for the old in-tree kinds ("disk", "volume id",
-    "iqn", "monitors|pool|image"; monitors are joined by commas). ``driver`` and ``handle``: the CSI
-    identity of an old in-tree kind, by which attach limits count it; "" where there is none.
-    ``untranslatable``: why an old in-tree kind that should have a CSI identity has none.
-    """
+    """A volume of a pod."""
 
     kind: VolumeKind
     source: str = ""
+    """The claim's name for CLAIM, the volume's name for EPHEMERAL (its claim is POD-source), the driver for INLINE_CSI.
+
+    For an in-tree disk what VolumeRestrictions compares: disk name, volume id, iqn, or ``monitors|pool|image`` with
+    the monitors joined by commas.
+    """
     read_only: bool = False
     driver: str = ""
+    """CSI driver of an in-tree volume: attach limits count it there. Empty if it has no CSI identity."""
     handle: str = ""
+    """CSI volume handle of an in-tree volume."""
     untranslatable: str = ""
+    """Why an in-tree volume of a migrated plugin has no CSI identity."""
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
-    """What scheduling reads of a pod's spec; shared by all pods with the same content.
-
-    ``requests`` is the effective request of an incoming pod: containers, sidecars, init containers,
-    pod-level resources, overhead (row M35 ff.). ``score_cpu_milli``/``score_memory_bytes``: the same with
-    kube-scheduler's defaults (100m, 200 MiB) for containers that request nothing, which scores use.
-    ``fit_score``: what NodeResourcesFit's own score counts for the incoming pod where it differs, that is
-    with pod-level resources, which that score leaves out; None: ``requests`` with the two defaults.
-    """
+    """What scheduling reads of a pod's spec; one object for all pods with the same content."""
 
     requests: Resources = NO_RESOURCES
+    """Effective request of an incoming pod: containers, sidecars, init containers, pod-level resources, overhead."""
     score_cpu_milli: int = 0
+    """Requested CPU as scores count it: a container without a request counts 100m."""
     score_memory_bytes: int = 0
+    """Requested memory as scores count it: a container without a request counts 200 MiB."""
     fit_score: Resources | None = None
+    """What NodeResourcesFit's score counts for the incoming pod if it has pod-level resources, which that score ignores.
+
+    None: ``requests`` with ``score_cpu_milli`` and ``score_memory_bytes``.
+    """
     priority: int = 0
     preempts: bool = True
     scheduler_name: str = "default-scheduler"
@@ -174,10 +182,14 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     volumes: tuple[PodVolume, ...] = ()
     images: tuple[str, ...] = ()
     image_containers: int = 0
+    """Number of images that ImageLocality divides its thresholds by."""
     gates: tuple[str, ...] = ()
     required_features: tuple[str, ...] = ()
+    """Features that a node must declare for this pod, sorted."""
     resource_claims: bool = False
+    """The spec has resourceClaims (dynamic resource allocation)."""
     scheduling_group: str = ""
+    """Name of its PodGroup."""
     host_network: bool = False
     termination_grace_s: int = 30
 
@@ -192,10 +204,7 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A pod. ``held``: what it occupies on its node, which differs from the request while it is resized.
-
-    ``held_score_cpu_milli`` and ``held_score_memory_bytes``: the same with the defaults that scores use.
-    """
+    """A pod."""
 
     namespace: str
     name: str
@@ -208,8 +217,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     annotations: LabelSet = NO_LABELS
     controller: OwnerRef | None = None
     held: Resources = NO_RESOURCES
+    """Resources that the pod occupies on its node; they differ from its request during an in-place resize."""
     held_score_cpu_milli: int = 0
+    """``held`` CPU as scores count it (see ``PodSpec``)."""
     held_score_memory_bytes: int = 0
+    """``held`` memory as scores count it."""
     phase: PodPhase = PodPhase.PENDING
     ready: bool = False
     ready_since_s: float = 0.0
@@ -217,6 +229,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     created_at_s: float = 0.0
     started_at_s: float = 0.0
     unschedulable_message: str = ""
+    """Message of the condition PodScheduled=False with reason Unschedulable."""
     disruption_reason: str = ""
     """Reason of the DisruptionTarget condition while it is True, for example EvictionByEvictionAPI."""
 
@@ -227,12 +240,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def terminal(self) -> bool:
-        """Succeeded or Failed: it holds nothing any more."""
+        """True if Succeeded or Failed: the pod occupies no resources any more."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class AvoidEntry(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One PreferAvoidPods hint on a node (rows R53-R58): pods of this controller should avoid it until then."""
+    """A PreferAvoidPods hint on a node: pods of this controller should avoid the node until the hint expires."""
 
     controller_kind: str
     controller_name: str
@@ -250,7 +263,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A node. ``allocatable`` is all zero where the node does not say."""
+    """A node."""
 
     name: str
     uid: str = ""
@@ -260,12 +273,27 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
     ready: bool = True
     allocatable: Resources = NO_RESOURCES
+    """All zero if the status has neither allocatable nor capacity."""
     images: tuple[Image, ...] = ()
     declared_features: tuple[str, ...] = ()
     avoid: tuple[AvoidEntry, ...] = ()
     do_not_disrupt: bool = False
     deleting: bool = False
     created_at_s: float = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """True if pods may be moved here as far as the node itself goes; taints and room are not looked at."""
+        return self.ready and not self.unschedulable and not self.deleting
+
+    @property
+    def unusable_because(self) -> str:
+        """Why the node is not ``usable``, as the end of a sentence; empty if it is usable."""
+        if self.deleting:
+            return "is being deleted"
+        if not self.ready:
+            return "is not Ready"
+        return "is unschedulable" if self.unschedulable else ""
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):
@@ -276,12 +304,24 @@ class Namespace(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
 
 
-class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A controller of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet or Job.
+class JobState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What of a Job tells whether it creates another pod for one that is evicted."""
 
-    ``replicas``: desired (0 for DaemonSets). ``template``: the pods it would create now; None if unreadable.
-    ``surge``: a Deployment that may run more pods than its replicas for a while.
-    """
+    completions: int | None = None
+    """Pods that must succeed; None: one that succeeds ends the Job, and the others run on."""
+    succeeded: int = 0
+    ignores_disruption: bool = False
+    """podFailurePolicy ignores the failure of an evicted pod, whatever its exit code is."""
+    ended: str = ""
+    """Complete, Failed, or what comes right before (SuccessCriteriaMet, FailureTarget); empty while it runs."""
+    deadline_at_s: float = 0.0
+    """When activeDeadlineSeconds ends the Job; 0.0: never."""
+    managed_by: str = ""
+    """Another controller than that of Kubernetes (spec.managedBy); empty: that of Kubernetes."""
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A controller of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet or Job."""
 
     kind: str
     namespace: str
@@ -292,16 +332,35 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     controller: OwnerRef | None = None
     selector: LabelSelector | None = None
     replicas: int = 0
+    """Desired number of pods; 0 for a DaemonSet."""
     ready_replicas: int = 0
     template: PodSpec | None = None
+    """Spec of the pods that the controller would create now; None if it cannot be decoded."""
     template_labels: LabelSet = NO_LABELS
     annotations: LabelSet = NO_LABELS
     surge: bool = False
+    """A Deployment whose rollout may run more pods than ``replicas``."""
     paused: bool = False
     rolling_out: bool = False
+    """Pods of an older template are still being replaced."""
     deleting: bool = False
     min_ready_s: int = 0
+    template_node: str = ""
+    """spec.nodeName of the template: its pods ask no scheduler."""
     revision: str = ""
+    """A StatefulSet's update revision; the revision annotation of the others."""
+    current_revision: str = ""
+    """A StatefulSet's current revision, from which pods below its partition are created."""
+    update_strategy: str = ""
+    """A StatefulSet's: RollingUpdate or OnDelete; empty if it was not set."""
+    partition: int | None = None
+    """That of a StatefulSet's rolling update; None without ``rollingUpdate``."""
+    current_replicas: int = 0
+    """Pods of a StatefulSet's current revision."""
+    first_ordinal: int = 0
+    """spec.ordinals.start of a StatefulSet."""
+    job: JobState | None = None
+    """Of a Job only."""
     created_at_s: float = 0.0
 
     @property
@@ -311,7 +370,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PodDisruptionBudget. ``observed``: its status is of its current generation."""
+    """A PodDisruptionBudget."""
 
     namespace: str
     name: str
@@ -322,7 +381,9 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     desired_healthy: int = 0
     expected_pods: int = 0
     observed: bool = True
+    """The status is of the current generation."""
     always_allow_unhealthy: bool = False
+    """unhealthyPodEvictionPolicy is AlwaysAllow."""
     disrupted_pods: tuple[str, ...] = ()
 
     @property
@@ -331,114 +392,12 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ObjectKey(self.namespace, self.name)
 
 
-class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PV. ``driver`` and ``handle``: of CSI volumes, and of in-tree ones that have a CSI identity.
-
-    ``in_tree``: name of the in-tree plugin whose volumes are CSI volumes today, "" for all others. Where a
-    node has that plugin migrated, ``migrated_affinity`` counts instead of ``node_affinity``, and a volume
-    that is ``untranslatable`` (why) cannot be judged.
-    """
-
-    name: str
-    labels: LabelSet = NO_LABELS
-    node_affinity: NodeSelector | None = None
-    claim: ObjectKey | None = None
-    claim_uid: str = ""
-    storage_class: str = ""
-    capacity_bytes: int = 0
-    access_modes: tuple[str, ...] = ()
-    volume_mode: str = "Filesystem"
-    attributes_class: str = ""
-    phase: str = ""
-    driver: str = ""
-    handle: str = ""
-    deleting: bool = False
-    in_tree: str = ""
-    migrated_affinity: NodeSelector | None = None
-    untranslatable: str = ""
-
-
-class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PVC. ``storage_class`` None: not given."""
-
-    namespace: str
-    name: str
-    uid: str = ""
-    volume: str = ""
-    bound: bool = False
-    storage_class: str | None = None
-    access_modes: tuple[str, ...] = ()
-    request_bytes: int = 0
-    selector: LabelSelector | None = None
-    volume_mode: str = "Filesystem"
-    attributes_class: str = ""
-    selected_node: str = ""
-    phase: str = ""
-    deleting: bool = False
-    owner_uid: str = ""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
-
-
-class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A StorageClass. ``allowed_topologies``: ORed terms of ``In`` requirements."""
-
-    name: str
-    provisioner: str = ""
-    wait_for_first_consumer: bool = False
-    allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
-    default: bool = False
-
-
-class CSINode(msgspec.Struct, frozen=True, gc=False):
-    """Drivers of a node: (driver, allocatable count or None, topology keys), and its migrated plugins."""
-
-    name: str
-    drivers: tuple[tuple[str, int | None, tuple[str, ...]], ...] = ()
-    migrated_plugins: tuple[str, ...] = ()
-
-
-class CSIDriver(msgspec.Struct, frozen=True, gc=False):
-    """Flags of a CSIDriver that scheduling reads."""
-
-    name: str
-    storage_capacity: bool = False
-    prevent_scheduling_if_missing: bool = False
-
-
-class CSIStorageCapacity(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Free storage of a class in a topology segment. ``capacity_bytes``/``maximum_bytes`` None: not said."""
-
-    namespace: str
-    name: str
-    storage_class: str
-    topology: LabelSelector | None = None
-    capacity_bytes: int | None = None
-    maximum_bytes: int | None = None
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
-
-
-class VolumeAttachment(msgspec.Struct, frozen=True, gc=False):
-    """A volume that is, or is being, attached to a node. ``volume`` "": an inline one, without a PV."""
-
-    name: str
-    node: str
-    attacher: str
-    volume: str = ""
-
-
 class DeviceClass(msgspec.Struct, frozen=True, gc=False):
-    """A class of devices, and the extended resource that it stands behind ("": none by name)."""
+    """A DeviceClass (resource.k8s.io)."""
 
     name: str
     extended_resource: str = ""
+    """extendedResourceName: pods request devices of the class by this resource. Empty: not set."""
 
 
 class PriorityClass(msgspec.Struct, frozen=True, gc=False):
@@ -450,12 +409,22 @@ class PriorityClass(msgspec.Struct, frozen=True, gc=False):
     default: bool = False
 
 
+class ConfigMap(msgspec.Struct, frozen=True, gc=False):
+    """A ConfigMap of the controller's own; no part of a Snapshot."""
+
+    namespace: str
+    name: str
+    uid: str
+    data: dict[str, str]
+
+
 class Service(msgspec.Struct, frozen=True, gc=False):
-    """A Service's selector; default spread constraints take it (None: no selector)."""
+    """A Service; the default spread constraints of a pod use its selector."""
 
     namespace: str
     name: str
     selector: tuple[tuple[str, str], ...] | None = None
+    """None: the Service has no selector."""
 
     @property
     def key(self) -> ObjectKey:

@@ -1,4 +1,4 @@
-"""The Reservation object (rows K15-K50): a room held on a node for pods that may not exist yet.
+"""The Reservation object: a room held on a node for pods that may not exist yet; and Koordinator's Reservation.
 
 Types only. The life cycle is in ``rescheduler.reservations``.
 """
@@ -10,13 +10,13 @@ import enum
 import msgspec
 
 from rescheduler.model.conditions import Condition
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import OwnerRef, Pod, PodSpec
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet
 
 
 class ReservationPhase(enum.StrEnum):
-    """status.phase (rows K31, K42 and Succeeded)."""
+    """status.phase of a Reservation."""
 
     PENDING = "Pending"
     WAITING = "Waiting"
@@ -34,7 +34,7 @@ class ObjectRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_def
 
 
 class ControllerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """Owner reference plus namespace (row K39); each field counts only if set."""
+    """Owner reference with a namespace. Empty fields match everything."""
 
     api_version: str = ""
     kind: str = ""
@@ -44,7 +44,7 @@ class ControllerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class ReservationOwner(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """Who may use the room: fields are ANDed (row K37); an empty owner matches nothing."""
+    """Which pods may use the room. The fields are ANDed; an owner without fields matches no pod."""
 
     object: ObjectRef | None = None
     controller: ControllerRef | None = None
@@ -52,10 +52,7 @@ class ReservationOwner(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A Reservation as read. ``template`` is the scheduling view; ``template_raw`` the PodTemplateSpec as JSON.
-
-    ``ttl_s`` None: not given; 0: never expires (row K29). ``expires_at_s`` None: not given.
-    """
+    """A Reservation as read from the API server."""
 
     name: str
     uid: str = ""
@@ -68,15 +65,22 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     finalizers: tuple[str, ...] = ()
 
     template: PodSpec | None = None
+    """What scheduling reads of the template's spec. None: the template cannot be decoded."""
     template_labels: LabelSet = NO_LABELS
     template_namespace: str = ""
     template_node: str = ""
+    """spec.nodeName of the template: the Reservation is for this node only."""
     template_raw: bytes = b"{}"
+    """The PodTemplateSpec as JSON without white space."""
     owners: tuple[ReservationOwner, ...] = ()
     ttl_s: float | None = None
+    """None: not given. 0: the Reservation never expires."""
     expires_at_s: float | None = None
+    """None: not given."""
     pre_allocation: bool = False
+    """The room may be occupied still: it is held for the owners as soon as it becomes free."""
     allocate_once: bool = True
+    """One pod uses the room; then the Reservation is Succeeded."""
 
     status: ReservationStatus
 
@@ -92,3 +96,46 @@ class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     allocated: Resources = NO_RESOURCES
     current_owners: tuple[ObjectRef, ...] = ()
     expires_at_s: float | None = None
+
+
+class KoordinatorPhase(enum.StrEnum):
+    """status.phase of Koordinator's Reservation. Koordinator declares WAITING and never sets it (koordinator #2498)."""
+
+    PENDING = "Pending"
+    WAITING = "Waiting"
+    AVAILABLE = "Available"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Koordinator's Reservation (scheduling.koordinator.sh/v1alpha1), as far as decisions depend on it.
+
+    Koordinator's scheduler holds the room in its memory and writes the status; no pod stands for the room.
+    """
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    created_at_s: float = 0.0
+    deleting: bool = False
+    reservation: OwnerRef | None = None
+    """The Reservation of ``rescheduler.dev`` that it serves. None: it was created by somebody else."""
+    pinned_node: str = ""
+    """spec.nodeName of its template."""
+    phase: KoordinatorPhase = KoordinatorPhase.PENDING
+    node: str = ""
+    refusal: str = ""
+    """Why Koordinator's scheduler finds no node: message of the condition Scheduled=False."""
+    failure: str = ""
+    """Message of the condition Ready=False."""
+    allocatable: Resources = NO_RESOURCES
+    allocated: Resources = NO_RESOURCES
+    current_owners: tuple[ObjectRef, ...] = ()
+    room: Pod | None = None
+    """The free part of the room as a pod on ``node``, so that rules that count pods count it too. None: no room."""
+
+    @property
+    def holds(self) -> bool:
+        """True if the room is held for its owners."""
+        return self.phase is KoordinatorPhase.AVAILABLE and bool(self.node) and not self.deleting

@@ -16,6 +16,7 @@ import msgspec
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = 2**63
+_INT64_DIGITS: Final = 19
 
 
 class LabelSet(Mapping[str, str]):
@@ -69,10 +70,17 @@ class Operator(enum.StrEnum):
 
 
 def int64(text: str) -> int | None:
-    """The whole number that ``Gt`` and ``Lt`` read: decimal digits that fit into 64 bits; else None."""
+    """The whole number of a text as Go's ``strconv.ParseInt(text, 10, 64)`` reads it; None for any other text.
+
+    Total: labels and annotations are written by anybody, and may hold "--5" or 5,000 digits.
+    """
     if not _DIGITS.fullmatch(text):
         return None
-    number = int(text)
+    sign = "-" if text.startswith("-") else ""
+    significant = text.lstrip("+-0")
+    if len(significant) > _INT64_DIGITS:  # Python refuses to read more than 4,300 digits
+        return None
+    number = int(sign + (significant or "0"))
     return number if -_INT64 <= number < _INT64 else None
 
 

@@ -1,7 +1,7 @@
-"""The immutable Snapshot that one decision is a function of, and the ClusterState that events keep current.
+"""The immutable Snapshot: the input of every decision.
 
-A snapshot is a shallow copy: it shares the records, so taking one of 150,000 pods costs milliseconds,
-and two snapshots are compared by the identity of their records.
+``ClusterState`` makes it as a shallow copy: the records are shared, so a snapshot of 150,000 pods costs
+milliseconds, and two snapshots are compared by the identity of their records.
 """
 
 from __future__ import annotations
@@ -11,67 +11,97 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from rescheduler.model.changes import Mark, changed_keys
-from rescheduler.model.koordinator import KoordinatorReservation
+from rescheduler.model.change_log import LogPosition, changed_keys
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
     DeviceClass,
     DisruptionBudget,
     Namespace,
     Node,
     NodeUsage,
     ObjectKey,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     PriorityClass,
     Service,
-    StorageClass,
-    VolumeAttachment,
     Workload,
 )
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.replacement_rules import DEFAULT_RULES, AdmittedPod, ReplacementRules, TemplateKey
+from rescheduler.model.reservation import KoordinatorReservation, Reservation
+from rescheduler.model.storage_records import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
-_NOTHING: MappingProxyType[Any, Any] = MappingProxyType({})
+_EMPTY: MappingProxyType[Any, Any] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[Any, Any]:
-    return _NOTHING
+def _empty() -> Mapping[Any, Any]:
+    return _EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything known of a cluster at one moment. Mappings must not be changed by anyone."""
+    """The objects of a cluster at one moment. The mappings must never be changed."""
 
     taken_at_s: float
-    nodes: Mapping[str, Node] = field(default_factory=_nothing)
-    pods: Mapping[ObjectKey, Pod] = field(default_factory=_nothing)
-    namespaces: Mapping[str, Namespace] = field(default_factory=_nothing)
-    workloads: Mapping[str, Workload] = field(default_factory=_nothing)
+    nodes: Mapping[str, Node] = field(default_factory=_empty)
+    pods: Mapping[ObjectKey, Pod] = field(default_factory=_empty)
+    namespaces: Mapping[str, Namespace] = field(default_factory=_empty)
+    workloads: Mapping[str, Workload] = field(default_factory=_empty)
     """By uid."""
-    budgets: Mapping[ObjectKey, DisruptionBudget] = field(default_factory=_nothing)
-    priority_classes: Mapping[str, PriorityClass] = field(default_factory=_nothing)
-    volumes: Mapping[str, PersistentVolume] = field(default_factory=_nothing)
-    claims: Mapping[ObjectKey, PersistentVolumeClaim] = field(default_factory=_nothing)
-    storage_classes: Mapping[str, StorageClass] = field(default_factory=_nothing)
-    csi_nodes: Mapping[str, CSINode] = field(default_factory=_nothing)
-    csi_drivers: Mapping[str, CSIDriver] = field(default_factory=_nothing)
-    csi_capacities: Mapping[ObjectKey, CSIStorageCapacity] = field(default_factory=_nothing)
-    attachments: Mapping[str, VolumeAttachment] = field(default_factory=_nothing)
-    device_classes: Mapping[str, DeviceClass] = field(default_factory=_nothing)
-    services: Mapping[ObjectKey, Service] = field(default_factory=_nothing)
-    reservations: Mapping[str, Reservation] = field(default_factory=_nothing)
-    migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_nothing)
-    usage: Mapping[str, NodeUsage] = field(default_factory=_nothing)
-    """Measured usage by node; empty where nothing measures."""
-    koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_nothing)
-    """Koordinator's Reservations; the room that they hold is among ``pods``, without a namespace."""
-    pod_mark: Mark | None = field(default=None, compare=False, repr=False)
-    """Where the log of changed pods stood; None in a snapshot that was put together by hand."""
+    budgets: Mapping[ObjectKey, DisruptionBudget] = field(default_factory=_empty)
+    priority_classes: Mapping[str, PriorityClass] = field(default_factory=_empty)
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=_empty)
+    claims: Mapping[ObjectKey, PersistentVolumeClaim] = field(default_factory=_empty)
+    storage_classes: Mapping[str, StorageClass] = field(default_factory=_empty)
+    csi_nodes: Mapping[str, CSINode] = field(default_factory=_empty)
+    csi_drivers: Mapping[str, CSIDriver] = field(default_factory=_empty)
+    csi_capacities: Mapping[ObjectKey, CSIStorageCapacity] = field(default_factory=_empty)
+    attachments: Mapping[str, VolumeAttachment] = field(default_factory=_empty)
+    device_classes: Mapping[str, DeviceClass] = field(default_factory=_empty)
+    services: Mapping[ObjectKey, Service] = field(default_factory=_empty)
+    reservations: Mapping[str, Reservation] = field(default_factory=_empty)
+    migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_empty)
+    usage: Mapping[str, NodeUsage] = field(default_factory=_empty)
+    """Measured usage by node name; empty without metrics.k8s.io."""
+    past_moves: Mapping[str, PastMove] = field(default_factory=_empty)
+    """What ConfigMap ``move-history`` keeps of moves, by uid of their PodMigration."""
+    koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_empty)
+    """Koordinator's Reservations. ``pods`` contains the room that each holds, as a pod without a namespace."""
+    replacement_rules: ReplacementRules = DEFAULT_RULES
+    """Which custom controllers replace their pods."""
+    admitted: Mapping[TemplateKey, AdmittedPod] = field(default_factory=_empty)
+    """Fresh dry-run creations, by the template that they were made from."""
+    pod_log: LogPosition | None = field(default=None, compare=False, repr=False)
+    """Position in the log of changed pods; None in a snapshot that was built by hand."""
+
+    def top_workload(self, pod: Pod) -> Workload | None:
+        """The workload of a pod as people see it: its topmost known controller (the Deployment, not the ReplicaSet)."""
+        owner = pod.controller
+        found: Workload | None = None
+        seen: set[str] = set()  # owners that own each other must not make it turn for ever
+        while owner is not None and owner.uid not in seen:
+            seen.add(owner.uid)
+            above = self.workloads.get(owner.uid)
+            if above is None:
+                break
+            found = above
+            owner = above.controller
+        return found
+
+    def workload_uid(self, pod: Pod) -> str:
+        """Uid of ``top_workload``; the direct owner's where nothing is known of it; empty without an owner."""
+        found = self.top_workload(pod)
+        if found is not None:
+            return found.uid
+        return pod.controller.uid if pod.controller is not None else ""
 
     def pods_changed_since(self, old: Snapshot) -> Iterable[ObjectKey] | None:
-        """Keys of all pods that may differ from ``old``; None: not known, compare everything."""
-        return changed_keys(old.pods, old.pod_mark, self.pods, self.pod_mark)
+        """Keys of all pods that may differ from ``old``; None: unknown, the caller compares all pods."""
+        return changed_keys(old.pods, old.pod_log, self.pods, self.pod_log)

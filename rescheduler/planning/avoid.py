@@ -1,4 +1,4 @@
-"""PreferAvoidPods hints (rows R53-R58): a bounded list on the node a pod left, with a time for each reason.
+"""PreferAvoidPods hints: a bounded list on the node a pod left, with a time for each reason.
 
 The planner does not send a pod of that controller back there for the same reason while an entry holds, and
 takes such a node last for other reasons. Pure: lists in, lists out.
@@ -23,7 +23,7 @@ TTL_S: Final = {
     "NodeTaints": 3600.0,
     "TopologySpread": 900.0,
 }
-"""Seconds by policy: long where the node is the trouble, short where only the distribution was (row R58)."""
+"""Seconds by policy: long where the node is the trouble, short where only the distribution was."""
 
 
 def holds(entries: Iterable[AvoidEntry], controller_uid: str, now_s: float) -> tuple[AvoidEntry, ...]:

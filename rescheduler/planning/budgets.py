@@ -15,15 +15,15 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.workloads import workload_uid
 
 
 class Blocked(NamedTuple):
-    """Why a pod cannot be moved now. ``by``: the name of the budget or limit."""
+    """Why a pod cannot be moved now."""
 
     reason: SkipReason
     message: str
     by: str
+    """The name of the budget or limit."""
 
 
 class BudgetLedger:
@@ -36,11 +36,11 @@ class BudgetLedger:
         self,
         snapshot: Snapshot,
         buffer: int = 0,
-        spares: Callable[[Pod, str], bool] = lambda _pod, _policy: False,
+        free: Callable[[Pod, str], bool] = lambda _pod, _policy: False,
     ) -> None:
-        """``buffer``: disruptions left unused. ``spares``: a move of the pod by that policy takes nothing from a budget."""
+        """``buffer``: disruptions left unused. ``free``: a move of the pod by that policy takes nothing from a budget."""
         self._buffer = buffer
-        self._spares = spares
+        self._spends_nothing = free
         self._by_namespace: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
@@ -62,8 +62,11 @@ class BudgetLedger:
             self._known[key] = found
         return found
 
-    def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
-        """Why the eviction of the pod would be refused, or None."""
+    def refusal(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> Blocked | None:
+        """Why the eviction of the pod would be refused, or None.
+
+        ``reserves_first``: the move is made so although the pod could start first for that policy.
+        """
         budgets = self.of(pod)
         if not budgets or pod.phase is PodPhase.PENDING:
             return None
@@ -81,21 +84,25 @@ class BudgetLedger:
                 f"PodDisruptionBudget {budget.name} was changed and not yet evaluated",
                 budget.name,
             )
-        if _free(pod, budget) or self._left(budget) > 0 or self._spares(pod, policy):
+        if _free(pod, budget) or self._left(budget) > 0:
+            return None
+        if not reserves_first and self._spends_nothing(pod, policy):
             return None
         return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
 
-    def take(self, pod: Pod, policy: str = "") -> None:
+    def take(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
         """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
-        self._add(pod, policy, 1)
+        if reserves_first or not self._spends_nothing(pod, policy):
+            self._add(pod, 1)
 
-    def give_back(self, pod: Pod, policy: str = "") -> None:
+    def give_back(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
         """Undo ``take``."""
-        self._add(pod, policy, -1)
+        if reserves_first or not self._spends_nothing(pod, policy):
+            self._add(pod, -1)
 
-    def _add(self, pod: Pod, policy: str, amount: int) -> None:
+    def _add(self, pod: Pod, amount: int) -> None:
         for budget in self.of(pod):
-            if not _free(pod, budget) and not self._spares(pod, policy):
+            if not _free(pod, budget):
                 self._spent[budget.key] += amount
 
     def _left(self, budget: DisruptionBudget) -> int:
@@ -174,7 +181,7 @@ class LimitLedger:
         """Which limit the move of a pod would pass, or None."""
         if self.full is not None or self._unlimited:
             return self.full
-        limits, uid = self._limits, workload_uid(pod, self._snapshot)
+        limits, uid = self._limits, self._snapshot.workload_uid(pod)
         checks = (
             (SkipReason.LIMIT_NODE, self._nodes[pod.node], limits.per_node, "perNode", f"from {pod.node}"),
             (
@@ -213,4 +220,4 @@ class LimitLedger:
         self._this_hour += amount
         self._nodes[pod.node] += amount
         self._namespaces[pod.namespace] += amount
-        self._workloads[workload_uid(pod, self._snapshot)] += amount
+        self._workloads[self._snapshot.workload_uid(pod)] += amount

@@ -1,4 +1,4 @@
-"""What PodMigrations tell of the past and present: moves under way, rest after a move, back-off after a failure.
+"""What planning looks at of the moves of past and present: moves under way, limits per hour, cool-down, back-off.
 
 Pure: a function of one snapshot; the snapshot's time is now.
 """
@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.names import LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.workloads import workload_uid
-
-FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
-HOUR_S: Final = 3600.0
-BACKOFF_FIRST_S: Final = 60.0
-BACKOFF_LONGEST_S: Final = 3600.0
-BACKOFF_MEMORY_S: Final = 6 * HOUR_S
+from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged, uid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +23,7 @@ class InFlight:
 
 
 class History:
-    """The PodMigrations of a snapshot, read once."""
+    """The PodMigrations and past moves of a snapshot, read once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -44,51 +36,35 @@ class History:
             if f.migration.status.mode is MoveMode.START_FIRST
         }
         """Uids of those whose replacement starts first, with the policy that moves them."""
-        self._disturbed: dict[str, float] = {}
-        self._failures: dict[str, list[float]] = {}
-        for migration in snapshot.migrations.values():
-            self._read(migration)
+        self.reserving_first: frozenset[str] = frozenset(
+            f.pod.uid
+            for f in self.in_flight
+            if f.migration.status.phase is not MigrationPhase.PENDING and f.pod.uid not in self.starting_first
+        )
+        """Uids of those of which it is settled that room is reserved first, whatever is declared."""
+        moves = merged(snapshot.past_moves, snapshot)
+        unfinished = [m for m in snapshot.migrations.values() if m.status.phase not in FINISHED]
+        self._past = PastMoves(moves, map(uid_of, unfinished), snapshot.taken_at_s)
+        self._to_begin = [m for m in unfinished if not m.requested and uid_of(m) not in moves]
 
     @property
     def failed(self) -> frozenset[str]:
         """Uids of pods of which a move failed lately."""
-        return frozenset(self._failures)
+        return self._past.failed
 
     def begun_within_hour(self) -> int:
-        """Moves that began in the last hour, those under way included."""
-        since = self._snapshot.taken_at_s - HOUR_S
-        return sum(
-            1 for m in self._snapshot.migrations.values() if (m.status.started_at_s or m.created_at_s) > since
-        )
+        """Planned moves that began in the last hour, or were created in it and will begin. Requests of people count apart."""
+        since_s = self._snapshot.taken_at_s - HOUR_S
+        to_begin = sum(1 for migration in self._to_begin if migration.created_at_s > since_s)
+        return len(self._past.begun(requested=False)) + to_begin
 
-    def rests_until(self, pod: Pod, cooldown_s: float) -> float | None:
+    def cooldown_until(self, pod: Pod, cooldown_s: float) -> float | None:
         """When the workload of the pod may be moved again; None: now."""
-        last = self._disturbed.get(workload_uid(pod, self._snapshot))
-        if last is None or last + cooldown_s <= self._snapshot.taken_at_s:
-            return None
-        return last + cooldown_s
+        return self._past.cooldown_until(self._snapshot.workload_uid(pod), cooldown_s)
 
-    def backs_off_until(self, pod: Pod) -> float | None:
+    def backoff_until(self, pod: Pod) -> float | None:
         """When a pod whose moves failed may be tried again; it doubles with each failure. None: now."""
-        failed = self._failures.get(pod.uid)
-        if not failed:
-            return None
-        wait_s = min(BACKOFF_LONGEST_S, BACKOFF_FIRST_S * 2.0 ** (min(len(failed), 20) - 1))
-        until = max(failed) + wait_s
-        return until if until > self._snapshot.taken_at_s else None
-
-    def _read(self, migration: PodMigration) -> None:
-        status = migration.status
-        if status.phase not in FINISHED:
-            return
-        ended_s = status.finished_at_s or status.evicted_at_s
-        if status.evicted_at_s or status.phase is MigrationPhase.SUCCEEDED:
-            uid = _workload_of(migration, self._snapshot)
-            if uid:
-                self._disturbed[uid] = max(self._disturbed.get(uid, 0.0), ended_s)
-        recent = ended_s > self._snapshot.taken_at_s - BACKOFF_MEMORY_S
-        if status.phase is MigrationPhase.FAILED and migration.pod_uid and recent:
-            self._failures.setdefault(migration.pod_uid, []).append(ended_s)
+        return self._past.backoff_until(pod.uid)
 
 
 def _in_flight(snapshot: Snapshot) -> Iterator[InFlight]:
@@ -98,19 +74,3 @@ def _in_flight(snapshot: Snapshot) -> Iterator[InFlight]:
         pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         if pod is not None and migration.pod_uid in ("", pod.uid):
             yield InFlight(migration, pod)
-
-
-def _workload_of(migration: PodMigration, snapshot: Snapshot) -> str:
-    """By the label that the controller puts on, else by the replacement or the pod itself."""
-    named = migration.labels.get(LABEL_WORKLOAD_UID)
-    if named:
-        return named
-    replacement = migration.status.replacement
-    keys = [ObjectKey(migration.namespace, migration.pod_name)]
-    if replacement is not None:
-        keys.insert(0, ObjectKey(replacement.namespace or migration.namespace, replacement.name))
-    for key in keys:
-        pod = snapshot.pods.get(key)
-        if pod is not None:
-            return workload_uid(pod, snapshot)
-    return ""

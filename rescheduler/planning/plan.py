@@ -1,4 +1,4 @@
-"""The Plan: what would move where, why, and what stays and why. The JSON of design section 7."""
+"""The Plan: what would move where, why, and what stays and why. Its JSON is described in docs/commands.md."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from rescheduler.model.migration import MoveMode
 
 
 class SkipReason(enum.StrEnum):
-    """Why a wanted pod is not moved: a closed list."""
+    """Why a proposed pod is not moved: a closed list."""
 
     DISRUPTION_BUDGET = "DisruptionBudget"
     MULTIPLE_BUDGETS = "MultipleDisruptionBudgets"
+    TOO_FEW_AVAILABLE = "TooFewAvailable"
     NO_TARGET = "NoTarget"
     NO_BETTER_TARGET = "NoBetterTarget"
     GAIN_TOO_SMALL = "GainTooSmall"
@@ -66,15 +67,17 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", 
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A wanted pod that stays. ``blocked_by``: name of what blocks it (a PDB, a node, a limit)."""
+    """A proposed pod that stays where it is."""
 
     pod: PodRef
     policy: str
     reason: SkipReason
     message: str
     blocked_by: str = ""
+    """Name of what blocks it (a PodDisruptionBudget, a node, a limit)."""
     node: str = ""
     gain: float = 0.0
+    """The most that a move could bring."""
 
 
 class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -112,9 +115,10 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PlanMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """``generated_at``: RFC 3339; the moment of the snapshot, not of the clock on the wall."""
+    """Where a plan comes from."""
 
     generated_at: str
+    """RFC 3339; the moment of the snapshot, not of the clock on the wall."""
     aggressiveness: float
     source: str = ""
     warnings: tuple[str, ...] = ()

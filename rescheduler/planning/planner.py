@@ -1,9 +1,9 @@
 """Candidates -> Plan. One decision is a function of one snapshot, the policies and the inputs; no clock.
 
 Policies are asked in their order, in rounds, until a round moves nothing. Each candidate passes, in this
-order: protections, moves under way, the least gain, cool-down and back-off, our own limits, disruption
-budgets, the gain in the current what-if state, the scheduler's rules, hints to avoid. The first refusal is
-reported; the same input gives the same bytes.
+order: protections, moves under way, the least gain, cool-down and back-off, disruption budgets, our own limits,
+the availability of workloads without a budget, the gain in the current what-if state, the scheduler's rules, hints to
+avoid. The first refusal is reported; the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.timestamps import format_timestamp
+from rescheduler.model.times import format_timestamp
+from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.memory import Memory
 from rescheduler.planning.plan import (
     Move,
     OwnerName,
@@ -38,16 +38,19 @@ from rescheduler.planning.plan import (
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.replacement import Replacements
-from rescheduler.planning.side_by_side import StartFirst
-from rescheduler.planning.stays import Stays
+from rescheduler.planning.skipped import SkippedPods
+from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
-from rescheduler.planning.trial import Mark, Trial
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import UNWANTED, Policy, Shedding
-from rescheduler.policies.wanted import Batch, Candidate, Queue
-from rescheduler.scheduling.framework import BoolArray
+from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.unadopted import unadopted_replacement
+from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, OverloadPolicy, Policy, PolicyView
+from rescheduler.policies.measurement import Unmeasured, warning
+from rescheduler.policies.planned_moves import PlannedMoves
+from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import BoolArray, FloatArray
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -62,22 +65,24 @@ def plan(
     *,
     source: str = "",
     warnings: tuple[str, ...] = (),
-    memory: Memory | None = None,
 ) -> Plan:
-    """Decide, and write out everything that stays. The arguments are those of ``decide``."""
-    return decide(snapshot, policies, inputs, state, source=source, warnings=warnings, memory=memory).plan()
+    """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
+    return decide(snapshot, policies, inputs, state, source=source, warnings=warnings).plan()
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided. ``moving``: the plan without what is skipped, which is in ``stays``."""
+    """What was decided."""
 
     moving: Plan
-    stays: Stays
+    """The plan without records of what is skipped: they are written only where they are asked for."""
+    skipped: SkippedPods
+    unmeasured: Unmeasured | None = None
+    """Nodes that policies with usage "actual" leave out; None if there are none. The plan has a warning for each policy."""
 
     def plan(self) -> Plan:
-        """The whole plan, with a record for every pod that stays."""
-        return msgspec.structs.replace(self.moving, skipped=self.stays.skipped())
+        """The whole plan, with a record for every pod that is skipped."""
+        return msgspec.structs.replace(self.moving, skipped=self.skipped.records())
 
 
 def decide(
@@ -88,46 +93,43 @@ def decide(
     *,
     source: str = "",
     warnings: tuple[str, ...] = (),
-    memory: Memory | None = None,
 ) -> Decided:
     """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
 
-    ``memory``: kept by callers that decide again and again on one cluster; the plan is the same without it.
+    To decide again on the same cluster costs less with the same state, and gives the same plan.
     """
     state.sync(snapshot)
-    planner = _Planner(snapshot, policies, inputs, state, memory or Memory())
-    index = planner.trial.index
-    figures = Figures.of(state, index.fixed)
-    pending = sum(map(_waits, index.loose.values()))
+    planner = _Planner(snapshot, policies, inputs, state)
+    figures = Figures.of(state)
+    pending = sum(map(_waits, state.unplaced.values()))
     try:
         planner.run()
         before, after = planner.before, planner.after
     finally:
         planner.trial.end()
-        if memory is not None:
-            memory.rest()
     summary_before = summarise(snapshot, state, figures, before, pending)
     for step in planner.steps:
         figures.move(
             step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
         )
+    unmeasured = planner.unmeasured()
     moving = Plan(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
             source=source,
-            warnings=warnings,
+            warnings=(*warnings, *(warning(name, found) for name, found in unmeasured.items())),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),
         before=summary_before,
         after=summarise(snapshot, state, figures, after, pending),
     )
-    return Decided(moving, planner.stays)
+    return Decided(moving, planner.skipped, next(iter(unmeasured.values()), None))
 
 
 def _waits(pod: Pod) -> bool:
-    """True for a pod that somebody wants to see placed."""
+    """True for a pending pod; probes of the scheduler are none."""
     return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE
 
 
@@ -137,8 +139,8 @@ class _Step(NamedTuple):
     move: Move
     pod: Pod
     replacement: Pod
-    wanted: float
-    """The gain that its policy hoped for."""
+    proposed_gain: float
+    """The most that its policy expected of a move."""
 
 
 class _Planner:
@@ -150,14 +152,14 @@ class _Planner:
         policies: Sequence[Policy],
         inputs: PlanningInputs,
         state: SchedulingState,
-        memory: Memory,
     ) -> None:
         self._snapshot = snapshot
         self._policies = policies
         self._inputs = inputs
         self._history = History(snapshot)
+        self._replacements = Replacements(snapshot)
         self._start_first = StartFirst(snapshot, inputs.mode, inputs.modes)
-        self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.spares_budgets)
+        self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.keeps_budgets)
         self._limits = LimitLedger(
             snapshot,
             inputs.limits,
@@ -165,39 +167,54 @@ class _Planner:
             max_moves=inputs.max_moves,
             this_hour=self._history.begun_within_hour(),
         )
-        self._shedding = [policy for policy in policies if isinstance(policy, Shedding)]
+        self._availability = AvailabilityLedger(
+            snapshot,
+            covered=lambda pod: bool(self._budgets.of(pod)),
+            starts_first=self._start_first.takes,
+            leaving=self._history.moving - self._history.starting_first.keys(),
+            unlimited=inputs.unlimited,
+        )
+        self._overload_policies = [policy for policy in policies if isinstance(policy, OverloadPolicy)]
         self._protector = Protector(
             snapshot,
             inputs.protections,
             covered=lambda pod: bool(self._budgets.of(pod)),
             judges=state.profile.judges,
+            replacements=self._replacements,
         )
-        self._imagined: set[str] = set()
+        self._hypothetical: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
-        self._view = memory.view(snapshot, state, self._movable, self._movable_class)
-        self._mixed = frozenset(self._view.index.class_of(f.pod) for f in self._history.in_flight)
+        self._view = PolicyView(
+            snapshot=snapshot,
+            state=state,
+            planned=PlannedMoves(state.nodes.size),
+            movable=self._movable,
+            movable_class=self._movable_class,
+        )
+        self._mixed = frozenset(state.cluster.kind_of(f.pod) for f in self._history.in_flight)
         """Classes of pods that a migration moves right now."""
         self._answers: dict[PodClass, bool | None] = {}
-        self._replacements = Replacements(snapshot)
-        self.trial = Trial(snapshot, self._view, self._imagined)
+        self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=not inputs.unlimited)
         self._targets = Targets(self.trial)
-        self._asked_at = self.trial.index.moment
+        self._asked_at = state.cluster.version
         self.steps: list[_Step] = []
-        self.stays = Stays(self._why_left, self._imagined)
+        self.skipped = SkippedPods(self._why_left, self._hypothetical)
         self.before: list[PolicySummary] = []
         self.after: list[PolicySummary] = []
 
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
+        # Moves under way spend first: what is planned now must fit beside them.
         under_way = [f.pod for f in self._history.in_flight]
         for pod in evictions_to_come(self._snapshot, under_way):
-            self._budgets.take(pod, self._history.starting_first.get(pod.uid, ""))
+            policy = self._history.starting_first.get(pod.uid, "")
+            self._budgets.take(pod, policy, reserves_first=pod.uid in self._history.reserving_first)
         for pod in under_way:
             self._limits.take(pod, counted_this_hour=True)
-        apply_present(self.trial, self._history.in_flight)
+        apply_present(self.trial, self._history.in_flight, self._replacements)
         for number in range(ROUNDS):
             done = len(self.steps)
-            seen = [self._ask(policy) for policy in self._policies]
+            seen = [self._run_policy(policy) for policy in self._policies]
             if number == 0:
                 self.before = seen
             if len(self.steps) == done:
@@ -206,67 +223,75 @@ class _Planner:
             if self._limits.exhausted:
                 self.after = [self._less_moved(summary) for summary in seen]
                 return
+            # Moves may have opened room or removed reasons, so the next round asks everything again. The last round's
+            # answers stay: they are what the plan reports.
             if number < ROUNDS - 1:
-                self.stays.clear()
+                self.skipped.clear()
                 self._targets.forget()
         self.after = [policy_summary(p.name, p.candidates(self._view)) for p in self._policies]
 
+    def unmeasured(self) -> dict[str, Unmeasured]:
+        """By the name of each policy that leaves nodes out because their usage is not measured."""
+        asked = ((p.name, p.unmeasured(self._view)) for p in self._policies if isinstance(p, MeasuringPolicy))
+        return {name: found for name, found in asked if found is not None}
+
     def _less_moved(self, summary: PolicySummary) -> PolicySummary:
         """Within limits the rest of the cluster is not judged again: what was moved is taken off, no more."""
-        gains = [step.wanted for step in self.steps if step.move.policy == summary.name]
+        gains = [step.proposed_gain for step in self.steps if step.move.policy == summary.name]
         return PolicySummary(
             name=summary.name,
             badly_placed=max(0, summary.badly_placed - len(gains)),
             gain=round(max(0.0, summary.gain - sum(gains)), 4),
         )
 
-    def _ask(self, policy: Policy) -> PolicySummary:
+    def _run_policy(self, policy: Policy) -> PolicySummary:
         view = replace(self._view, spares=False) if self._limits.exhausted else self._view
-        self._asked_at = self.trial.index.moment
-        wanted = policy.candidates(view)
-        if wanted.grouped:
-            self.stays.settle()
-            for _, members in groupby(wanted, key=attrgetter("group")):
-                self._together(policy, list(members))
+        self._asked_at = self.trial.version
+        proposals = policy.candidates(view)
+        if proposals.grouped:
+            self.skipped.settle()
+            for _, members in groupby(proposals, key=attrgetter("group")):
+                self._plan_group(policy, list(members))
         else:
-            self._one_by_one(policy, wanted.queue())
-        return policy_summary(policy.name, wanted)
+            self._plan_each(policy, proposals.queue())
+        return policy_summary(policy.name, proposals)
 
-    def _alone(self, policy: Policy, candidate: Candidate) -> None:
-        if candidate.pod.uid in self._imagined:
+    def _plan_one(self, policy: Policy, candidate: Candidate) -> None:
+        if candidate.pod.uid in self._hypothetical:
             return
         blocked = self._refusals.of(candidate)
-        found = blocked or self._limits.refusal(candidate.pod) or self._find(policy, candidate)
+        found = blocked or self._limit(candidate) or self._find(policy, candidate)
         match found:
             case Target():
                 self._move(candidate, found)
-                self._limits.take(candidate.pod)
+                self._take(candidate)
             case Blocked():
-                self.stays.add(candidate, found)
+                self.skipped.add(candidate, found)
             case None:
                 pass
 
-    def _one_by_one(self, policy: Policy, queue: Queue) -> None:
+    def _plan_each(self, policy: Policy, queue: ProposalQueue) -> None:
         candidates = iter(queue)
         while not self._limits.exhausted:
             candidate = next(candidates, None)
             if candidate is None:
                 return
-            self._alone(policy, candidate)
-        self.stays.leave(queue.rest())
+            self._plan_one(policy, candidate)
+        self.skipped.leave(queue.rest())
 
     def _why_left(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked, Sequence[Pod]]]:
-        """Why pods of a batch stay once nothing more may be moved: these for that reason."""
+        """Why pods of a batch are skipped once nothing more may be moved: these for that reason."""
         found = [(why or self._limits.full, some) for why, some in self._refusals.of_many(batch, pods)]
         return [(why, some) for why, some in found if why is not None]
 
-    def _together(self, policy: Policy, members: list[Candidate]) -> None:
+    def _plan_group(self, policy: Policy, members: list[Candidate]) -> None:
         """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
         start = self.trial.mark()
         first = len(self.steps)
-        marks: list[Mark] = []
+        marks: list[TrialMark] = []
         for candidate in members:
-            if candidate.pod.uid in self._imagined:
+            # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
+            if candidate.pod.uid in self._hypothetical:
                 self._undo(start, first)
                 return
             marks.append(self.trial.mark())
@@ -277,50 +302,91 @@ class _Planner:
                     self._skip_group(members, candidate, found)
                 return
             self._move(candidate, found)
+        # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
+        # a pod without a target means that the node is not emptied at all.
         for i, candidate in enumerate(members):
-            limit = self._limits.refusal(candidate.pod)
+            limit = self._limit(candidate)
             if limit is not None:
                 self._undo(marks[i], first + i)
                 for late in members[i:]:
-                    self.stays.add(late, limit)
+                    self.skipped.add(late, limit)
                 return
-            self._limits.take(candidate.pod)
+            self._take(candidate)
+
+    def _limit(self, candidate: Candidate) -> Blocked | None:
+        """Which of our own limits the move would pass, or None."""
+        pod = candidate.pod
+        return self._limits.refusal(pod) or self._availability.refusal(pod, candidate.policy)
+
+    def _take(self, candidate: Candidate) -> None:
+        self._limits.take(candidate.pod)
+        self._availability.take(candidate.pod, candidate.policy)
 
     def _find(self, policy: Policy, candidate: Candidate) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
         pod = candidate.pod
-        replacement = self._replacements.of(pod)
-        hopeless = self._targets.hopeless(pod, replacement)
-        if hopeless is not None and self.trial.index.moment == self._asked_at:
-            return hopeless
+        replacement = self._replacement(pod)
+        unadopted = self._unadopted(candidate, replacement)
+        refused = self._targets.known_refusal(pod, replacement, unadopted)
+        # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
+        if refused is not None and self.trial.version == self._asked_at and unadopted is None:
+            return refused
         gains = policy.gains(candidate, self._view)
-        if not gains.size or gains.max() <= UNWANTED:
+        if not gains.size or gains.max() <= NO_NEED:
             return None
-        if hopeless is not None:
-            return hopeless
+        found = refused or self._choose(policy, candidate, gains, unadopted)
+        if unadopted is None or isinstance(found, Target):
+            return found
+        # No node takes it beside the old pod, and none ever may: it reserves first, as pods do that cannot start first.
+        return (
+            self._budgets.refusal(pod, candidate.policy, reserves_first=True)
+            or self._targets.known_refusal(pod, replacement, None)
+            or self._choose(policy, candidate, gains, None)
+        )
+
+    def _choose(
+        self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
+    ) -> Target | Blocked:
+        pod = candidate.pod
         return self._targets.choose(
             pod,
-            replacement,
+            self._replacement(pod),
             gains,
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
-            last=lambda: self._wanted_elsewhere(policy, pod),
+            last=lambda: self._overloaded_nodes(policy, pod),
+            unadopted=unadopted,
         )
 
-    def _wanted_elsewhere(self, policy: Policy, pod: Pod) -> BoolArray:
+    def _replacement(self, pod: Pod) -> Pod:
+        """What comes back for a pod that the Protector lets move: it refuses those for which nothing comes."""
+        found = self._replacements.of(pod)
+        if found.pod is None:
+            raise LookupError(f"pod {pod.key} {found.message}")
+        return found.pod
+
+    def _unadopted(self, candidate: Candidate, replacement: Pod) -> Pod | None:
+        """The replacement as mode StartFirst would create it; None if the pod is not moved so."""
+        if not self._start_first.takes(candidate.pod, candidate.policy):
+            return None
+        owner = candidate.pod.controller
+        replica_set = self._snapshot.workloads.get(owner.uid) if owner is not None else None
+        return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
+
+    def _overloaded_nodes(self, policy: Policy, pod: Pod) -> BoolArray:
         """Nodes from which another policy would at once want a pod moved again."""
-        over = np.zeros(len(self._view.nodes), dtype=np.bool_)
-        for other in self._shedding:
+        over = np.zeros(self._view.nodes.size, dtype=np.bool_)
+        for other in self._overload_policies:
             if other is not policy:
-                over |= other.overfull_with(pod, self._view)
+                over |= other.overloaded_with(pod, self._view)
         return over
 
     def _move(self, candidate: Candidate, target: Target) -> None:
         pod = candidate.pod
-        replacement = self._replacements.of(pod)
+        replacement = self._replacement(pod)
         self.trial.move(pod, replacement, target.node)
-        self._budgets.take(pod, candidate.policy)
-        self.stays.drop(pod.uid)
+        self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
+        self.skipped.drop(pod.uid)
         owner = pod.controller
         move = Move(
             pod=_ref(pod),
@@ -332,25 +398,22 @@ class _Planner:
             message=candidate.message,
             gain=round(target.gain, 4),
             disruption=round(self._refusals.disruption(pod), 4),
-            mode=self._mode(candidate),
+            mode=target.mode,
         )
         self.steps.append(_Step(move, pod, replacement, candidate.gain))
 
-    def _mode(self, candidate: Candidate) -> MoveMode:
-        starts_first = self._start_first.takes(candidate.pod, candidate.policy)
-        return MoveMode.START_FIRST if starts_first else MoveMode.RESERVE_FIRST
-
-    def _undo(self, mark: Mark, steps: int) -> None:
+    def _undo(self, mark: TrialMark, steps: int) -> None:
         self.trial.rollback(mark)
         while len(self.steps) > steps:
             step = self.steps.pop()
-            self._budgets.give_back(step.pod, step.move.policy)
+            reserves_first = step.move.mode is MoveMode.RESERVE_FIRST
+            self._budgets.give_back(step.pod, step.move.policy, reserves_first=reserves_first)
 
     def _skip_group(self, members: list[Candidate], failed: Candidate, why: Blocked) -> None:
-        self.stays.add(failed, why)
+        self.skipped.add(failed, why)
         name = f"{failed.pod.namespace}/{failed.pod.name}"
         for member in _others(members, failed):
-            self.stays.add(
+            self.skipped.add(
                 member,
                 Blocked(
                     SkipReason.GROUP, f"node {failed.pod.node} cannot be emptied because of {name}", name
@@ -359,7 +422,8 @@ class _Planner:
 
     def _movable_class(self, known: PodClass) -> bool | None:
         """``_movable`` of all pods of a class; None if they differ."""
-        if known.expected or known in self._mixed:
+        # Pods of one class differ once a plan puts some of them there, or a move of some is under way.
+        if known.hypothetical or known in self._mixed:
             return None
         if known not in self._answers:
             one = known.pods[0]
@@ -369,7 +433,7 @@ class _Planner:
 
     def _movable(self, pod: Pod) -> bool:
         return (
-            pod.uid not in self._imagined
+            pod.uid not in self._hypothetical
             and pod.uid not in self._history.moving
             and self._protector.movable(pod)
         )

@@ -1,7 +1,7 @@
 """What is under way already, applied to a trial: moves, nominated and pending pods, live Reservations.
 
 All of them keep their room. Pending pods are expected where the stock scheduler would put them now, by
-priority; those that fit nowhere hold nothing and stand in nobody's way.
+priority; those that fit nowhere hold nothing.
 """
 
 from __future__ import annotations
@@ -9,29 +9,30 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rescheduler.model.migration import MoveMode
+from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import ObjectKey, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.history import InFlight
-from rescheduler.planning.replacement import replacement_of
 from rescheduler.planning.trial import Trial
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.classes import PodClass
 
 _LIVE = (ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE)
 
 
-def apply_present(trial: Trial, in_flight: tuple[InFlight, ...]) -> None:
+def apply_present(trial: Trial, in_flight: tuple[InFlight, ...], replacements: Replacements) -> None:
     """Apply moves under way, then nominated and pending pods, then Reservations without a placeholder.
 
     A pod that two PodMigrations move (people may ask twice) goes once; the other move only holds its room.
     """
     snapshot = trial.snapshot
     placeholders = _placeholders(trial)
-    pending = [p for p in trial.index.loose.values() if not p.node and not p.deleting]
     gone: set[str] = set()
     for move in in_flight:
-        if move.pod.uid not in gone and _continue(trial, move, placeholders):
+        if move.pod.uid not in gone and _continue(trial, move, placeholders, replacements):
             gone.add(move.pod.uid)
+    pending = [p for p in trial.state.unplaced.values() if not p.node and not p.deleting]
     waiting = _hand_over(trial, pending, placeholders)
     _expect_pending(trial, waiting)
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
@@ -40,8 +41,13 @@ def apply_present(trial: Trial, in_flight: tuple[InFlight, ...]) -> None:
 
 def _placeholders(trial: Trial) -> dict[str, Pod]:
     """Placeholder pods by the name of their Reservation."""
-    bound = (pod for known in trial.index.classes if LABEL_PLACEHOLDER in known.labels for pod in known.pods)
-    loose = (pod for pod in trial.index.loose.values() if LABEL_PLACEHOLDER in pod.labels)
+    bound = (
+        pod
+        for known in trial.state.cluster.classes
+        if LABEL_PLACEHOLDER in known.labels
+        for pod in known.pods
+    )
+    loose = (pod for pod in trial.state.unplaced.values() if LABEL_PLACEHOLDER in pod.labels)
     return {_reservation_of(pod): pod for pod in sorted((*bound, *loose), key=lambda p: p.key)}
 
 
@@ -50,17 +56,37 @@ def _reservation_of(placeholder: Pod) -> str:
     return owner.name if owner is not None else placeholder.labels[LABEL_PLACEHOLDER]
 
 
-def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod]) -> bool:
+def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod], replacements: Replacements) -> bool:
     """Put the replacement on its target; True if that was done."""
     pod, status = move.pod, move.migration.status
     target = status.node_name or move.migration.target_node
-    if status.mode is MoveMode.START_FIRST and status.replacement is not None:
-        return False  # a pod of its own stands or waits there, and the old pod still holds its room
     standing = pod.node in trial.state.node_index and not pod.terminal
     if not standing or target not in trial.state.node_index or target == pod.node:
         return False
+    replacement = replacements.of(pod).pod
+    if replacement is None:
+        return False  # the move will end; until then its placeholder holds the room
+    if status.mode is MoveMode.START_FIRST and not _unadopted_gone(trial, move.migration):
+        return False
     _dismiss(trial, placeholders, status.reservation_name)
-    trial.move(pod, replacement_of(pod, trial.snapshot), target)
+    trial.move(pod, replacement, target)
+    return True
+
+
+def _unadopted_gone(trial: Trial, migration: PodMigration) -> bool:
+    """The replacement that started first is taken as gone: the one that stays, with all its labels, takes its place.
+
+    False if it has been adopted: then it counts as it is, and the old pod as the terminating pod that it is.
+    """
+    named = migration.status.replacement
+    pods = trial.snapshot.pods
+    unadopted = pods.get(ObjectKey(named.namespace, named.name)) if named is not None else None
+    if unadopted is None:
+        return True
+    if unadopted.controller is not None:
+        return False
+    if not unadopted.terminal:
+        trial.take_off(unadopted)
     return True
 
 
@@ -76,9 +102,9 @@ def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -
         if GATE in pod.spec.gates and node in trial.state.node_index:
             if reservation is not None and any(o.uid == pod.uid for o in reservation.status.current_owners):
                 _dismiss(trial, placeholders, reservation.name)
-                trial.expect(pod, node)
+                trial.assume(pod, node)
             elif pod.nominated_node:
-                trial.expect(pod, node)
+                trial.assume(pod, node)
     return waiting
 
 
@@ -86,26 +112,29 @@ def _dismiss(trial: Trial, placeholders: dict[str, Pod], reservation: str) -> No
     """Once only: the old pod may still be ending while its replacement has claimed the room."""
     placeholder = placeholders.get(reservation)
     if placeholder is not None and placeholder.node in trial.state.node_index:
-        trial.dismiss(placeholder)
+        trial.take_off(placeholder)
         placeholders[reservation] = msgspec.structs.replace(placeholder, node="")
 
 
 def _expect_pending(trial: Trial, pending: list[Pod]) -> None:
-    hopeless: set[tuple[str, int, int]] = set()
+    fits_nowhere: set[PodClass] = set()
     for pod in sorted(pending, key=lambda p: (-p.spec.priority, p.created_at_s, p.key)):
-        kind = (pod.namespace, id(pod.spec), id(pod.labels))
-        if kind in hopeless:
+        if pod.nominated_node in trial.state.node_index:
+            # kube-scheduler keeps its room whether it fits or not, and whatever became of others of its kind.
+            trial.assume(pod, pod.nominated_node)
+            continue
+        known = trial.state.cluster.kind_of(pod)
+        if known in fits_nowhere:
             continue
         node = _where(trial, pod)
         if node is None:
-            hopeless.add(kind)
+            fits_nowhere.add(known)
         else:
-            trial.expect(pod, node)
+            trial.assume(pod, node)
 
 
 def _where(trial: Trial, pod: Pod) -> str | None:
-    if pod.nominated_node in trial.state.node_index:
-        return pod.nominated_node
+    """Where the scheduler would put a pod that is not nominated."""
     feasible = trial.state.filter(pod).feasible
     if not feasible.any():
         return None
@@ -132,4 +161,4 @@ def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) 
         uid=f"reservation/{reservation.name}",
         spec=msgspec.structs.replace(reservation.template or PodSpec(), requests=rest, gates=()),
     )
-    trial.expect(ghost, node)
+    trial.assume(ghost, node)

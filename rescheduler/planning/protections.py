@@ -1,8 +1,8 @@
 """Which pods are left alone, and why: refusals are values. Pure.
 
-Order: what nobody can lift (no controller to bring the pod back, one pod per node, rules that are not
-judged here), then what an annotation of the owner forbids, then matters of taste, which our own annotation
-or the descheduler's ``evict`` lifts.
+Order: what nothing can override (no controller to bring the pod back, one pod per node, rules that are not
+judged here), then what an annotation of the owner forbids, then what is configured, which our own annotation
+or the descheduler's ``evict`` overrides.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from rescheduler.model.durations import parse_duration
 from rescheduler.model.names import (
     ANNOTATION_EVICT,
     DESCHEDULER_EVICT,
     DO_NOT_DISRUPT,
-    LABEL_PLACEHOLDER,
-    MIRROR_POD,
     SAFE_TO_EVICT,
 )
+from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Pod, PodPhase, VolumeKind, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.workloads import workload_of
+from rescheduler.replacements.reasons import NoReplacement
+from rescheduler.replacements.replacement import Replacements
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
@@ -32,15 +32,22 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 _SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
+_NEVER: Final = {
+    NeverMoves.STATIC_POD: "static pod",
+    NeverMoves.PLACEHOLDER: "placeholder",
+    NeverMoves.NO_CONTROLLER: "no controller",
+}
 _CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
 
 
 class Protected(NamedTuple):
-    """Why a pod stays. ``by``: the name of what protects it."""
+    """Why a pod is left alone."""
 
     reason: SkipReason
     message: str
+    """The end of a sentence that begins with the pod."""
     by: str
+    """The name of what protects it."""
 
 
 class Protector:
@@ -52,12 +59,14 @@ class Protector:
         protections: Protections,
         covered: Callable[[Pod], bool],
         judges: Callable[[str], bool] = "default-scheduler".__eq__,
+        replacements: Replacements | None = None,
     ) -> None:
         """``covered``: True for pods that a PodDisruptionBudget selects. ``judges``: schedulers whose rules are known."""
         self._snapshot = snapshot
         self._protections = protections
         self._covered = covered
         self._judges = judges
+        self._replacements = replacements or Replacements(snapshot)
         self._shared: dict[tuple[object, ...], Protected | None] = {}
         self._kept_nodes = frozenset(n.name for n in snapshot.nodes.values() if n.do_not_disrupt)
 
@@ -80,7 +89,7 @@ class Protector:
         return not self._kept_nodes and self.ordinary(one)
 
     def refusal(self, pod: Pod) -> Protected | None:
-        """The first reason why the pod stays, or None."""
+        """The first reason why the pod is left alone, or None."""
         if pod.deleting:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
@@ -92,43 +101,36 @@ class Protector:
         key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller))
         if key not in self._shared:
             self._shared[key] = next(self._judge(pod), None)
-        return self._shared[key] or self._timed(pod)
+        return self._shared[key] or self._by_age(pod)
 
     def _judge(self, pod: Pod) -> Iterator[Protected]:
         yield from self._impossible(pod)
         yield from self._unsupported(pod)
         yield from self._forbidden(pod)
-        if not _lifted(pod):
-            yield from self._taste(pod)
+        if not _overridden(pod):
+            yield from self._configured(pod)
 
     def _impossible(self, pod: Pod) -> Iterator[Protected]:
-        owner = pod.controller
-        if pod.annotations.get(MIRROR_POD) is not None or (owner is not None and owner.kind == "Node"):
-            yield Protected(SkipReason.PROTECTED, "is a static pod of its node", "static pod")
-        elif owner is None:
-            yield Protected(
-                SkipReason.PROTECTED, "has no controller that would bring it back", "no controller"
-            )
-        elif owner.kind == "DaemonSet":
-            yield Protected(
-                SkipReason.PROTECTED, f"belongs to DaemonSet {owner.name}", f"DaemonSet {owner.name}"
-            )
-        if pod.labels.get(LABEL_PLACEHOLDER) is not None:
-            yield Protected(SkipReason.PROTECTED, "holds the room of a Reservation", "placeholder")
+        never = never_moves(pod)
+        if never is NeverMoves.DAEMON_POD and pod.controller is not None:
+            name = f"DaemonSet {pod.controller.name}"
+            yield Protected(SkipReason.PROTECTED, f"belongs to {name}", name)
+        elif never is not None:
+            yield Protected(SkipReason.PROTECTED, never.value, _NEVER[never])
         if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
             yield Protected(
                 SkipReason.PROTECTED,
                 f"is critical to the system (priority {pod.spec.priority})",
                 "priority",
             )
-        yield from self._busy(pod)
+        yield from self._changing(pod)
 
-    def _busy(self, pod: Pod) -> Iterator[Protected]:
+    def _changing(self, pod: Pod) -> Iterator[Protected]:
         """A workload that changes its pods right now is left to do so."""
         workload = self._workload(pod)
         if workload is None:
             return
-        top = workload_of(pod, self._snapshot) or workload
+        top = self._snapshot.top_workload(pod) or workload
         scaled = workload.kind in _SCALED and workload.replicas == 0
         for busy, of, what in (
             (workload.deleting or top.deleting, top, "is being deleted"),
@@ -140,6 +142,10 @@ class Protector:
 
     def _unsupported(self, pod: Pod) -> Iterator[Protected]:
         spec = pod.spec
+        found = self._replacements.of(pod)
+        if found.reason not in (None, NoReplacement.NEVER_MOVES):
+            reason = SkipReason.WORKLOAD_BUSY if found.reason.passes else SkipReason.NOT_SUPPORTED
+            yield Protected(reason, found.message, str(found.reason))
         if spec.resource_claims:
             yield Protected(
                 SkipReason.NOT_SUPPORTED,
@@ -169,7 +175,7 @@ class Protector:
         if pod.annotations.get(DO_NOT_DISRUPT) == "true":
             yield _annotated(DO_NOT_DISRUPT, "true")
 
-    def _undisturbed(self, pod: Pod) -> bool:
+    def _not_disrupted_yet(self, pod: Pod) -> bool:
         """Karpenter also takes a duration since the start of the pod; an unreadable one is ignored."""
         value = pod.annotations.get(DO_NOT_DISRUPT)
         if not value:
@@ -180,7 +186,7 @@ class Protector:
             return False
         return pod.started_at_s == 0.0 or self._snapshot.taken_at_s < pod.started_at_s + length_s
 
-    def _taste(self, pod: Pod) -> Iterator[Protected]:
+    def _configured(self, pod: Pod) -> Iterator[Protected]:
         rules, spec = self._protections, pod.spec
         if not admits(rules.namespaces, pod.namespace):
             yield Protected(
@@ -204,13 +210,13 @@ class Protector:
             yield Protected(SkipReason.PROTECTED, "has data on its node", "protections.localStorage")
         if rules.persistent_volumes and any(v.kind in _CLAIMS for v in spec.volumes):
             yield Protected(SkipReason.PROTECTED, "uses persistent volumes", "protections.persistentVolumes")
-        yield from self._few(pod)
+        yield from self._below_min_replicas(pod)
         if rules.without_budget and not self._covered(pod):
             yield Protected(
                 SkipReason.PROTECTED, "no PodDisruptionBudget selects it", "protections.withoutBudget"
             )
 
-    def _few(self, pod: Pod) -> Iterator[Protected]:
+    def _below_min_replicas(self, pod: Pod) -> Iterator[Protected]:
         workload = self._workload(pod)
         least = self._protections.min_replicas
         if workload is not None and least > 1 and workload.replicas < least:
@@ -220,15 +226,15 @@ class Protector:
                 "protections.minReplicas",
             )
 
-    def _timed(self, pod: Pod) -> Protected | None:
+    def _by_age(self, pod: Pod) -> Protected | None:
         """What depends on the age of the single pod."""
-        if pod.annotations is not NO_LABELS and self._undisturbed(pod):
+        if pod.annotations is not NO_LABELS and self._not_disrupted_yet(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
         least_s = self._protections.min_age_s
         if least_s <= 0:
             return None
         age_s = self._snapshot.taken_at_s - (pod.started_at_s or pod.created_at_s)
-        if age_s >= least_s or _lifted(pod):
+        if age_s >= least_s or _overridden(pod):
             return None
         return Protected(
             SkipReason.PROTECTED, f"is {age_s:.0f} s old, less than {least_s:.0f} s", "protections.minAge"
@@ -245,7 +251,7 @@ def admits(namespaces: NamespaceFilter, namespace: str) -> bool:
     return namespace not in namespaces.exclude
 
 
-def _lifted(pod: Pod) -> bool:
+def _overridden(pod: Pod) -> bool:
     """The descheduler's annotation counts by its presence, as there."""
     return (
         pod.annotations.get(ANNOTATION_EVICT) == "true" or pod.annotations.get(DESCHEDULER_EVICT) is not None

@@ -1,4 +1,4 @@
-"""Why a candidate stays, before any target is looked for. Pure.
+"""Why a candidate is skipped before any target is looked for, and what a move of it costs. Pure.
 
 Most of it is the same for all pods of a class, so it is worked out once for each; what belongs to the single
 pod (a move under way, a failure, its age, its budget) is asked for each.
@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
+from rescheduler.model.records import Pod, PodPhase, VolumeKind
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.aggressiveness import disruption_weight
 from rescheduler.planning.budgets import Blocked, BudgetLedger
-from rescheduler.planning.disruption import disruption_of
 from rescheduler.planning.history import History
-from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.wanted import Batch, Candidate
+from rescheduler.policies.proposals import Batch, Candidate
+from rescheduler.scheduling.classes import PodClass
 
 _FREE: Final = Blocked(SkipReason.PROTECTED, "", "")
 """Stands for: nothing that the class shares holds it back."""
+_HIGH_PRIORITY: Final = 1_000_000
+_LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
 
 
 class Refusals:
@@ -52,7 +53,7 @@ class Refusals:
         self._weight = disruption_weight(inputs.aggressiveness)
 
     def of(self, candidate: Candidate) -> Blocked | None:
-        """The first reason why the pod stays, or None."""
+        """The first reason why the pod is skipped, or None."""
         pod = candidate.pod
         if pod.uid in self._single or not self._protector.ordinary(pod):
             return self._judge(candidate) or self._budgets.refusal(pod, candidate.policy)
@@ -78,6 +79,7 @@ class Refusals:
             if not self._single:
                 self._of_all[key] = answer
             return [(answer, pods)]
+        # With a budget, pods of a class differ only in what the eviction subresource looks at.
         alike: dict[tuple[bool, bool], list[Pod]] = {}  # by what budgets look at
         for pod in pods:
             alike.setdefault((pod.ready, pod.phase is PodPhase.PENDING), []).append(pod)
@@ -110,16 +112,33 @@ class Refusals:
                 f"a move could gain {candidate.gain:.2f} at most, less than {least:.2f}",
                 "minimumGain",
             )
-        return self._resting(pod)
+        return self._cooling_down(pod)
 
-    def _resting(self, pod: Pod) -> Blocked | None:
+    def _cooling_down(self, pod: Pod) -> Blocked | None:
         now_s = self._snapshot.taken_at_s
-        rests = self._history.rests_until(pod, self._inputs.limits.workload_cooldown_s)
+        rests = self._history.cooldown_until(pod, self._inputs.limits.workload_cooldown_s)
         if rests is not None:
             message = f"its workload was moved lately and rests for {rests - now_s:.0f} s more"
             return Blocked(SkipReason.COOLDOWN, message, "limits.workloadCooldown")
-        waits = self._history.backs_off_until(pod)
+        waits = self._history.backoff_until(pod)
         if waits is not None:
             message = f"its last move failed; the next try is in {waits - now_s:.0f} s"
             return Blocked(SkipReason.BACKOFF, message, "back-off")
         return None
+
+
+def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
+    """What a move of the pod costs, 0 to 1; an unknown number of replicas counts as one.
+
+    0.05 + 0.25 / replicas + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data
+    + 0.1 if it asks not to be evicted if possible.
+    """
+    workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    replicas = max(1, workload.replicas if workload is not None else 1)
+    cost = 0.05 + 0.25 / replicas
+    cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
+    if any(volume.kind in _LOCAL for volume in pod.spec.volumes):
+        cost += 0.1
+    if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
+        cost += 0.1
+    return min(1.0, cost)

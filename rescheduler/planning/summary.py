@@ -14,25 +14,33 @@ from rescheduler.model.names import ZONE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
-from rescheduler.policies.wanted import Wanted
+from rescheduler.policies.proposals import Proposals
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
 
 
 @dataclass(slots=True)
 class Figures:
-    """Requested amounts and pods by node, which moves are added to. ``counted``: pods that are no DaemonSet's."""
+    """Requested amounts and pods by node, which moves are added to."""
 
     cpu: IntArray
+    """Milli-CPU."""
     memory: IntArray
+    """Bytes."""
     pods: IntArray
     counted: IntArray
+    """Pods that do not belong to their node: a node without any of them is empty."""
 
     @classmethod
-    def of(cls, state: SchedulingState, fixed: IntArray) -> Figures:
-        """The cluster as it stands, before any trial. ``fixed``: pods by node that never move."""
+    def of(cls, state: SchedulingState) -> Figures:
+        """The cluster as it stands, before any trial."""
         pods = state.requested("pods")
-        return cls(state.requested("cpu").copy(), state.requested("memory").copy(), pods.copy(), pods - fixed)
+        return cls(
+            state.requested("cpu").copy(),
+            state.requested("memory").copy(),
+            pods.copy(),
+            pods - state.cluster.pods_of_nodes(),
+        )
 
     def move(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
         """The figures once the move is over."""
@@ -61,7 +69,7 @@ def summarise(
             NodeSummary(
                 name=name,
                 zone=node.labels.get(ZONE) or "",
-                schedulable=node.ready and not node.unschedulable and not node.deleting,
+                schedulable=node.usable,
                 pods=amounts[0],
                 pods_allocatable=amounts[1],
                 cpu_requested_milli=amounts[2],
@@ -81,9 +89,9 @@ def summarise(
     )
 
 
-def policy_summary(name: str, wanted: Wanted) -> PolicySummary:
+def policy_summary(name: str, proposals: Proposals) -> PolicySummary:
     """What a policy sees; spares are not badly placed by themselves."""
-    gains = wanted.gains()
+    gains = proposals.gains()
     return PolicySummary(name=name, badly_placed=len(gains), gain=round(sum(gains), 4))
 
 

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.trial import Trial
+from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
 _HINTS = 4
@@ -28,6 +30,21 @@ class Target(NamedTuple):
 
     node: str
     gain: float
+    mode: MoveMode = MoveMode.RESERVE_FIRST
+
+
+class _Wish(NamedTuple):
+    """What a target is looked for."""
+
+    pod: Pod
+    replacement: Pod
+    unadopted: Pod | None
+    """The replacement as mode StartFirst creates it; None in mode ReserveFirst."""
+    gains: FloatArray
+    least_gain: float
+    reason: str
+    late: BoolArray
+    """Nodes to take only if no other will do."""
 
 
 class Targets:
@@ -35,23 +52,25 @@ class Targets:
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        self._hopeless: dict[tuple[object, ...], Blocked] = {}
-        self._kept: list[Pod] = []
-        self._rooms: dict[Resources, tuple[int, int]] = {}
-        """By request: a node with room for it, -1 if there is none, and at which moment that was so."""
+        self._refused: dict[tuple[object, ...], Blocked] = {}
+        self._alive: list[Pod] = []
+        self._last_with_room: dict[Resources, tuple[int, int]] = {}
+        """By request: a node with room for it, -1 if there is none, and at which version of the cluster that was so."""
 
     def forget(self) -> None:
         """Moves may have opened ways: try every class again."""
-        self._hopeless.clear()
-        self._kept.clear()
+        self._refused.clear()
+        self._alive.clear()
 
-    def hopeless(self, pod: Pod, replacement: Pod) -> Blocked | None:
+    def known_refusal(self, pod: Pod, replacement: Pod, unadopted: Pod | None = None) -> Blocked | None:
         """Why no node at all takes it, whatever a move would gain, as far as that is known or costs nothing to find out."""
-        known = self._hopeless.get(self._kind(pod, replacement))
+        known = self._refused.get(self._kind(pod, replacement, unadopted))
         if known is not None or self._has_room(replacement):
             return known
         message = "no node has room for its replacement"
-        return self._give_up(pod, replacement, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit"))
+        return self._remember(
+            pod, replacement, unadopted, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit")
+        )
 
     def choose(
         self,
@@ -62,79 +81,95 @@ class Targets:
         least_gain: float,
         reason: str,
         last: Callable[[], BoolArray] | None = None,
+        unadopted: Pod | None = None,
     ) -> Target | Blocked:
-        """The best node, or why there is none, for a pod that is not ``hopeless``.
+        """The best node, or why there is none, for a pod without a ``known_refusal``.
 
-        ``gains``: by node; nodes at or below 0 are not wanted. ``last``: gives nodes to take only if no other will do.
+        ``gains``: by node; nodes at or below 0 are no better. ``last``: gives nodes to take only if no other will do.
+        ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
+        trial = self._trial
         late = np.zeros_like(gains, dtype=np.bool_) if last is None else last()
-        with self._trial.without(pod):
-            return self._choose(
-                pod, replacement, gains=gains, least_gain=least_gain, reason=reason, late=late
-            )
+        allowed = np.ones_like(late) if unadopted is None else trial.targets_beside(pod, unadopted)
+        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, late)
+        refused: Blocked | None = None
+        while True:
+            with trial.without(pod):
+                found = self._choose(wish, allowed)
+                if not isinstance(found, Target):
+                    break
+                relies = trial.leaning_on(pod, replacement, found.node)
+            # These two are asked only about the node that would be chosen: they cost much and refuse rarely.
+            if relies is not None:
+                refused = _needed_by(relies)
+            elif unadopted is None or trial.starts_beside(unadopted, found.node):
+                return found
+            allowed[trial.state.node_index[found.node]] = False
+        if refused is None and found.reason is SkipReason.NO_TARGET:
+            self._remember(pod, replacement, unadopted, found)
+        return refused or found
 
-    def _choose(
-        self,
-        pod: Pod,
-        replacement: Pod,
-        *,
-        gains: FloatArray,
-        least_gain: float,
-        reason: str,
-        late: BoolArray,
-    ) -> Target | Blocked:
+    def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
         """Meanwhile the pod is off its node."""
-        takers = self._trial.takers(pod, replacement)
-        number = int(np.count_nonzero(takers))
+        pod, replacement, gains = wish.pod, wish.replacement, wish.gains
+        if wish.unadopted is None:
+            feasible_targets = allowed & self._trial.feasible_targets(pod, replacement)
+        else:
+            # Bound before the old pod ends; what is asked here is whether it may stay once that is gone.
+            feasible_targets = allowed & self._trial.may_stay(replacement)
+        number = int(np.count_nonzero(feasible_targets))
         if not number:
-            return self._give_up(pod, replacement, self._explained(replacement))
-        fit: BoolArray = takers & (gains > 0)
+            return self._explained(wish)
+        fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             return Blocked(SkipReason.NO_BETTER_TARGET, f"{number} nodes would take it, none is better", "")
-        same, other = self._avoided(pod, fit, reason)
+        same, other = self._avoided(pod, fit, wish.reason)
         fit &= ~same
         if not fit.any():
             names = ", ".join(self._trial.state.node_names[i] for i in np.flatnonzero(same)[:_HINTS])
             return Blocked(SkipReason.AVOIDED, f"it was moved away from {names} for the same reason", names)
         best = float(gains[fit].max())
-        if best < least_gain:
-            message = f"the best move gains {best:.2f}, less than {least_gain:.2f}"
+        if best < wish.least_gain:
+            message = f"the best move gains {best:.2f}, less than {wish.least_gain:.2f}"
             return Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
-        node = self._best(replacement, gains, fit & (gains >= least_gain), other | late)
-        return Target(self._trial.state.node_names[node], float(gains[node]))
+        node = self._best(replacement, gains, fit & (gains >= wish.least_gain), other | wish.late)
+        mode = MoveMode.RESERVE_FIRST if wish.unadopted is None else MoveMode.START_FIRST
+        return Target(self._trial.state.node_names[node], float(gains[node]), mode)
 
-    def _give_up(self, pod: Pod, replacement: Pod, why: Blocked) -> Blocked:
+    def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
         """Remember that no node takes pods like this one."""
-        self._hopeless[self._kind(pod, replacement)] = why
-        self._kept.extend((pod, replacement))  # keys hold identities: their objects must live as long
+        self._refused[self._kind(pod, replacement, unadopted)] = why
+        self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return why
 
-    def _kind(self, pod: Pod, replacement: Pod) -> tuple[object, ...]:
-        spec = replacement.spec
-        social = bool(spec.spread or spec.pod_affinity or spec.pod_anti_affinity)
+    def _kind(self, pod: Pod, replacement: Pod, unadopted: Pod | None) -> tuple[object, ...]:
+        spec, old = replacement.spec, pod.spec
+        social = bool(spec.spread or spec.pod_affinity or spec.pod_anti_affinity or old.pod_anti_affinity)
         claims = pod.name if spec.volumes else ""
         where = self._trial.state.node_index[pod.node] if social else -1
-        return pod.namespace, id(spec), id(replacement.labels), where, claims
+        beside = unadopted is not None
+        return pod.namespace, id(spec), id(old), id(replacement.labels), where, claims, beside
 
     def _has_room(self, replacement: Pod) -> bool:
         """Asked of one node that had room, and of all only if that has none any more."""
-        requests, moment = replacement.spec.requests, self._trial.index.moment
-        known = self._rooms.get(requests)
+        # Planned moves only take room, so a node that had some is the first to ask, and "none" holds for the version.
+        requests, moment = replacement.spec.requests, self._trial.version
+        known = self._last_with_room.get(requests)
         if known is not None:
             node, then = known
-            if then == moment or (node >= 0 and self._trial.roomy_at(replacement, node)):
+            if then == moment or (node >= 0 and self._trial.has_free_resources(replacement, node)):
                 return node >= 0
-        found = np.flatnonzero(self._trial.roomy(replacement))
+        found = np.flatnonzero(self._trial.with_free_resources(replacement))
         node = int(found[0]) if len(found) else -1
-        self._rooms[requests] = node, moment
+        self._last_with_room[requests] = node, moment
         return node >= 0
 
-    def _explained(self, replacement: Pod) -> Blocked:
+    def _explained(self, wish: _Wish) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""
         state = self._trial.state
-        result = state.filter(replacement)
+        result = state.filter(wish.replacement)
         if result.everywhere is not None:
             return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
         counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
@@ -154,7 +189,7 @@ class Targets:
         uid = pod.controller.uid if pod.controller is not None else ""
         for i in nodes.hinted:
             if fit[i]:
-                reasons = {entry.reason for entry in holds(nodes.nodes[i].avoid, uid, now_s)}
+                reasons = {entry.reason for entry in holds(nodes.records[i].avoid, uid, now_s)}
                 same[i] = reason in reasons
                 other[i] = bool(reasons)
         return same, other
@@ -162,6 +197,7 @@ class Targets:
     def _best(self, replacement: Pod, gains: FloatArray, fit: BoolArray, last: BoolArray) -> int:
         first = fit & ~last
         nodes = np.flatnonzero(first if first.any() else fit)
+        # Gains that differ by less than a thousandth are equal: there the scheduler's own points decide.
         rounded = np.round(gains[nodes], 3)
         equal = rounded == rounded.max()
         if int(np.count_nonzero(equal)) > 1:
@@ -169,3 +205,9 @@ class Targets:
             equal &= points == points[equal].max()
         nodes = nodes[equal]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
+
+
+def _needed_by(move: PlannedMove) -> Blocked:
+    pod = move.pod
+    message = f"the planned move of pod {pod.namespace}/{pod.name} relies on it (required pod affinity)"
+    return Blocked(SkipReason.NO_TARGET, message, f"{pod.namespace}/{pod.name}")

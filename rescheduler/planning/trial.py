@@ -1,104 +1,112 @@
-"""The world in which a plan is tried out: the what-if state, the index, and the room that is not free yet.
+"""The world in which a plan is tried out: the what-if state, and what later moves must not count on.
 
-Capacity accumulates. A planned move occupies its target at once; the room that its old pod leaves is **not**
-used by later moves of the same plan, because several moves run at once and none may depend on how fast
-another pod ends. Constraints (spread, affinity) are judged as if the old pods were gone, and anti-affinity,
-which counts terminating pods, also as if they still stood. So the moves can be carried out one after the
-other, and also all at once.
+Room accumulates. A planned move occupies its target at once; the room, ports and volumes that its old pod leaves are
+**not** used by later moves of the same plan, because several moves run at once and none may depend on how fast
+another pod ends. Rules about other pods are judged after the earlier moves of the plan and without them, and those
+that count terminating pods also while old pods still end (see ``passing_pods``). So the moves can be carried out one
+after the other, and also all at once: none relies on a pod that another one brings or takes away. (Topology spread
+relies on the order where ``at_once`` is not asked for.)
+
+In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as
+the pod that stays when the old one is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from rescheduler.model.records import Pod, VolumeKind
-from rescheduler.model.selectors import Operator
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.both_moments import claims_alone, may_stand_in_the_way
-from rescheduler.policies.framework import View
-from rescheduler.policies.index import AntiTerm, PodIndex, matches
+from rescheduler.planning.expected_pods import ExpectedPods
+from rescheduler.planning.passing_pods import PassingPods
+from rescheduler.planning.unadopted import may_start_beside, pinned
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.planned_moves import PlannedMove
+from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.node_resources_fit import checked_requests
 from rescheduler.scheduling.state import SchedulingState
 
-_CLAIMS = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+_HOLD_NOTHING = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH, VolumeKind.INLINE_CSI)
 _PLENTY = 2**62
 
 
-class Mark(NamedTuple):
+class TrialMark(NamedTuple):
     """A point to roll back to."""
 
     state: int
     moves: int
 
 
-class Leaving(NamedTuple):
-    """A pod whose move is planned or under way: it still holds its room on this node (index)."""
-
-    pod: Pod
-    node: int
-
-
 class Trial:
     """The what-if world of one plan; undo with ``rollback`` (planned moves) and ``end`` (everything)."""
 
-    def __init__(self, snapshot: Snapshot, view: View, imagined: set[str]) -> None:
-        """``imagined``: filled with the uids of pods that do not really stand where the trial puts them."""
+    def __init__(
+        self, snapshot: Snapshot, view: PolicyView, hypothetical: set[str], *, at_once: bool = True
+    ) -> None:
+        """``hypothetical``: filled with the uids of pods that do not really stand where the trial puts them.
+
+        ``at_once``: False for a plan that shows what would follow as time passes: its order is kept.
+        """
         self.snapshot = snapshot
         self.view = view
         self.state: SchedulingState = view.state
-        self.index: PodIndex = view.index
-        self.leaving: list[Leaving] = []
-        self.imagined = imagined
+        self.planned = view.planned
+        """Moves that are planned or under way: their old pods still hold their rooms."""
+        self.hypothetical = hypothetical
         self._start = self.state.checkpoint()
-        self._planned: list[Pod] = []
-        self._rest: dict[str, IntArray] = {}
+        self._expected = ExpectedPods(view.state)
+        self._free_beside_leaving: dict[str, IntArray] = {}
         """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
-        self._labelled: dict[tuple[str, str], list[Leaving]] = {}
-        self._owning: dict[AntiTerm, list[Leaving]] = {}
+        self._passing = PassingPods(snapshot, view.state, at_once=at_once)
 
-    def mark(self) -> Mark:
+    @property
+    def version(self) -> int:
+        """Another number after every change; what is taken back brings the old number back."""
+        return self.state.cluster.version
+
+    def mark(self) -> TrialMark:
         """A point to roll back to."""
-        return Mark(self.state.checkpoint(), len(self._planned))
+        return TrialMark(self.state.checkpoint(), len(self.planned.moves))
 
-    def rollback(self, mark: Mark) -> None:
+    def rollback(self, mark: TrialMark) -> None:
         """Undo the moves planned since ``mark``."""
-        while len(self._planned) > mark.moves:
-            self.imagined.discard(self._planned.pop().uid)
-            self.index.unshift()
-            self._return(self.leaving[-1])
+        while len(self.planned.moves) > mark.moves:
+            move = self.planned.pop()
+            self.hypothetical.discard(move.replacement.uid)
+            self._passing.pop()
         self.state.rollback(mark.state)
-        self._rest.clear()
+        self._free_beside_leaving.clear()
 
     def end(self) -> None:
         """Leave the state as it was before the trial."""
         self.state.rollback(self._start)
 
-    def expect(self, pod: Pod, node: str) -> None:
+    def assume(self, pod: Pod, node: str) -> None:
         """A pending pod is taken as bound to the node."""
         self.state.remove(pod)
         placed = self.state.place(pod, node)
-        self.imagined.add(placed.uid)
-        self.index.enter(placed, self.state.node_index[node])
+        self._expected.add(pod, placed)
+        self.hypothetical.add(placed.uid)
 
-    def dismiss(self, pod: Pod) -> None:
+    def take_off(self, pod: Pod) -> None:
         """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on)."""
         self.state.remove(pod)
-        self.index.leave(pod, self.state.node_index[pod.node])
 
     def move(self, pod: Pod, replacement: Pod, target: str) -> None:
         """Plan a move: the replacement takes its place, the old pod keeps holding its room."""
-        source = self.state.node_index[pod.node]
+        nodes = self.state.node_index
         self.state.remove(pod)
         placed = self.state.place(replacement, target)
-        self.index.shift(pod, placed, source, self.state.node_index[target])
-        self._leave(Leaving(pod, source))
-        self._follow(replacement, (source, self.state.node_index[target]))
-        self.imagined.add(placed.uid)
-        self._planned.append(placed)
+        move = PlannedMove(pod, placed, nodes[pod.node], nodes[target])
+        self.planned.add(move)
+        self._passing.add(move)
+        self._follow(move)
+        self.hypothetical.add(placed.uid)
 
     @contextmanager
     def without(self, pod: Pod) -> Iterator[None]:
@@ -110,141 +118,113 @@ class Trial:
         finally:
             self.state.rollback(mark)
 
-    def roomy(self, replacement: Pod) -> BoolArray:
+    def with_free_resources(self, replacement: Pod) -> BoolArray:
         """Nodes that may be targets and have enough free resources; cheap, and necessary for every target."""
         state = self.state
-        free = self.view.nodes.targetable.copy()
-        for name, needed in _needs(replacement):
+        free = self.view.nodes.usable.copy()
+        for name, needed in self._needs(replacement):
             free &= state.allocatable(name) - state.requested(name) >= needed
-        if self.leaving:
-            self._beside_leaving(replacement, free)
+        # Several moves run at once, so none may count on room that another one's old pod still holds.
+        if self.planned.moves:
+            self._without_leaving_rooms(replacement, free)
         return free
 
-    def roomy_at(self, replacement: Pod, node: int) -> bool:
-        """``roomy`` of one node that may be a target."""
+    def has_free_resources(self, replacement: Pod, node: int) -> bool:
+        """``with_free_resources`` of one node that may be a target."""
         state = self.state
-        for name, needed in _needs(replacement):
+        for name, needed in self._needs(replacement):
             left = state.allocatable(name)[node] - state.requested(name)[node]
-            if left - self.index.departed(name)[node] < needed:
+            if left - self.planned.departed(name)[node] < needed:
                 return False
         return True
 
-    def takers(self, pod: Pod, replacement: Pod) -> BoolArray:
+    def feasible_targets(self, pod: Pod, replacement: Pod) -> BoolArray:
         """Nodes that take the replacement by the scheduler's rules, now and once the old pod, taken off, is gone."""
         feasible = self.state.feasible(replacement)
-        feasible &= self.view.nodes.targetable
-        feasible[self.state.node_index[pod.node]] = False
-        if self.leaving:
-            self._beside_leaving(replacement, feasible)
-            self._beside_ports_and_claims(replacement, feasible)
-        if feasible.any():
-            self._while_standing(pod, replacement, feasible)
+        self._restrict(pod, replacement, feasible)
+        ending = None if keeps_name(pod) else pod
+
+        def while_pods_end(nodes: BoolArray) -> None:
+            if nodes.any():
+                self._passing.restrict(replacement, nodes, ending)
+
+        while_pods_end(feasible)
+        # Both at once: an expected pod may be missing while an old pod still ends.
+        self._expected.restrict(replacement, feasible, while_pods_end)
         return feasible
 
-    def _leave(self, old: Leaving) -> None:
-        self.leaving.append(old)
-        for item in old.pod.labels.items():
-            self._labelled.setdefault(item, []).append(old)
-        for term in old.pod.spec.pod_anti_affinity:
-            self._owning.setdefault(self.index.resolve(term, old.pod.namespace), []).append(old)
+    def targets_beside(self, pod: Pod, unadopted: Pod) -> BoolArray:
+        """Nodes that may take the replacement of mode StartFirst while the old pod, which stands, runs; see ``starts_beside``."""
+        feasible = may_start_beside(self.state, unadopted)
+        self._restrict(pod, unadopted, feasible)
+        if feasible.any():
+            self._passing.restrict_beside(unadopted, feasible)
+        return feasible
 
-    def _return(self, old: Leaving) -> None:
-        self.leaving.pop()
-        for item in old.pod.labels.items():
-            self._labelled[item].pop()
-        for term in old.pod.spec.pod_anti_affinity:
-            self._owning[self.index.resolve(term, old.pod.namespace)].pop()
+    def may_stay(self, replacement: Pod) -> BoolArray:
+        """Nodes on which the adopted replacement of mode StartFirst keeps its rules once the old pod, taken off, is gone.
 
-    def _beside_leaving(self, replacement: Pod, feasible: BoolArray) -> None:
+        It keeps them without pods that are not bound yet, too: what they would make good may never come.
+        """
+        feasible = self.state.feasible(replacement)
+        self._expected.restrict(replacement, feasible)
+        return feasible
+
+    def starts_beside(self, unadopted: Pod, target: str) -> bool:
+        """True if a node of ``targets_beside`` takes the replacement, pinned to it; the old pod stands."""
+        asked = pinned(unadopted, target)
+        feasible = self.state.feasible(asked)
+        self._expected.restrict(asked, feasible)
+        return bool(feasible[self.state.node_index[target]])
+
+    def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> PlannedMove | None:
+        """A planned move whose replacement could be refused if the pod, taken off, moves to ``target`` as well."""
+        return self._passing.leaning_on(pod, replacement, target)
+
+    def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
+        """Only nodes that may be targets, with what pods that leave still hold there."""
+        feasible &= self.view.nodes.usable
+        feasible[self.state.node_index[pod.node]] = False
+        if self.planned.moves:
+            self._without_leaving_rooms(replacement, feasible)
+            self._without_leaving_ports(replacement, feasible)
+
+    def _without_leaving_rooms(self, replacement: Pod, feasible: BoolArray) -> None:
         """Rooms that pods are about to leave are not free yet."""
-        for name, needed in _needs(replacement):
-            rest = self._rest.get(name)
+        for name, needed in self._needs(replacement):
+            rest = self._free_beside_leaving.get(name)
             feasible &= (self._left(name) if rest is None else rest) >= needed
 
-    def _beside_ports_and_claims(self, replacement: Pod, feasible: BoolArray) -> None:
+    def _without_leaving_ports(self, replacement: Pod, feasible: BoolArray) -> None:
         """Neither are their ports and volumes."""
-        spec = replacement.spec
-        if spec.host_ports or any(v.kind in _CLAIMS for v in spec.volumes):
-            for old in self.leaving:
-                if old.pod.spec.host_ports or old.pod.spec.volumes:
-                    feasible[old.node] = False
+        if _holds_more(replacement):
+            for move in self.planned.moves:
+                if _holds_more(move.pod):
+                    feasible[move.source] = False
 
     def _left(self, resource: str) -> IntArray:
-        state, leaving = self.state, self.index.departed(resource)
+        state, leaving = self.state, self.planned.departed(resource)
         left = state.allocatable(resource) - state.requested(resource) - leaving
         return np.where(leaving == 0, _PLENTY, left)
 
-    def _follow(self, replacement: Pod, touched: tuple[int, int]) -> None:
-        """A move to or from these nodes was planned."""
+    def _needs(self, replacement: Pod) -> list[tuple[str, int]]:
+        """What the scheduler asks a node for, a place among its pods included; not what its profile ignores."""
+        return [("pods", 1), *checked_requests(replacement.spec.requests, self.state.profile)]
+
+    def _follow(self, move: PlannedMove) -> None:
+        """Keep what is left on the two nodes of a planned move current."""
         state = self.state
-        for resource, rest in self._rest.items():
-            leaving = self.index.departed(resource)
-            for node in touched:
+        for resource, rest in self._free_beside_leaving.items():
+            leaving = self.planned.departed(resource)
+            for node in (move.source, move.target):
                 left = state.allocatable(resource)[node] - state.requested(resource)[node] - leaving[node]
                 rest[node] = left if leaving[node] else _PLENTY
-        for resource, _ in _needs(replacement):
-            if resource not in self._rest:
-                self._rest[resource] = self._left(resource)
-
-    def _while_standing(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
-        """Pods about to leave may still stand, terminating, when the replacement comes.
-
-        They count for required anti-affinity and claims, not for topology spread; room was judged with them already.
-        """
-        standing: dict[str, Leaving] = {}
-        for old, key in self._kept_off_by(replacement):
-            self._keep_out_of_domain(old.node, key, feasible)
-            standing[old.pod.uid] = old
-        if may_stand_in_the_way(self.snapshot, pod, replacement):
-            own = Leaving(pod, self.state.node_index[pod.node])
-            keys = list(self._keys_apart(pod, replacement))
-            for key in keys:
-                self._keep_out_of_domain(own.node, key, feasible)
-            if keys or claims_alone(self.snapshot, replacement):
-                standing[pod.uid] = own
-        # With affinity to pods that leave, or claims that they use, all rules are asked again.
-        if standing and (replacement.spec.pod_affinity or replacement.spec.volumes):
-            mark = self.state.checkpoint()
-            for old in standing.values():
-                self.state.linger(old.pod)
-            feasible &= self.state.feasible(replacement)
-            self.state.rollback(mark)
-
-    def _keep_out_of_domain(self, node: int, key: str, feasible: BoolArray) -> None:
-        """No node in the domain of this one; a node without the label is in no domain."""
-        codes, _ = self.view.nodes.domains(key)
-        if codes[node] >= 0:
-            feasible &= codes != codes[node]
-
-    def _kept_off_by(self, replacement: Pod) -> Iterator[tuple[Leaving, str]]:
-        """Leaving pods that required anti-affinity of either side keeps out of the replacement's domain of a key."""
-        if not self.leaving:
-            return
-        for anti in self.index.terms_against(replacement):
-            for old in self._owning.get(anti, ()):
-                yield old, anti.term.topology_key
-        for term in replacement.spec.pod_anti_affinity:
-            anti = self.index.resolve(term, replacement.namespace)
-            for old in self._labelled_like(anti):
-                if matches(anti, old.pod):
-                    yield old, term.topology_key
-
-    def _labelled_like(self, anti: AntiTerm) -> Iterable[Leaving]:
-        requirements = anti.term.selector.requirements if anti.term.selector is not None else ()
-        by_label = next((r for r in requirements if r.operator is Operator.IN), None)
-        if by_label is None:
-            return self.leaving
-        return (old for value in by_label.values for old in self._labelled.get((by_label.key, value), ()))
-
-    def _keys_apart(self, one: Pod, other: Pod) -> Iterator[str]:
-        """Topology keys of required anti-affinity of either that matches the other."""
-        for owner, match in ((one, other), (other, one)):
-            for term in owner.spec.pod_anti_affinity:
-                if matches(self.index.resolve(term, owner.namespace), match):
-                    yield term.topology_key
+        for resource, _ in self._needs(move.replacement):
+            if resource not in self._free_beside_leaving:
+                self._free_beside_leaving[resource] = self._left(resource)
 
 
-def _needs(replacement: Pod) -> list[tuple[str, int]]:
-    """What a pod needs of each resource, a place among the pods of the node included."""
-    wanted = replacement.spec.requests.items()
-    return [("pods", 1), *((name, amount) for name, amount in wanted if amount > 0 and name != "pods")]
+def _holds_more(pod: Pod) -> bool:
+    """True if the pod holds host ports, disks or attached volumes on its node, besides resources."""
+    spec = pod.spec
+    return bool(spec.host_ports) or any(v.kind not in _HOLD_NOTHING for v in spec.volumes)

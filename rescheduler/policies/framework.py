@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from itertools import chain
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.index import PodIndex
-from rescheduler.policies.nodes import NodeTable
-from rescheduler.policies.wanted import Candidate, Wanted
+from rescheduler.policies.measurement import Unmeasured
+from rescheduler.policies.planned_moves import PlannedMoves
+from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.memo import Memo
+from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
 
-UNWANTED: Final = -1.0
+NO_NEED: Final = -1.0
 """Gain on every node of a candidate that need not move any more."""
 
 
@@ -33,26 +38,72 @@ def _unknown(_: PodClass) -> bool | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a policy looks at: the snapshot as it was, and the what-if state with all moves planned so far.
+@dataclass(frozen=True, slots=True)
+class PodColumns:
+    """All pods on nodes as columns, so that a question about the whole cluster is a few operations on arrays.
 
-    ``index`` and ``state`` follow the planned moves; ``snapshot`` and ``nodes`` do not.
-    ``movable``: no protection holds the pod back. Policies count all pods, and propose a pod that is not
-    movable only where no movable one could take its place: the planner then reports what protects it.
-    ``movable_class``: the same for all pods of a class at once; None if each must be asked.
-    ``spares``: False once nothing more may be moved; spares are then not looked at and may be left out.
-    ``memo``: what policies found out in this decision; each keeps beside it what it depends on.
+    Valid for one version of the cluster. Pods of one class stand together.
     """
 
+    classes: tuple[PodClass, ...]
+    pods: list[Pod]
+    nodes: npt.NDArray[np.int32]
+    """``pods[i]`` stands on the node with the index ``nodes[i]``."""
+    kinds: npt.NDArray[np.int32]
+    """``pods[i]`` is of class ``classes[kinds[i]]``."""
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> PodColumns:
+        """The pods of a cluster as they stand now."""
+        classes = tuple(known for known in cluster.classes if known.pods)
+        sizes = [len(known.nodes) for known in classes]
+        nodes = list(chain.from_iterable([known.nodes for known in classes]))
+        return cls(
+            classes=classes,
+            pods=list(chain.from_iterable([known.pods for known in classes])),
+            nodes=np.array(nodes, dtype=np.int32),
+            kinds=np.repeat(np.arange(len(classes), dtype=np.int32), sizes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyView:
+    """What a policy looks at: the snapshot as it was, and the what-if state with all moves planned so far."""
+
     snapshot: Snapshot
+    """The cluster before any planned move."""
     state: SchedulingState
-    index: PodIndex
-    nodes: NodeTable
+    """The cluster with all planned moves made."""
+    planned: PlannedMoves
+    """Those moves."""
     movable: Callable[[Pod], bool] = _anything
+    """True if no protection holds the pod back.
+
+    Policies count all pods, and propose a pod that is not movable only where no movable one could take its
+    place: the planner then reports what protects it.
+    """
     movable_class: Callable[[PodClass], bool | None] = _unknown
+    """The same for all pods of a class at once; None if each must be asked."""
     spares: bool = True
-    memo: dict[object, Any] = field(default_factory=dict)
+    """False once nothing more may be moved; spares are then not looked at and may be left out."""
+    memo: Memo = field(default_factory=Memo)
+    """What policies found out in this decision."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Pods by class, groups of pods that a selector matches, (anti-)affinity terms."""
+        return self.state.cluster
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as columns."""
+        return self.state.cluster.nodes
+
+    @property
+    def columns(self) -> PodColumns:
+        """All pods as columns, as they stand now."""
+        cluster = self.state.cluster
+        return self.memo.of(PodColumns, cluster.version, lambda: PodColumns.of(cluster))
 
     def may_move(self, pod: Pod, kind: PodClass) -> bool:
         """``movable`` of a pod whose class is known."""
@@ -62,20 +113,19 @@ class View:
     @classmethod
     def of(
         cls, snapshot: Snapshot, state: SchedulingState, movable: Callable[[Pod], bool] = _anything
-    ) -> View:
-        """A fresh view of a snapshot without any planned move."""
+    ) -> PolicyView:
+        """A fresh view without any planned move; ``state`` follows the snapshot."""
         return cls(
             snapshot=snapshot,
             state=state,
-            index=PodIndex(snapshot, state.node_index),
-            nodes=NodeTable([snapshot.nodes[name] for name in state.node_names]),
+            planned=PlannedMoves(state.nodes.size),
             movable=movable,
         )
 
 
-def nowhere(view: View) -> FloatArray:
-    """The answer of ``gains`` for a candidate that is not wanted any more."""
-    return np.full(len(view.state.node_names), UNWANTED)
+def nowhere(view: PolicyView) -> FloatArray:
+    """The answer of ``gains`` for a candidate that need not move any more."""
+    return np.full(len(view.state.node_names), NO_NEED)
 
 
 class Policy(Protocol):
@@ -83,23 +133,34 @@ class Policy(Protocol):
 
     name: ClassVar[str]
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """Badly placed pods in the state of ``view``, in a deterministic order."""
         ...
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """Gain (0..1) of moving the candidate to each node in the *current* what-if state, its pod still in place.
 
-        0: not there. UNWANTED on every node: it need not move any more. The planner asks again before
+        0: not there. NO_NEED on every node: it need not move any more. The planner asks again before
         every move, so a policy stops by itself once the cluster is tidy enough.
         """
         ...
 
 
 @runtime_checkable
-class Shedding(Protocol):
-    """A policy that finds fault with a node once it holds too much."""
+class OverloadPolicy(Protocol):
+    """A policy for which a node can hold too much."""
 
-    def overfull_with(self, pod: Pod, view: View) -> BoolArray:
-        """Nodes that would have to shed pods if this one came; other policies' pods go there last."""
+    def overloaded_with(self, pod: Pod, view: PolicyView) -> BoolArray:
+        """Nodes that would be overloaded if this pod came; moves of other policies go there last."""
+        ...
+
+
+@runtime_checkable
+class MeasuringPolicy(Protocol):
+    """A policy that can go by measured usage."""
+
+    name: ClassVar[str]
+
+    def unmeasured(self, view: PolicyView) -> Unmeasured | None:
+        """The nodes that it leaves out because their usage is not measured; None if there are none."""
         ...

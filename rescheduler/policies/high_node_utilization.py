@@ -12,11 +12,11 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
+from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.kinds import never_moves
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
-from rescheduler.policies.wanted import Batch, Candidate, Wanted
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
@@ -67,28 +67,28 @@ class HighNodeUtilization:
         self._scope = args.scope()
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """Per under-utilised node, the emptiest first: all of its pods that count, as one group."""
         load = Load.now(view, self._resources, REQUESTS)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
-            return Wanted([])
+            return Proposals([])
         pressure = load.pressure()
         found: list[tuple[Batch]] = []
         for node in _rank(np.flatnonzero(low).tolist(), pressure, view):
             found.extend((batch,) for batch in self._group(node, float(pressure[node]), view))
-        return Wanted(found)
+        return Proposals(found)
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         load = Load.now(view, self._resources, REQUESTS)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        if view.index.arrived("pods")[here] > 0:
+        if view.planned.arrived("pods")[here] > 0:
             return nowhere(view)
         pressure = load.pressure()
-        after = np.zeros(len(view.nodes))
-        fits = self._staying(here, load, view) & (view.index.departed("pods") == 0)
+        after = np.zeros(view.nodes.size)
+        fits = self._staying(here, load, view) & (view.planned.departed("pods") == 0)
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
             limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
@@ -98,22 +98,23 @@ class HighNodeUtilization:
         gain = np.where(fits & (pressure > 0), gain, 0.0)
         return np.clip(gain, 0.0, 1.0)
 
-    def _low(self, load: Load, view: View) -> BoolArray:
+    def _low(self, load: Load, view: PolicyView) -> BoolArray:
         """Nodes to be emptied: under-utilised, neither cordoned nor protected, with nothing arriving."""
-        low: BoolArray = view.nodes.targetable.copy()
+        low: BoolArray = view.nodes.usable.copy()
         for resource, percent in self._args.thresholds.items():
             low &= load.share(resource) < percent / PERCENT - _EPSILON
-        low &= view.index.arrived("pods") == 0
-        kept = [i for i, node in enumerate(view.nodes.nodes) if node.do_not_disrupt]
+        low &= view.planned.arrived("pods") == 0
+        kept = [i for i, node in enumerate(view.nodes.records) if node.do_not_disrupt]
         low[kept] = False
         return low
 
-    def _staying(self, here: int, load: Load, view: View) -> BoolArray:
+    def _staying(self, here: int, load: Load, view: PolicyView) -> BoolArray:
         """Nodes that are not to be emptied before this one."""
         low = self._low(load, view)
+        # The pod's own node may have left the under-utilised ones while its group was planned.
         low[here] = True
         order = _rank(np.flatnonzero(low).tolist(), self._all_before(load), view)
-        stays = np.ones(len(view.nodes), dtype=np.bool_)
+        stays = np.ones(view.nodes.size, dtype=np.bool_)
         stays[order[: order.index(here) + 1]] = False
         return stays
 
@@ -126,16 +127,16 @@ class HighNodeUtilization:
         highest: FloatArray = np.max(shares, axis=0)
         return highest
 
-    def _group(self, node: int, pressure: float, view: View) -> Iterator[Batch]:
+    def _group(self, node: int, pressure: float, view: PolicyView) -> Iterator[Batch]:
         name = view.nodes.names[node]
-        pods = [p for p in view.state.pods_on(name) if not never_moves(p)]
+        pods = [p for p in view.state.pods_on(name) if not belongs_to_node(p)]
+        # A node with a pod that this policy must not propose cannot be emptied, so none of its pods is proposed.
         if any(not self._scope.admits(p) for p in pods):
             return
         for pod in sorted(pods, key=_largest_first):
-            kind = view.index.class_of(pod)
-            if kind is not None and not pod.deleting:
+            if not pod.deleting:
                 yield Batch(
-                    kind=kind,
+                    kind=view.cluster.kind_of(pod),
                     pods=(pod,),
                     policy=self.name,
                     reason="NodeUnderutilized",
@@ -149,5 +150,5 @@ def _largest_first(pod: Pod) -> tuple[int, int, str, str]:
     return -pod.held.cpu_milli, -pod.held.memory_bytes, pod.namespace, pod.name
 
 
-def _rank(nodes: list[int], pressure: FloatArray, view: View) -> list[int]:
+def _rank(nodes: list[int], pressure: FloatArray, view: PolicyView) -> list[int]:
     return sorted(nodes, key=lambda i: (round(float(pressure[i]), 9), view.nodes.names[i]))

@@ -6,22 +6,23 @@ of the two may go: for each (term, domain) the smallest set of pods is chosen wh
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.model.records import Pod
-from rescheduler.policies.classes import PodClass, standing
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.index import AntiTerm, matches
-from rescheduler.policies.kinds import never_moves
-from rescheduler.policies.order import by_gain, reluctance
-from rescheduler.policies.wanted import Batch, Candidate, Wanted
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.records import Namespace, Pod
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs, Scope
+from rescheduler.scheduling.classes import PodGroup, TermCount, TermKey, TermKind
+from rescheduler.scheduling.counts import Counts
 from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.matching import matcher_of
+from rescheduler.scheduling.nodes import Column
 
 
 class InterPodAntiAffinityArgs(
@@ -32,10 +33,11 @@ class InterPodAntiAffinityArgs(
 
 @dataclass(frozen=True, slots=True)
 class _Repair:
-    """One way of repairing a domain: these pods leave; ``stuck`` of them cannot."""
+    """One way of repairing a domain: these pods leave it."""
 
     leavers: tuple[Pod, ...]
     stuck: int
+    """How many of those that would have to leave cannot."""
 
 
 class InterPodAntiAffinity:
@@ -49,21 +51,21 @@ class InterPodAntiAffinity:
     def __init__(self, args: InterPodAntiAffinityArgs) -> None:
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """The pods whose leaving repairs all conflicts with the fewest moves; most conflicts first."""
         chosen: dict[str, Pod] = {}
-        terms = view.index.anti_terms.items()
-        crowded = [(anti, owners) for anti, owners in terms if owners and _may_conflict(anti, owners, view)]
-        for anti, owners in sorted(crowded, key=_term_order):
-            for members in _crowded(anti, owners, view):
+        anti = [term for term in view.cluster.carried_terms if term.key.kind is TermKind.REQUIRED_ANTI]
+        crowded = [term for term in anti if _may_conflict(term, _matched(term, view))]
+        for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
+            for members in _crowded(term, _matched(term, view)):
                 for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
                     chosen[pod.uid] = pod
         found = (self._batch(pod, view) for pod in chosen.values())
         return by_gain(batch for batch in found if batch is not None)
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        conflicts: IntArray = np.zeros(len(view.nodes), dtype=np.int64)
+        conflicts: IntArray = np.zeros(view.nodes.size, dtype=np.int64)
         for counted in _conflicts(candidate.pod, view):
             conflicts += counted.per_node()
         here = int(conflicts[view.state.node_index[candidate.pod.node]])
@@ -71,14 +73,13 @@ class InterPodAntiAffinity:
             return nowhere(view)
         return np.where(conflicts == 0, _gain(here), 0.0)
 
-    def _batch(self, pod: Pod, view: View) -> Batch | None:
+    def _batch(self, pod: Pod, view: PolicyView) -> Batch | None:
         here = view.state.node_index[pod.node]
         count = sum(counted.at(here) for counted in _conflicts(pod, view))
-        kind = view.index.class_of(pod)
-        if count == 0 or kind is None:
+        if count == 0:
             return None
         return Batch(
-            kind=kind,
+            kind=view.cluster.kind_of(pod),
             pods=(pod,),
             policy=self.name,
             reason="RequiredAntiAffinityBroken",
@@ -93,50 +94,50 @@ def _gain(conflicts: int) -> float:
 
 @dataclass(slots=True)
 class _Members:
-    """Pods of one (term, domain): those that have the term, and those that it matches."""
+    """Pods of one term in one domain, by uid."""
 
     owners: dict[str, Pod]
+    """Those that carry the term."""
     matched: dict[str, Pod]
+    """Those that it matches."""
 
     def conflict(self) -> bool:
         """True if some owner stands with another pod that its term matches."""
+        # Every pair of an owner and a matched pod is a conflict, but for a pod with itself.
         both = self.owners.keys() & self.matched.keys()
         return len(self.owners) * len(self.matched) > len(both)
 
 
-def _may_conflict(anti: AntiTerm, owners: Sequence[PodClass], view: View) -> bool:
-    """False if no two pods that a term is about stand in one domain: nearly always, cheaply said, and remembered."""
-    about = list(dict.fromkeys((*owners, *view.index.matching(anti.namespaces, anti.term.selector))))
-    now = view.nodes, standing(about)
-    memo, key = owners[0].memo, (InterPodAntiAffinity, anti)
-    if memo.get(key) == now:
+def _matched(term: TermCount, view: PolicyView) -> PodGroup:
+    """The pods that a term matches."""
+    return view.cluster.group((term.key.matcher,), living=False)
+
+
+def _may_conflict(term: TermCount, matched: PodGroup) -> bool:
+    """False if no two pods that a term is about stand in one domain: nearly always, and cheaply said."""
+    carriers = term.counts.values
+    if not carriers:
         return False
-    codes = view.nodes.code_list(anti.term.topology_key)
-    taken: set[int] = set()
-    number = 0
-    for known in about:
-        number += len(known.nodes)
-        taken.update(map(codes.__getitem__, known.nodes))
-    if len(taken) < number:
+    if max(carriers.values()) > 1:
         return True
-    memo[key] = now
-    return False
+    # Most terms match just the pods that carry them: then no domain has two of them, and counting is needless.
+    strangers = [known for known in matched.classes if known.pods and term not in known.terms]
+    codes = term.column.code_list
+    return any(codes[node] in carriers for known in strangers for node in known.nodes)
 
 
-def _crowded(anti: AntiTerm, owners: Iterable[PodClass], view: View) -> Iterable[_Members]:
-    codes, _ = view.nodes.domains(anti.term.topology_key)
+def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
+    codes = term.column.code_list
     domains: defaultdict[int, _Members] = defaultdict(lambda: _Members({}, {}))
-    matched = view.index.matching(anti.namespaces, anti.term.selector)
-    for known, owning in [*((c, True) for c in owners), *((c, False) for c in matched)]:
+    for known, owning in [*((c, True) for c in term.carriers), *((c, False) for c in matched.classes)]:
         for pod, node in zip(known.pods, known.nodes, strict=True):
-            code = int(codes[node])
-            if code >= 0:
-                members = domains[code]
+            if codes[node] >= 0:
+                members = domains[codes[node]]
                 (members.owners if owning else members.matched)[pod.uid] = pod
     return [members for members in domains.values() if members.conflict()]
 
 
-def _cheapest(members: _Members, view: View, scope: Scope, gone: frozenset[str]) -> _Repair:
+def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: frozenset[str]) -> _Repair:
     """The repair with the fewest pods that cannot move, then the fewest moves, then the least reluctant.
 
     Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both.
@@ -158,10 +159,10 @@ def _keep_order(pod: Pod) -> tuple[bool, int, int, float, str, str]:
     return (*reluctance(pod), -pod.created_at_s, pod.namespace, pod.name)
 
 
-def _repair(pods: Iterable[Pod], view: View, scope: Scope) -> _Repair:
+def _repair(pods: Iterable[Pod], view: PolicyView, scope: Scope) -> _Repair:
     leaving = sorted((p for p in pods if not p.deleting), key=lambda p: (p.namespace, p.name))
     able = tuple(p for p in leaving if _can_leave(p, view, scope))
-    proposed = tuple(p for p in leaving if scope.admits(p) and not never_moves(p))
+    proposed = tuple(p for p in leaving if scope.admits(p) and not belongs_to_node(p))
     return _Repair(able or proposed, len(leaving) - len(able))
 
 
@@ -170,66 +171,55 @@ def _repair_order(repair: _Repair) -> tuple[object, ...]:
     return repair.stuck, len(repair.leavers), reluctances, [(p.namespace, p.name) for p in repair.leavers]
 
 
-def _can_leave(pod: Pod, view: View, scope: Scope) -> bool:
-    return scope.admits(pod) and not never_moves(pod) and view.movable(pod)
+def _can_leave(pod: Pod, view: PolicyView, scope: Scope) -> bool:
+    return scope.admits(pod) and not belongs_to_node(pod) and view.movable(pod)
 
 
-def _term_order(item: tuple[AntiTerm, list[PodClass]]) -> str:
-    anti, _ = item
-    return repr((anti.namespaces, anti.term))
+def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:
+    """By namespaces as they are now, selector and key: a pod that leaves for one term may settle a later one."""
+    scope, selector = term.key.matcher
+    covered = None
+    if scope.selector is None or not scope.selector.empty:
+        found = (name for name in namespaces if scope.covers(name, namespaces, own=True))
+        covered = tuple(sorted({*scope.names, *found}))
+    return repr((covered, selector, term.key.topology_key))
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Pods that one term keeps apart from a pod, by domain code. ``own``: the pod's own domain if it is among them."""
+    """Pods that one term keeps apart from a pod, by topology domain."""
 
-    codes: IntArray
-    size: int
-    numbers: Mapping[int, int]
+    column: Column
+    counts: Counts
     own: int
+    """The pod's own domain if it is itself among the counted, else -1."""
 
     def at(self, node: int) -> int:
         """How many there are in the domain of a node, the pod itself left out."""
-        code = int(self.codes[node])
-        return self.numbers.get(code, 0) - (code == self.own) if code >= 0 else 0
+        code = self.column.code_list[node]
+        return self.counts.at(code) - (code == self.own) if code >= 0 else 0
 
     def per_node(self) -> IntArray:
         """The same for every node; 0 where a node has no such label."""
-        sums: IntArray = np.zeros(self.size + 1, dtype=np.int64)  # the last one is of nodes without the label
-        sums[list(self.numbers)] = list(self.numbers.values())
+        sums = self.counts.dense().copy()
         if self.own >= 0:
             sums[self.own] -= 1
-        return sums[self.codes]
+        return self.column.spread(sums)
 
 
-def _conflicts(pod: Pod, view: View) -> Iterable[_Counted]:
-    """Pods that the pod would be in conflict with, by term: by those that it has, and by those of others."""
-    index = view.index
-    here = view.state.node_index[pod.node]
-    own_terms = [index.resolve(term, pod.namespace) for term in pod.spec.pod_anti_affinity]
-    for anti in own_terms:
-        if anti.term.selector is not None:
-            matched = index.matching(anti.namespaces, anti.term.selector)
-            yield _count(matched, anti, here, itself=matches(anti, pod), view=view)
-    for anti in index.terms_against(pod):
-        yield _count(index.anti_terms[anti], anti, here, itself=anti in own_terms, view=view)
-
-
-def _count(classes: Sequence[PodClass], anti: AntiTerm, here: int, *, itself: bool, view: View) -> _Counted:
-    """``itself``: the pod, which stands on node ``here``, is one of the pods of the classes."""
-    codes, values = view.nodes.domains(anti.term.topology_key)
-    own = int(codes[here]) if itself else -1
-    return _Counted(codes, len(values), _numbers(classes, anti.term.topology_key, view), own)
-
-
-def _numbers(classes: Sequence[PodClass], key: str, view: View) -> Mapping[int, int]:
-    """Pods of the classes by domain, kept within a decision until one comes or goes."""
-    now = standing(classes)
-    memo = view.memo.get((InterPodAntiAffinity, now[0], key))
-    if memo is None or memo[0] != now:
-        codes = view.nodes.code_list(key)
-        numbers = Counter(codes[node] for known in classes for node in known.nodes)
-        del numbers[-1]
-        memo = view.memo[InterPodAntiAffinity, now[0], key] = now, numbers
-    found: Mapping[int, int] = memo[1]
-    return found
+def _conflicts(pod: Pod, view: PolicyView) -> Iterable[_Counted]:
+    """Pods that the pod would be in conflict with, by term: by those that it carries, and by those of others."""
+    cluster, here = view.cluster, view.state.node_index[pod.node]
+    kind = cluster.kind_of(pod)
+    own_terms = [
+        TermKey(TermKind.REQUIRED_ANTI, matcher_of(term, pod.namespace), term.topology_key)
+        for term in pod.spec.pod_anti_affinity
+    ]
+    for key in own_terms:
+        group, column = cluster.group((key.matcher,), living=False), cluster.nodes.column(key.topology_key)
+        itself = column.code_list[here] if group in kind.groups else -1
+        yield _Counted(column, group.in_domains(column), itself)
+    for term in cluster.terms_about(kind):
+        if term.key.kind is TermKind.REQUIRED_ANTI:
+            itself = term.column.code_list[here] if term.key in own_terms else -1
+            yield _Counted(term.column, term.counts, itself)

@@ -1,29 +1,33 @@
-"""LowNodeUtilization: overloaded nodes shed pods to under-utilised ones.
+"""LowNodeUtilization: pods of overloaded nodes move to under-utilised ones.
 
 A node is overloaded above ``targetThresholds`` in any resource, under-utilised below ``thresholds`` in all.
-Between the two it neither sheds nor receives: this is the hysteresis that keeps pods from going to and fro.
+Between the two it neither gives nor receives: this is the hysteresis that keeps pods from going to and fro.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
-from typing import ClassVar
+from operator import attrgetter
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.columns import Columns
-from rescheduler.policies.cover import EPSILON as _EPSILON
-from rescheduler.policies.cover import cover
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load
-from rescheduler.policies.wanted import Batch, Candidate, Wanted
+from rescheduler.policies.framework import PodColumns, PolicyView, nowhere
+from rescheduler.policies.measurement import Unmeasured, unmeasured
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
+from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+_EPSILON: Final = 1e-9
+_MILLION: Final = 1e6
+_FIRST: Final = 2 * _MILLION
+"""More than any pod can cover: what is added to the worth of pods that go first."""
+_NAME: Final = attrgetter("namespace", "name")
 
 
 class LowNodeUtilizationArgs(
@@ -32,7 +36,7 @@ class LowNodeUtilizationArgs(
     """Percent of allocatable per resource; both maps name the same resources.
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
-    ``usage``: requests, or actual where measured. ``number_of_nodes``: under-utilised nodes that there must
+    ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part. ``number_of_nodes``: under-utilised nodes that there must
     be before anything is done.
     """
 
@@ -79,7 +83,7 @@ class LowNodeUtilization:
     """Gain = (pressure here - pressure there after the move) x (0.5 + 0.5 x relief), at least 0.
 
     Pressure: share of the fullest resource of a node. Relief: part of the node's excess that the pod takes
-    away, at most 1; a pod that takes nothing of an overloaded resource is not wanted. A target must have
+    away, at most 1; a pod that takes nothing of an overloaded resource is not proposed. A target must have
     been under-utilised before the plan, and must not be above ``targetThresholds`` after the move.
     """
 
@@ -90,24 +94,24 @@ class LowNodeUtilization:
         self._scope = args.scope()
         self._resources = tuple(sorted(args.target_thresholds))
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
         load = self._load(view)
         bounds = self._bounds(view, load)
         if int(bounds.free.sum()) < self._args.number_of_nodes:
-            return Wanted([])
+            return Proposals([])
         excess = self._excess(load, bounds)
         worst = np.max(list(excess.values()), axis=0)
         loaded = np.flatnonzero((worst > _EPSILON) & load.known).tolist()
         over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
-        wanted: list[tuple[Batch]] = []
+        proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
         for here in self._loaded(over, load, bounds, excess, view):
-            for batch in self._remembered(here, view):
-                (spares if batch.spare else wanted).append((batch,))
-        return Wanted([*wanted, *spares])
+            for batch in self._proposed_on(here, view):
+                (spares if batch.spare else proposed).append((batch,))
+        return Proposals([*proposed, *spares])
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         load = self._load(view)
         bounds = self._bounds(view, load)
@@ -116,7 +120,7 @@ class LowNodeUtilization:
         relief = self._relief(pod, here, load, bounds)
         if relief <= 0:
             return nowhere(view)
-        after = np.zeros(len(view.nodes))
+        after = np.zeros(view.nodes.size)
         fits = bounds.free & load.known
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
@@ -125,22 +129,28 @@ class LowNodeUtilization:
         gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
-    def overfull_with(self, pod: Pod, view: View) -> BoolArray:
-        """Nodes above ``targetThresholds`` with the pod; none where there is no node to shed to."""
+    def overloaded_with(self, pod: Pod, view: PolicyView) -> BoolArray:
+        """Nodes above ``targetThresholds`` with the pod; none where there is no node to move pods to."""
         load = self._load(view)
         bounds = self._bounds(view, load)
-        over = np.zeros(len(view.nodes), dtype=np.bool_)
+        over = np.zeros(view.nodes.size, dtype=np.bool_)
         if int(bounds.free.sum()) < self._args.number_of_nodes:
             return over
         for resource in self._resources:
             over |= load.share(resource) + load.part(pod, resource) > bounds.high[resource] + _EPSILON
         return over & load.known
 
-    def _load(self, view: View) -> Load:
-        usage = self._args.usage if view.snapshot.usage else REQUESTS
-        return Load.now(view, self._resources, usage)
+    def unmeasured(self, view: PolicyView) -> Unmeasured | None:
+        """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""
+        if not goes_by_measurement(self._resources, self._args.usage):
+            return None
+        found = unmeasured(view.snapshot, view.state.node_names)
+        return found if found.nodes else None
 
-    def _bounds(self, view: View, load: Load) -> _Bounds:
+    def _load(self, view: PolicyView) -> Load:
+        return Load.now(view, self._resources, self._args.usage)
+
+    def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
         low = {r: self._args.thresholds[r] / PERCENT for r in self._resources}
         high = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
         if self._args.use_deviation_thresholds:
@@ -150,13 +160,11 @@ class LowNodeUtilization:
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])
             return _Bounds(low, high, self._free(view, load, low))
-        free = view.memo.get(self)
-        if free is None:  # planned moves change nothing of how it was before them
-            free = view.memo[self] = self._free(view, load, low)
-        return _Bounds(low, high, free)
+        # Planned moves change nothing of how it was before them, so no stamp is needed.
+        return _Bounds(low, high, view.memo.of(self, None, lambda: self._free(view, load, low)))
 
-    def _free(self, view: View, load: Load, low: dict[str, float]) -> BoolArray:
-        free = view.nodes.targetable & load.known
+    def _free(self, view: PolicyView, load: Load, low: dict[str, float]) -> BoolArray:
+        free = view.nodes.usable & load.known
         for resource in self._resources:
             free &= load.before(resource) < low[resource] - _EPSILON
         return free
@@ -175,18 +183,20 @@ class LowNodeUtilization:
         return best
 
     def _loaded(
-        self, over: list[int], load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: View
+        self, over: list[int], load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: PolicyView
     ) -> Iterator[_Loaded]:
         """The overloaded nodes in the order given, with the pods that could relieve them."""
-        columns = view.index.columns
+        columns = view.columns
         amounts = np.stack([excess[r] for r in self._resources])
         capacity = np.stack([load.capacity[r] for r in self._resources])
+        # All pods of all overloaded nodes in one pass: with a pass for each node, a thousand of them take a second.
         at = np.flatnonzero(np.isin(columns.nodes, over))
         kinds, nodes = columns.kinds[at], columns.nodes[at]
         taken = np.stack(
             [load.taken_by(columns.classes, r)[kinds] * load.scale(r)[nodes] for r in self._resources]
         )
         proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
+        # A pod that takes nothing of what its node has too much of does not relieve it.
         useful = proposed[kinds] & ((taken > 0) & (amounts[:, nodes] > _EPSILON)).any(axis=0)
         # The pods of each node next to each other.
         order = np.flatnonzero(useful)
@@ -218,11 +228,12 @@ class LowNodeUtilization:
                 capacity=capacity[full, node],
             )
 
-    def _able(self, columns: Columns, at: IntArray, view: View) -> BoolArray:
+    def _able(self, columns: PodColumns, at: IntArray, view: PolicyView) -> BoolArray:
         """Which of the pods in these rows may be moved; asked once for each class where that is enough."""
         kinds = columns.kinds[at]
         present = np.unique(kinds)
         answers = [view.movable_class(columns.classes[kind]) for kind in present.tolist()]
+        # Of most classes either all pods may be moved or none; only where they differ is each pod asked.
         table = np.zeros(len(columns.classes), dtype=np.bool_)
         table[present] = [answer is True for answer in answers]
         able: BoolArray = table[kinds]
@@ -231,27 +242,21 @@ class LowNodeUtilization:
             able[i] = view.movable(columns.pods[at[i]])
         return able
 
-    def _remembered(self, here: _Loaded, view: View) -> list[Batch]:
-        """What a node sheds, from the last decision if nothing that matters is different."""
+    def _proposed_on(self, here: _Loaded, view: PolicyView) -> list[Batch]:
+        """What is proposed to relieve a node, from an earlier decision if nothing that matters is different."""
         key = (
             here.message, here.pressure, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
-            here.capacity.tobytes(), view.spares,
+            here.capacity.tobytes(), view.spares, here.pods,
         )  # fmt: skip
-        memo = view.index.memo.get((self, here.node))
-        if memo is not None and memo[0] == key and all(map(is_, memo[1], here.pods)):
-            remembered: list[Batch] = memo[2]
-            return remembered
-        made = list(self._shed(here, view))
-        view.index.memo[self, here.node] = key, here.pods, made
-        return made
+        return view.cluster.memo.of((self, here.node), key, lambda: list(self._relieve(here, view)))
 
-    def _shed(self, here: _Loaded, view: View) -> Iterator[Batch]:
+    def _relieve(self, here: _Loaded, view: PolicyView) -> Iterator[Batch]:
         movable = np.flatnonzero(here.able).tolist()
         need = here.excess * here.capacity
         kinds = [here.kinds[i] for i in movable]
         found = cover([here.pods[i] for i in movable], kinds, here.taken[movable], need)
         chosen = [movable[i] for i in found]
-        # Where what may move does not cover the excess, what is protected is wanted too, and reported.
+        # Where what may move does not cover the excess, what is protected is proposed too, and reported.
         covered = bool((here.taken[chosen].sum(axis=0) >= need - _EPSILON).all())
         others = sorted(range(len(here.pods)), key=lambda i: _age(here.pods[i]))
         picked = set(chosen)
@@ -272,23 +277,69 @@ class LowNodeUtilization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """An overloaded node and the pods that could relieve it. Columns of ``taken``: the resources in excess."""
+    """An overloaded node and the pods that could relieve it."""
 
     node: int
+    """Its index."""
     message: str
+    """Which resources are above their threshold, for people."""
     pressure: float
+    """The share of its fullest resource."""
     pods: list[Pod]
     kinds: list[PodClass]
+    """``pods[i]`` is of class ``kinds[i]``."""
     able: BoolArray
+    """Which of the pods may be moved."""
     taken: FloatArray
+    """What each pod (row) takes of each resource in excess (column)."""
     excess: FloatArray
+    """Share above the threshold, of each resource in excess."""
     capacity: FloatArray
+    """What the node can hold of each of them."""
 
     def reliefs(self) -> FloatArray:
         """Part of the node's excess that goes with each pod: the most over the resources, at most 1."""
         parts = self.taken / np.maximum(self.capacity, 1.0) / self.excess
         most: FloatArray = np.minimum(parts, 1.0).max(axis=1)
         return most
+
+
+def cover(pods: Sequence[Pod], kinds: Sequence[PodClass], taken: FloatArray, need: FloatArray) -> list[int]:
+    """Positions of few pods that cover the need: the smallest that covers all of the rest, else the largest.
+
+    ``taken``: what each pod takes of each resource that is needed. The first of equals goes: the less
+    reluctant, then the smaller, then by name; a pod that asks to be left alone goes only if no other helps.
+    """
+    by_name = sorted(range(len(pods)), key=lambda i: _NAME(pods[i]))
+    dislikes = [reluctance(kinds[i]) for i in by_name]
+    sizes = (taken / np.maximum(need, 1.0)).sum(axis=1)[by_name]
+    ranked = np.lexsort((sizes, [cost for _, _, cost in dislikes], [priority for _, priority, _ in dislikes]))
+    order = np.array(by_name, dtype=np.intp)[ranked]
+    willing = np.array([not asked for asked, _, _ in dislikes], dtype=np.bool_)[ranked]
+    return [int(order[i]) for i in _greedy(taken[order], need, willing)]
+
+
+def _greedy(taken: FloatArray, need: FloatArray, willing: BoolArray) -> list[int]:
+    """The first row that covers most of what is left, again and again; rows that are willing go first."""
+    # The bonus is more than any pod can cover, so that it decides first; a chosen row is put below all others.
+    bonus = np.where(willing, _FIRST, 0.0)
+    left = need
+    chosen: list[int] = []
+    while True:
+        open_ = left > _EPSILON
+        number = int(np.count_nonzero(open_))
+        if not number:
+            return chosen
+        part = taken if number == len(left) else taken[:, open_]
+        # In whole millionths, so that equals are equal whatever order they were added up in.
+        covered = np.rint(np.minimum(part / left[open_], 1.0).sum(axis=1) / number * _MILLION)
+        worth = np.where(covered > 0, covered + bonus, 0.0)
+        best = int(worth.argmax()) if len(worth) else -1
+        if best < 0 or worth[best] <= 0:
+            return chosen
+        chosen.append(best)
+        bonus[best] = -2 * _FIRST
+        left = np.maximum(left - taken[best], 0.0)
 
 
 def _age(pod: Pod) -> tuple[float, str, str]:

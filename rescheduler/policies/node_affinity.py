@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod, PodSpec
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.order import by_gain, by_name
-from rescheduler.policies.score_lead import score_lead
-from rescheduler.policies.wanted import NODE, Batch, Candidate, Wanted
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
-from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray
+from rescheduler.scheduling.node_affinity import preferred_weights, required_mask
 
 REQUIRED: Final = "required"
 PREFERRED: Final = "preferred"
@@ -75,10 +75,10 @@ class NodeAffinity:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """Violations first, then pods by how much better a node could be."""
         found: list[Batch] = []
-        for known in view.index.classes:
+        for known in view.cluster.classes:
             if known.pods and self._scope.proposes(known) and self._looks_at(known.spec):
                 found.extend(self._remembered(known, view))
         if SCORE in self._args.types:
@@ -86,13 +86,13 @@ class NodeAffinity:
             found.extend(self._scored_elsewhere(view, named))
         return by_gain(found)
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         pod = candidate.pod
         if candidate.reason == SCORED_ELSEWHERE:
             return self._score_gains(pod, view)
         here = view.state.node_index[pod.node]
-        eligible = view.nodes.eligible(pod.spec)
+        eligible = required_mask(pod.spec, view.nodes)
         if REQUIRED in self._args.types and not eligible[here]:
             return np.where(eligible, REQUIRED_GAIN, 0.0)
         if PREFERRED not in self._args.types or not pod.spec.node_affinity_preferred:
@@ -107,20 +107,16 @@ class NodeAffinity:
             PREFERRED in self._args.types and bool(spec.node_affinity_preferred)
         )
 
-    def _remembered(self, known: PodClass, view: View) -> list[Batch]:
+    def _remembered(self, known: PodClass, view: PolicyView) -> list[Batch]:
         """The candidates of a class depend on where its pods stand and on the nodes, on nothing else."""
-        memo = known.memo.get(self)
-        if memo is None or memo[0] != known.version or memo[1] is not view.nodes:
-            memo = known.memo[self] = known.version, view.nodes, self._of_class(known, view)
-        found: list[Batch] = memo[2]
-        return found
+        return known.memo.of(self, (known.version, view.nodes.epoch), lambda: self._of_class(known, view))
 
-    def _of_class(self, known: PodClass, view: View) -> list[Batch]:
+    def _of_class(self, known: PodClass, view: PolicyView) -> list[Batch]:
         spec, where = known.spec, known.where
         found: list[Batch] = []
         fits = np.ones(len(where), dtype=np.bool_)
         if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
-            fits = view.nodes.eligible(spec)[where]
+            fits = required_mask(spec, view.nodes)[where]
             pods = [known.pods[i] for i in np.flatnonzero(~fits).tolist()]
             if pods:
                 message = f"node {NODE} does not meet its required node affinity"
@@ -138,10 +134,10 @@ class NodeAffinity:
                 found.append(self._batch(known, pods, "PreferredMetElsewhere", message, gain))
         return found
 
-    def _scored_elsewhere(self, view: View, named: Container[str]) -> list[Batch]:
+    def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
         found: list[Batch] = []
-        for known in view.index.classes:
+        for known in view.cluster.classes:
             if not known.pods or not self._scope.proposes(known):
                 continue
             leads: dict[str, float] = {}
@@ -150,7 +146,7 @@ class NodeAffinity:
                 if pod.uid in named:
                     continue
                 if pod.node not in leads:
-                    gains = self._score_gains(pod, view)[view.nodes.targetable]
+                    gains = self._score_gains(pod, view)[view.nodes.usable]
                     leads[pod.node] = float(gains.max()) if gains.size else 0.0
                 if leads[pod.node] > 0:
                     worse.setdefault(leads[pod.node], []).append(pod)
@@ -159,7 +155,7 @@ class NodeAffinity:
                 found.append(self._batch(known, pods, SCORED_ELSEWHERE, message, gain))
         return found
 
-    def _score_gains(self, pod: Pod, view: View) -> FloatArray:
+    def _score_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
         lead = score_lead(pod, view)
         return np.where(lead >= self._args.minimum_score_difference, PREFERRED_FACTOR * lead, 0.0)
 
@@ -173,14 +169,42 @@ class NodeAffinity:
             gain=gain,
         )
 
-    def _wishes(self, spec: PodSpec, view: View) -> tuple[FloatArray, float]:
+    def _wishes(self, spec: PodSpec, view: PolicyView) -> tuple[FloatArray, float]:
         """The share of the preferred weights that each node meets, and the highest of nodes that may be targets."""
         key = self, spec.node_selector, spec.node_affinity, spec.node_affinity_preferred
-        known: tuple[FloatArray, float] | None = view.memo.get(key)
-        if known is None:
+
+        def find() -> tuple[FloatArray, float]:
             total = sum(preferred.weight for preferred in spec.node_affinity_preferred)
-            share = view.nodes.preference(spec) / max(total, 1)
-            reachable = view.nodes.eligible(spec) & view.nodes.targetable
-            best = float(share[reachable].max()) if reachable.any() else 0.0
-            known = view.memo[key] = share, best
-        return known
+            share = preferred_weights(spec.node_affinity_preferred, view.nodes) / max(total, 1)
+            reachable = required_mask(spec, view.nodes) & view.nodes.usable
+            return share, float(share[reachable].max()) if reachable.any() else 0.0
+
+        return view.memo.of(key, None, find)
+
+
+def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
+    """Share (-1..1) of the highest possible score by which each node beats the pod's own; shape (nodes,).
+
+    By all scores and weights of the profile, with the pod taken off its node first, as kube-scheduler would see
+    it. Plugins that have nothing to say of this pod on any node do not count into the highest score.
+
+    -1 on nodes that refuse the pod, and everywhere if its own node would refuse it now: that is another
+    policy's business.
+    """
+    state = view.state
+    here = state.node_index[pod.node]
+    mark = state.checkpoint()
+    state.remove(pod)
+    probe = msgspec.structs.replace(pod, node="", nominated_node="")
+    feasible = state.filter(probe).feasible
+    if feasible[here]:
+        scored = state.score(probe, feasible)
+        total = scored.total
+        plugins = frozenset(n for n, scores in scored.by_plugin.items() if scores[feasible].any())
+    else:
+        total, plugins = np.zeros(len(feasible), dtype=np.int64), frozenset[str]()
+    state.rollback(mark)
+    highest = sum(MAX_NODE_SCORE * weight for name, weight in state.profile.weights if name in plugins)
+    if not highest:
+        return np.full(len(feasible), -1.0)
+    return np.where(feasible, (total - total[here]) / highest, -1.0)

@@ -8,13 +8,12 @@ from typing import ClassVar, Final
 import numpy as np
 
 from rescheduler.model.records import Pod, Taint, Toleration
-from rescheduler.policies.classes import PodClass
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.order import by_gain, by_name
-from rescheduler.policies.taints import tolerates
-from rescheduler.policies.wanted import NODE, Batch, Candidate, Wanted
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.taint_toleration import tolerates
 
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 WEIGHTS: Final = {"NoExecute": 1.0, "NoSchedule": 0.8, "PreferNoSchedule": 0.3}
@@ -47,10 +46,10 @@ class NodeTaints:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """Pods that do not tolerate a taint of their node; worst taint first."""
         considered = [self._considered(taints) for taints in view.nodes.taint_sets]
-        columns = view.index.columns
+        columns = view.columns
         sets = view.nodes.taint_codes[columns.nodes]
         hits = np.flatnonzero(np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets])
         worst_of: dict[tuple[int, tuple[Toleration, ...]], Taint | None] = {}
@@ -67,7 +66,7 @@ class NodeTaints:
         batches = (self._batch(columns.classes[kind], worst, pods) for (kind, worst), pods in found.items())
         return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         pod = candidate.pod
         per_set = np.array([self._badness(pod, self._considered(s)) for s in view.nodes.taint_sets])

@@ -18,11 +18,13 @@ from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 
 @dataclass(frozen=True, slots=True)
 class PolicyType:
-    """How a policy is named, configured and made. ``args``: the Struct that its YAML becomes."""
+    """How a policy is named, configured and made."""
 
     name: str
     args: type[PolicyArgs]
+    """The Struct that its YAML becomes."""
     build: Callable[[Any], Policy]
+    """Makes the policy of those arguments."""
 
     def problems(self, args: PolicyArgs) -> Sequence[ArgumentProblem]:
         """Value errors of arguments that have the right types: (path, message)."""

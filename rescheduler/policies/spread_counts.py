@@ -12,24 +12,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescheduler.model.records import PodSpec, SpreadConstraint
-from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
-from rescheduler.policies.framework import View
+from rescheduler.model.selectors import LabelSet
+from rescheduler.policies.framework import PolicyView
+from rescheduler.scheduling.classes import PodGroup
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.matching import Matcher, NamespaceScope
+from rescheduler.scheduling.nodes import Codes, NodeTable
+from rescheduler.scheduling.pod_topology_spread import included, merged_selector
 
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """``codes``: domain of each node, -1 if it is not counted. ``counts``: pods by domain code.
-
-    ``valid``: the domains that exist for this constraint. ``floor``: the least count is taken as 0,
-    because there are fewer domains than minDomains.
-    """
+    """Pods of one constraint by topology domain."""
 
     constraint: SpreadConstraint
-    codes: IntArray
+    codes: Codes
+    """Domain of each node; -1 if the constraint does not look at it."""
     counts: IntArray
+    """Pods by domain."""
     valid: BoolArray
+    """The domains that exist for this constraint."""
     floor: bool
+    """True: the least count is taken as 0, because there are fewer domains than minDomains."""
 
     def least(self) -> int:
         """The global minimum that skew is measured from."""
@@ -51,6 +55,7 @@ class DomainCounts:
         over = np.where(self.valid, np.maximum(after - least - limit, 0), 0)
         over_with_one = np.maximum(after + 1 - least - limit, 0)
         total: FloatArray = (over.sum() - over + over_with_one).astype(np.float64)
+        # Where only one domain has the least count, a pod that goes there raises what all skews are measured from.
         lowest = self.valid & (after == least)
         if not self.floor and lowest.sum() == 1:
             at = int(np.flatnonzero(lowest)[0])
@@ -62,54 +67,42 @@ class DomainCounts:
         return total
 
 
-def effective_selector(constraint: SpreadConstraint, labels: LabelSet) -> LabelSelector | None:
-    """The selector with matchLabelKeys merged in, as the API server does it since 1.34."""
-    selector = constraint.selector
-    if selector is None or not constraint.match_label_keys:
-        return selector
-    present = {r.key for r in selector.requirements if r.operator is Operator.IN}
-    added = tuple(
-        Requirement(key, Operator.IN, (value,))
-        for key in constraint.match_label_keys
-        if (value := labels.get(key)) is not None and key not in present
-    )
-    return LabelSelector((*selector.requirements, *added), selector.invalid)
+def counted_pods(
+    namespace: str, labels: LabelSet, constraint: SpreadConstraint, view: PolicyView
+) -> PodGroup | None:
+    """The pods that a constraint counts, for a pod with these labels; None if it counts none."""
+    selector = merged_selector(constraint, labels)
+    if selector is None or selector.empty:
+        return None
+    return view.cluster.group((Matcher(NamespaceScope(frozenset((namespace,))), selector),), living=True)
 
 
-def counted_nodes(spec: PodSpec, constraint: SpreadConstraint, view: View) -> BoolArray:
-    """Nodes that the constraint looks at."""
-    keys = {c.topology_key for c in spec.spread if c.hard == constraint.hard}
-    mask = np.ones(len(view.nodes), dtype=np.bool_)
-    for key in keys:
-        mask &= view.nodes.domains(key)[0] >= 0
-    if constraint.node_affinity_honor and (spec.node_selector or spec.node_affinity):
-        mask &= view.nodes.eligible(spec)
-    if constraint.node_taints_honor:
-        mask &= view.nodes.tolerated(spec)
+def counted_nodes(spec: PodSpec, constraint: SpreadConstraint, nodes: NodeTable) -> BoolArray:
+    """Nodes that the constraint looks at: with all keys of the constraints of its kind, by its inclusion policies."""
+    mask = included(constraint, spec, nodes).copy()
+    for key in {c.topology_key for c in spec.spread if c.hard == constraint.hard}:
+        mask &= nodes.column(key).present
     return mask
 
 
 def domain_counts(
-    namespace: str, spec: PodSpec, labels: LabelSet, constraint: SpreadConstraint, view: View
+    namespace: str, spec: PodSpec, labels: LabelSet, constraint: SpreadConstraint, view: PolicyView
 ) -> DomainCounts:
     """Counts of one constraint of a pod in the current what-if state."""
-    columns, values = view.nodes.domains(constraint.topology_key)
-    counted = counted_nodes(spec, constraint, view)
-    codes = np.where(counted, columns, -1)
-    size = len(values)
-    known = codes >= 0
-    valid = np.bincount(codes[known], minlength=size) > 0
-    selector = effective_selector(constraint, labels)
+    column = view.nodes.column(constraint.topology_key)
+    codes = np.where(counted_nodes(spec, constraint, view.nodes), column.codes, -1)
+    size = len(column.values)
+    valid = np.bincount(codes[codes >= 0], minlength=size) > 0
     counts = np.zeros(size, dtype=np.int64)
-    if selector is not None and not selector.empty:
-        for matched in view.index.matching((namespace,), selector):
-            if matched.pods and not matched.deleting:
-                where = codes[matched.where]
-                counts += np.bincount(where[where >= 0], minlength=size)
+    group = counted_pods(namespace, labels, constraint, view)
+    if group is not None:
+        for known in group.classes:
+            where = codes[known.where]
+            counts += np.bincount(where[where >= 0], minlength=size)
     return DomainCounts(constraint, codes, counts, valid, int(valid.sum()) < constraint.min_domains)
 
 
 def self_matches(labels: LabelSet, constraint: SpreadConstraint) -> bool:
     """True if moving the pod changes the counts of its own constraint."""
-    selector = effective_selector(constraint, labels)
+    selector = merged_selector(constraint, labels)
     return selector is not None and not selector.empty and selector.matches(labels)

@@ -8,17 +8,13 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.records import Pod, SpreadConstraint
-from rescheduler.policies.classes import PodClass, standing
-from rescheduler.policies.framework import View, nowhere
-from rescheduler.policies.order import by_gain, reluctance
-from rescheduler.policies.spread_counts import (
-    domain_counts,
-    effective_selector,
-    self_matches,
-)
-from rescheduler.policies.wanted import Batch, Candidate, Wanted
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
+from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.classes import PodClass, standing
 from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.pod_topology_spread import merged_selector
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
@@ -42,10 +38,12 @@ class TopologySpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class _Crowd(NamedTuple):
-    """The pods of a crowded domain that may be proposed, the least reluctant first, each with its class."""
+    """A domain with more pods than maxSkew allows."""
 
     pods: tuple[tuple[Pod, PodClass], ...]
+    """Those that may be proposed, the least reluctant first, each with its class."""
     too_many: int
+    """How many pods are above the least count and maxSkew."""
     message: str
     gain: float
 
@@ -55,7 +53,7 @@ class TopologySpread:
 
     Gain of a node = (0.4 + 0.6 x share of the total excess that the move removes), times 0.5 if only
     ScheduleAnyway constraints of the pod are broken; summed over all considered constraints of the pod, of
-    which none may get worse. 0 where nothing is removed. Unwanted once no domain of the pod is in excess,
+    which none may get worse. 0 where nothing is removed. No need to move once no domain of the pod is in excess,
     so it ends at skew <= maxSkew and never moves a pod back.
     """
 
@@ -65,32 +63,34 @@ class TopologySpread:
         self._args = args
         self._scope = args.scope()
 
-    def candidates(self, view: View) -> Wanted:
+    def candidates(self, view: PolicyView) -> Proposals:
         """As many pods of each crowded domain as are too many; the others there as spares."""
         found: dict[str, Batch] = {}
         seen: set[tuple[object, ...]] = set()
-        for known in view.index.classes:
+        for known in view.cluster.classes:
             if known.deleting or not known.pods:
                 continue
             for constraint in self._considered(known.spec.spread):
+                # Classes that a constraint cannot tell apart give the same crowds: one of them is asked for all.
                 key = _signature(known, constraint)
                 if key not in seen:
                     seen.add(key)
                     for crowd in self._remembered(known, constraint, view):
                         for batch in _choose(crowd, constraint, view):
+                            # A pod that several constraints propose goes for the one that gains most.
                             uid = batch.pods[0].uid
                             old = found.get(uid)
                             if old is None or _rank(old) > _rank(batch):
                                 found[uid] = batch
         return by_gain(found.values())
 
-    def gains(self, candidate: Candidate, view: View) -> FloatArray:
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        removed = np.zeros(len(view.nodes))
+        removed = np.zeros(view.nodes.size)
         total, weight = 0.0, 0.0
-        harmless = np.ones(len(view.nodes), dtype=np.bool_)
+        harmless = np.ones(view.nodes.size, dtype=np.bool_)
         for constraint in self._considered(pod.spec.spread):
             counts = domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view)
             source = int(counts.codes[here])
@@ -99,6 +99,7 @@ class TopologySpread:
             excess = counts.excess()
             after = counts.total_excess_after(source)
             difference = np.where(counts.codes >= 0, excess.sum() - after[counts.codes], 0.0)
+            # A move that repairs one constraint must not break another one of the pod.
             harmless &= difference >= 0
             if excess[source] > 0:
                 removed += difference
@@ -112,27 +113,28 @@ class TopologySpread:
     def _considered(self, constraints: tuple[SpreadConstraint, ...]) -> list[SpreadConstraint]:
         return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]
 
-    def _remembered(self, known: PodClass, constraint: SpreadConstraint, view: View) -> tuple[_Crowd, ...]:
+    def _remembered(
+        self, known: PodClass, constraint: SpreadConstraint, view: PolicyView
+    ) -> tuple[_Crowd, ...]:
         """What a constraint finds depends on the nodes and on where the pods stand that it counts."""
         if not self_matches(known.labels, constraint):
             return ()
-        selector = effective_selector(constraint, known.labels)
-        matched = view.index.matching((known.namespace,), selector)
-        now = view.nodes, standing(matched)
-        memo = known.memo.get((self, constraint))
-        if memo is None or memo[0] != now:
-            memo = known.memo[self, constraint] = now, tuple(self._crowds(known, constraint, matched, view))
-        found: tuple[_Crowd, ...] = memo[1]
-        return found
+        group = counted_pods(known.namespace, known.labels, constraint, view)
+        matched = group.classes if group is not None else []
+        return known.memo.of(
+            (self, constraint),
+            (view.nodes.epoch, standing(matched)),
+            lambda: tuple(self._crowds(known, constraint, matched, view)),
+        )
 
     def _crowds(
-        self, known: PodClass, constraint: SpreadConstraint, matched: Sequence[PodClass], view: View
+        self, known: PodClass, constraint: SpreadConstraint, matched: Sequence[PodClass], view: PolicyView
     ) -> Iterator[_Crowd]:
         counts = domain_counts(known.namespace, known.spec, known.labels, constraint, view)
         excess = counts.excess()
         if not excess.any():
             return
-        _, values = view.nodes.domains(constraint.topology_key)
+        values = view.nodes.column(constraint.topology_key).values
         share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         for code in np.flatnonzero(excess).tolist():
             pods = [
@@ -162,7 +164,7 @@ def _rank(batch: Batch) -> tuple[bool, float, str]:
     return batch.spare, -batch.gain, batch.message
 
 
-def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: View) -> Iterator[Batch]:
+def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> Iterator[Batch]:
     """As many pods of a crowded domain as are too many, movable ones first; the others are spares."""
     pods = sorted(crowd.pods, key=lambda one: not view.may_move(*one))
     for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
@@ -183,7 +185,7 @@ def _signature(known: PodClass, constraint: SpreadConstraint) -> tuple[object, .
     return (
         known.namespace,
         constraint,
-        effective_selector(constraint, known.labels),
+        merged_selector(constraint, known.labels),
         tuple(c.topology_key for c in spec.spread if c.hard == constraint.hard),
         spec.node_selector if constraint.node_affinity_honor else (),
         spec.node_affinity if constraint.node_affinity_honor else None,

@@ -14,7 +14,7 @@ import msgspec
 
 from rescheduler.model.records import Pod
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.policies.classes import PodClass
+from rescheduler.scheduling.classes import PodClass
 
 ArgumentProblem = tuple[tuple[str | int, ...], str]
 """Where in the arguments, and what is wrong there."""
@@ -112,7 +112,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     def proposes(self, known: PodClass) -> bool:
         """True if the policy may propose pods of the class that stand and can come back."""
-        return not known.deleting and not known.fixed and self.admits(known)
+        return not known.deleting and not known.belongs_to_node and self.admits(known)
 
     def admits(self, pod: Pod | PodClass) -> bool:
         """True if the policy may propose this pod, or the pods of this class."""

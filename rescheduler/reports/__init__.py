@@ -1,1 +1,1 @@
-"""Plan and Explanation -> text, JSON, YAML, HTML. The same input gives the same bytes."""
+"""Reports of a Plan or an Explanation as text, JSON, YAML or HTML. The same input gives the same bytes."""

@@ -1,4 +1,4 @@
-"""Why a pod can or cannot go to each node, as text for people and as one JSON document per pod and line."""
+"""Why a pod can or cannot go to each node, as text, and as JSON with one line for each pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.model.records import Pod
-from rescheduler.reports.table import cpu, memory, plural, table
+from rescheduler.reports.table import amount, plural, table
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict
 
@@ -19,17 +19,19 @@ _NODES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The stock scheduler's answer for one pod. ``best_free``: by resource, the most that a refusing node has free."""
+    """The result of kube-scheduler's filters and scores for one pod."""
 
     pod: Pod
     verdicts: tuple[NodeVerdict, ...]
+    """One for each node."""
     best_free: Mapping[str, int] = field(default_factory=dict)
+    """By resource: the largest free amount of the nodes that do not fit."""
     notes: tuple[str, ...] = ()
-    """What this answer does not cover, for example dynamic resource allocation."""
+    """Aspects that the result does not cover, for example dynamic resource allocation."""
 
 
 def explanation_json(explanation: Explanation) -> str:
-    """One line of JSON (design section 7), ending in a newline."""
+    """One line of JSON (docs/commands.md), ending in a newline."""
     pod = explanation.pod
     document = {
         "kind": "Explanation",
@@ -57,7 +59,7 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     """A few lines: the best nodes with their scores, and the others grouped by reason."""
     pod = explanation.pod
     feasible = sorted((v for v in explanation.verdicts if v.feasible), key=lambda v: (-v.score, v.node))
-    where = f"on {pod.node}, judged as if taken off it" if pod.node else "pending"
+    where = f"on {pod.node}, computed as if it were removed" if pod.node else "pending"
     total = len(explanation.verdicts)
     role = "good" if feasible else "bad"
     answer = f"{len(feasible)} of {plural(total, 'node')} would take it" if total else "there are no nodes"
@@ -107,12 +109,4 @@ def _amounts(explanation: Explanation, reason: str) -> str:
     best = explanation.best_free.get(resource)
     if needs is None or best is None:
         return ""
-    return f" (needs {_amount(resource, needs)}, best has {_amount(resource, best)})"
-
-
-def _amount(resource: str, value: int) -> str:
-    if resource == "cpu":
-        return cpu(value)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return memory(value)
-    return str(value)
+    return f" (needs {amount(resource, needs)}, best has {amount(resource, best)})"

@@ -1,4 +1,4 @@
-"""A Plan as JSON or YAML: the contract that scripts read (design section 7). The same plan, the same bytes."""
+"""A Plan as JSON or YAML, for scripts (docs/commands.md). The same plan gives the same bytes."""
 
 from __future__ import annotations
 

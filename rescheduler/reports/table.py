@@ -1,4 +1,4 @@
-"""Aligned text tables, and words for amounts. Plain text: colour is added by the caller where it is wanted."""
+"""Aligned text tables, and amounts as text. Without colour, which the caller adds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()
 ) -> list[str]:
-    """Lines of a table indented by two blanks; columns in ``right`` are flushed right, the last is not padded."""
+    """Lines of a table, indented by two spaces. Columns in ``right`` are right-aligned; the last one is not padded."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = []
     for row in (header, *rows):
@@ -23,23 +23,32 @@ def table(
 
 
 def percent(part: int, whole: int) -> str:
-    """Share in whole percent; "-" where there is no whole."""
+    """Share in whole percent; ``-`` if ``whole`` is 0."""
     return f"{round(100 * part / whole)}%" if whole > 0 else "-"
 
 
 def cpu(milli: int) -> str:
-    """CPU for people: 250m, 1.5, 4."""
+    """CPU as text: 250m, 1.5, 4."""
     if milli % 1000 == 0:
         return str(milli // 1000)
     return f"{milli}m" if abs(milli) < 1000 else f"{milli / 1000:.2f}".rstrip("0").rstrip(".")  # noqa: PLR2004
 
 
 def memory(amount: int) -> str:
-    """Bytes for people: 512Mi, 1.5Gi."""
+    """Bytes as text: 512Mi, 1.5Gi."""
     for factor, suffix in _BINARY:
         if abs(amount) >= factor:
             return f"{amount / factor:.1f}".removesuffix(".0") + suffix
     return str(amount)
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount of a resource as text: CPU is given in milli, memory and storage in bytes."""
+    if resource == "cpu":
+        return cpu(value)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return memory(value)
+    return str(value)
 
 
 def plural(count: int, word: str) -> str:
@@ -48,5 +57,5 @@ def plural(count: int, word: str) -> str:
 
 
 def beyond(pods: int) -> str:
-    """That a plan ended before so many pods were looked at."""
+    """The line about badly placed pods after the last planned move."""
     return f"and {pods:,} more badly placed pods: --max-moves all plans their moves too"

@@ -1,4 +1,4 @@
-"""A Plan as text for people: moves, what stays and why, nodes before and after."""
+"""A Plan as text: moves, skipped pods with reasons, nodes before and after."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
-"""(text, role) -> text; roles: heading, good, bad, faint. The identity where there is no colour."""
+"""(text, role) -> coloured text; roles: heading, good, bad, faint. ``plain`` adds no colour."""
 
 _BAR_WIDTH = 10
 _NODES_SHOWN = 40

@@ -1,4 +1,4 @@
-"""What the Reservation machine wants done. Values only; ``controller.executor`` carries them out.
+"""What is to be done for Reservations. Values only; ``controller.call_table`` says what is sent for each.
 
 Every action names its object with the uid it was decided on, so that a late one misses instead of
 hitting a successor. Each is idempotent.
@@ -6,11 +6,13 @@ hitting a successor. Each is idempotent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from rescheduler.model.records import ObjectKey, Pod, Toleration
+from rescheduler.model.records import Node, ObjectKey, Pod, Toleration
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.parts import WHOLE, Part
+from rescheduler.reservations.placeholder import WHOLE, Part
 
 
 class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
@@ -21,11 +23,25 @@ class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
     part: Part = WHOLE
 
 
-class DeletePlaceholder(msgspec.Struct, frozen=True, tag=True):
-    """Delete with uid precondition and one second of grace: with none the kubelet could still hold the room."""
+class Nominate(msgspec.Struct, frozen=True, tag=True):
+    """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``. An empty ``node`` takes it back."""
 
     pod: ObjectKey
     uid: str
+    node: str
+
+
+class DeletePlaceholder(msgspec.Struct, frozen=True, tag=True):
+    """Delete with uid precondition and one second of grace: with none the kubelet could still hold the room.
+
+    The API server is asked for each pod of ``nominated`` right before. If one is not nominated any more, it is nominated
+    again and nothing is deleted: without its placeholder and without the nomination the room would be free for any pod.
+    The cache may still show a nomination that was withdrawn, if the answer to the withdrawal was lost.
+    """
+
+    pod: ObjectKey
+    uid: str
+    nominated: tuple[Nominate, ...] = ()
 
 
 class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
@@ -38,14 +54,6 @@ class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
     uid: str
     resource_version: str
     status: ReservationStatus
-
-
-class Nominate(msgspec.Struct, frozen=True, tag=True):
-    """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``; "" takes it back."""
-
-    pod: ObjectKey
-    uid: str
-    node: str
 
 
 class TakeBackNomination(msgspec.Struct, frozen=True, tag=True):
@@ -73,7 +81,7 @@ class Ungate(msgspec.Struct, frozen=True, tag=True):
 
 
 class AdmitPlaceholder(msgspec.Struct, frozen=True, tag=True):
-    """Take the gate off a placeholder that waited for its room: it is free now."""
+    """Take the gate off a placeholder whose room is free now."""
 
     pod: ObjectKey
     uid: str
@@ -96,7 +104,7 @@ class DeleteKoordinatorReservation(msgspec.Struct, frozen=True, tag=True):
 class Steer(msgspec.Struct, frozen=True, tag=True):
     """Take our gate off the claimant, and name Koordinator's Reservation ``holder`` as the one it must use.
 
-    One patch, so that its scheduler never sees it free to go anywhere.
+    One patch, so that its scheduler never sees it ungated without the affinity.
     """
 
     pod: ObjectKey
@@ -113,11 +121,25 @@ class Unsteer(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReleasePod(msgspec.Struct, frozen=True, tag=True):
-    """Take our gate off a pod that gets no room: it goes where it likes."""
+    """Take our gate off a pod that gets no room: the scheduler may bind it to any node."""
 
     pod: ObjectKey
     uid: str
     why: str
+    """For the log."""
+
+
+class TaintNode(msgspec.Struct, frozen=True, tag=True):
+    """Put the hand-over taint on a node that is still as it was seen: it keeps contenders off the room."""
+
+    node: Node
+    reservation: str
+
+
+class UntaintNode(msgspec.Struct, frozen=True, tag=True):
+    """Take every hand-over taint off a node that is still as it was seen."""
+
+    node: Node
 
 
 class DeleteReservation(msgspec.Struct, frozen=True, tag=True):
@@ -132,7 +154,7 @@ class DeleteReservation(msgspec.Struct, frozen=True, tag=True):
 
 
 class RecordEvent(msgspec.Struct, frozen=True, tag=True):
-    """Tell people, on the object that they look at."""
+    """Record an Event on the object that people look at."""
 
     kind: str
     namespace: str
@@ -156,11 +178,15 @@ ReservationAction = (
     | Steer
     | Unsteer
     | ReleasePod
+    | TaintNode
+    | UntaintNode
     | DeleteReservation
     | RecordEvent
 )
 
 
-def delete_placeholder(pod: Pod) -> DeletePlaceholder:
-    """The action for that placeholder."""
-    return DeletePlaceholder(pod.key, pod.uid)
+def delete_placeholder(pod: Pod, claimants: Iterable[Pod] = (), node: str = "") -> DeletePlaceholder:
+    """The action for that placeholder. ``claimants`` must still be nominated to ``node`` when it is carried out."""
+    return DeletePlaceholder(
+        pod.key, pod.uid, tuple(Nominate(claimant.key, claimant.uid, node) for claimant in claimants)
+    )

@@ -1,4 +1,4 @@
-"""Keys of the ConfigMap ``live`` that find pods without asking for their controller: by name, by one label (pure).
+"""Keys of the ConfigMap ``gate-keys`` that find pods without asking for their controller: by name, by one label (pure).
 
 The gate policy (``manifests/base/gate.yaml``) looks up, for each new pod, the uid of its controller,
 ``object.NAMESPACE.NAME``, and ``label.NAMESPACE.KEY.VALUE`` and ``labelled.NAMESPACE.KEY`` of each of its labels (``/`` in

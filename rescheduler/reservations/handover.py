@@ -1,9 +1,10 @@
-"""The hand-over of a claimed room, step by step, each read off the objects.
+"""The hand-over of a claimed room, step by step. Which step comes next is derived from the objects, never remembered.
 
-claimed -> (tainted) -> nominated -> placeholder deleting -> placeholder gone -> ungated -> bound.
-The order is measured: nominate, delete the placeholder with one second of grace, wait until it is gone,
-take the gate off; 30 of 30 replacements land under a stampede, 0 of 30 without the nomination. Where pods
-of higher priority wait, the node is tainted for the time, and the claimant tolerates it: 10 of 10.
+claimed -> (node tainted) -> nominated -> placeholder terminating -> placeholder gone -> released -> bound.
+The order was measured: nominate, delete the placeholder with one second of grace, wait until it is gone, remove
+the gate. While many other pods competed for the room, 30 of 30 replacements were bound in it; without the nomination 0
+of 30. If pods of higher priority are pending, the node is tainted meanwhile and the claimant tolerates the taint: 10 of 10.
+What a claimant must wait for is decided in ``coordination.handover_order`` (reasons: ``waits``).
 """
 
 from __future__ import annotations
@@ -11,83 +12,63 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, Toleration
 from rescheduler.reservations import actions as act
-from rescheduler.reservations.deadlines import end_of
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings, end_of
+from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """What the claimed part wants: an event for the table, if something happened, and actions."""
+    """The outcome of one look at a claimed Reservation."""
 
-    event: ReservationEvent | None = None
-    message: str = ""
+    event: ReservationEvent
+    """For the table of transitions (``lifecycle``)."""
+    message: str
     actions: tuple[act.ReservationAction, ...] = ()
     wake_at_s: float | None = None
-    awaits: frozenset[str] = frozenset()
-    """Schedulers that must be up to date first."""
 
 
 HAND_OVER_TOLERATION = Toleration(key=names.ANNOTATION_HANDOVER_TAINT, operator="Exists", effect="NoSchedule")
 
 
 def holds_gate(pod: Pod) -> bool:
-    """True if our gate holds the pod."""
+    """True if the pod has our scheduling gate."""
     return names.GATE in pod.spec.gates
 
 
 def tainted(node: Node | None) -> bool:
-    """True if our hand-over taint is on the node."""
+    """True if the node has our hand-over taint."""
     return node is not None and any(t.key == names.ANNOTATION_HANDOVER_TAINT for t in node.taints)
 
 
-def wants_taint(observed: ObservedReservation) -> bool:
-    """True while the node should carry the hand-over taint: from the claim to the binding, if contended.
+def tolerates_taint(pod: Pod) -> bool:
+    """True if the pod tolerates the hand-over taint."""
+    return HAND_OVER_TOLERATION in pod.spec.tolerations
 
-    Once set it stays until the claimant is bound or gone: taking it away in between would let the
-    contenders in. It never stays against an ungated claimant that does not tolerate it.
-    Also while a promise stands back on the node (``promised``).
-    """
-    if observed.stands_back and not observed.reservation.deleting:
-        return True
-    on_the_way = in_flight(observed)
-    if not on_the_way or not observed.reservation.status.current_owners:
-        return False
-    if observed.reservation.deleting or observed.node is None or observed.by_koordinator:
-        return False
-    if any(holds_gate(pod) for pod in on_the_way):
-        return observed.contended or tainted(observed.node)
-    return tainted(observed.node) and all(tolerates_taint(pod) for pod in on_the_way)
+
+def as_released(pod: Pod) -> Pod:
+    """The pod as kube-scheduler sees it once it is released: without gates, and with a toleration of our taint."""
+    tolerations = pod.spec.tolerations
+    if not tolerates_taint(pod):
+        tolerations = (*tolerations, HAND_OVER_TOLERATION)
+    return msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, gates=(), tolerations=tolerations)
+    )
 
 
 def in_flight(observed: ObservedReservation) -> tuple[Pod, ...]:
     """Claimants that are not bound yet."""
-    pods = observed.owners or ((observed.claimant,) if observed.claimant is not None else ())
-    return tuple(pod for pod in pods if not pod.node and not pod.deleting)
-
-
-def taint_is_settled(
-    observed: ObservedReservation, now_s: float, settings: ReservationSettings
-) -> float | None:
-    """None if the placeholder may be given up as far as contenders go; else when to look again."""
-    if not wants_taint(observed):
-        return None
-    if not observed.tainted_since_s:
-        return now_s + settings.taint_settle_s
-    settled_s = observed.tainted_since_s + settings.taint_settle_s
-    return settled_s if now_s < settled_s else None
-
-
-def tolerates_taint(pod: Pod) -> bool:
-    """True if the hand-over taint does not keep the pod out."""
-    return HAND_OVER_TOLERATION in pod.spec.tolerations
+    return tuple(pod for pod in observed.owners if not pod.node and not pod.deleting)
 
 
 def hand_over(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> Handover:
     """The next step for a claimed Reservation."""
+    # A claimant that is bound comes before a node that is gone: the hand-over was successful, whatever happened since.
     claimant = observed.claimant
     target = observed.reservation.status.node_name
     if claimant is None or claimant.deleting:
@@ -102,16 +83,17 @@ def hand_over(observed: ObservedReservation, now_s: float, settings: Reservation
         return Handover(event=ReservationEvent.NODE_DELETED, message=message)
     if holds_gate(claimant):
         return _gated(observed, claimant, now_s, settings)
-    return _ungated(observed, claimant, now_s, settings)
+    return _released(observed, claimant, now_s, settings)
 
 
 def _claimant_lost(observed: ObservedReservation) -> Handover:
     pod = observed.reservation.status.current_owners[0]
     placeholder = observed.placeholder
     if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
-        message = f"{pod.namespace}/{pod.name} went away before the hand-over; the room is still held"
+        message = f"{pod.namespace}/{pod.name} was deleted before the hand-over; the room is still held"
         return Handover(event=ReservationEvent.CLAIM_DROPPED, message=message)
-    message = f"{pod.namespace}/{pod.name} went away in the middle of the hand-over"
+    # The placeholder is gone or ending, so without the claimant's nomination nothing holds the room any more.
+    message = f"{pod.namespace}/{pod.name} was deleted during the hand-over; the room is not held any more"
     return Handover(event=ReservationEvent.CLAIMANT_LOST, message=message)
 
 
@@ -120,79 +102,74 @@ def _gated(
 ) -> Handover:
     limit_s = claimant.created_at_s + settings.gate_limit_s
     if now_s >= limit_s:
-        message = (
-            f"{claimant.key} was held for {settings.gate_limit_s:g} s and is let go: it may land anywhere"
-        )
+        message = f"{claimant.key} was gated for {settings.gate_limit_s:g} s and is released without its room"
         return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message)
-    target = observed.reservation.status.node_name
-    if not observed.node_usable:
-        message = f"claimed by {claimant.key}; waiting for node {target} to be Ready and schedulable"
-        return Handover(event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
-    placeholder = observed.placeholder
-    if placeholder is not None and not placeholder.deleting:
-        awaited = settings.lag.awaited((claimant,), now_s, limit_s=limit_s, held_s=settings.gate_limit_s)
-        if awaited is not None:
-            back = tuple(take_back((claimant,), placeholder))
-            return Handover(actions=back, wake_at_s=awaited.until_s, awaits=awaited.schedulers)
+    target, wait = observed.reservation.status.node_name, observed.wait
+    return Handover(
+        event=ReservationEvent.CLAIMED,
+        message=claim_message((claimant,), target, wait, now_s),
+        actions=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
+        wake_at_s=look_again_s(wait, now_s, limit_s),
+    )
+
+
+def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[act.ReservationAction, ...]:
+    target, placeholder = observed.reservation.status.node_name, observed.placeholder
+    # Nominate first: otherwise the scheduler would see the free room before the nomination, and give it to another pod.
     if claimant.nominated_node != target:
-        if observed.after_landing:
-            return Handover(wake_at_s=limit_s)
-        nominate = act.Nominate(claimant.key, claimant.uid, target)
-        return Handover(actions=(nominate,), wake_at_s=limit_s)
+        return (act.Nominate(claimant.key, claimant.uid, target),)
     if placeholder is None:
-        actions = () if observed.before_landing else (ungate(observed, claimant),)
-        return Handover(actions=actions, wake_at_s=limit_s)
-    return _nominated(observed, placeholder, now_s, settings, limit_s)
+        return (ungate(observed, claimant),)
+    # The placeholder must be gone, not only terminating: until then the scheduler counts it besides the claimant.
+    return () if placeholder.deleting else (act.delete_placeholder(placeholder, (claimant,), target),)
 
 
-def _nominated(
-    observed: ObservedReservation,
-    placeholder: Pod,
-    now_s: float,
-    settings: ReservationSettings,
-    limit_s: float,
-) -> Handover:
-    """The scheduler knows for whom the room is: the placeholder goes, once nothing speaks against it."""
-    if placeholder.deleting:
-        return Handover(wake_at_s=limit_s)
-    settled_s = taint_is_settled(observed, now_s, settings)
-    if settled_s is not None:
-        return Handover(wake_at_s=min(settled_s, limit_s))
-    if observed.crowded:
-        return Handover(wake_at_s=limit_s)
-    return Handover(actions=(act.delete_placeholder(placeholder),), wake_at_s=limit_s)
+def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[act.TakeBackNomination, ...]:
+    """Nominations to withdraw while a scheduler may be behind.
 
-
-def take_back(pods: Iterable[Pod], holder: Pod) -> Iterable[act.TakeBackNomination]:
-    """Nominations that a scheduler may first hear of together with a gated pod: then it passes them over."""
-    for pod in pods:
-        if pod.nominated_node:
-            yield act.TakeBackNomination(pod.key, pod.uid, holder.key, holder.uid)
+    A scheduler that reads a new list may see the gated pod and its nomination in one event, and then it ignores the
+    nomination. Written again later, the nomination is an update, which it does not ignore.
+    """
+    holder, wait = observed.placeholder, observed.wait
+    if wait is None or wait.reason is not HandoverWait.SCHEDULER_BEHIND:
+        return ()
+    if holder is None or not holder.node or holder.deleting:
+        return ()  # without a bound placeholder the nomination is all that holds the room
+    return tuple(
+        act.TakeBackNomination(pod.key, pod.uid, holder.key, holder.uid) for pod in pods if pod.nominated_node
+    )
 
 
 def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
-    """Let the claimant go to its room, past our own taint."""
+    """Remove the claimant's gate; add a toleration if the node has, or will have, our taint."""
     tolerations: tuple[Toleration, ...] | None = None
-    if (wants_taint(observed) or tainted(observed.node)) and not tolerates_taint(claimant):
-        tolerations = (*claimant.spec.tolerations, HAND_OVER_TOLERATION)
+    if (observed.needs_taint or tainted(observed.node)) and not tolerates_taint(claimant):
+        tolerations = as_released(claimant).spec.tolerations
     return act.Ungate(claimant.key, claimant.uid, observed.reservation.name, tolerations)
 
 
-def _ungated(
+def _released(
     observed: ObservedReservation, claimant: Pod, now_s: float, settings: ReservationSettings
 ) -> Handover:
-    """Nothing holds the claimant any more; kube-scheduler decides. Its words are passed on."""
-    placeholder = observed.placeholder
+    """The claimant is not gated any more and waits for kube-scheduler, whose message is passed on."""
+    placeholder, said = observed.placeholder, claimant.unschedulable_message
     actions: tuple[act.ReservationAction, ...] = ()
+    # Another client removed the gate early: the placeholder must not keep the claimant out of its own room.
     if placeholder is not None and not placeholder.deleting:
         actions = (act.delete_placeholder(placeholder),)
     end_s = end_of(observed.reservation, settings)
     landing_s = claimant.created_at_s + settings.landing_limit_s
     limit_s = landing_s if end_s is None else max(landing_s, end_s)
     if now_s >= limit_s:
-        message = f"{claimant.key} is still pending: {claimant.unschedulable_message or 'no word from the scheduler'}"
+        message = f"{claimant.key} is still pending: {said or 'the scheduler has not reported why'}"
         return Handover(event=ReservationEvent.EXPIRED, message=message, actions=actions)
-    if claimant.unschedulable_message:
-        message = f"claimed by {claimant.key}, which the scheduler refuses: {claimant.unschedulable_message}"
-        return Handover(event=ReservationEvent.CLAIMED, message=message, actions=actions, wake_at_s=limit_s)
-    return Handover(actions=actions, wake_at_s=limit_s)
+    target = observed.reservation.status.node_name
+    message = claim_message((claimant,), target, observed.wait, now_s)
+    if said:
+        message = f"claimed by {claimant.key}, which the scheduler refuses: {said}"
+    return Handover(
+        event=ReservationEvent.CLAIMED,
+        message=message,
+        actions=actions,
+        wake_at_s=look_again_s(observed.wait, now_s, limit_s),
+    )

@@ -1,7 +1,7 @@
 """Rooms held by Koordinator's own Reservation, for pods that its scheduler places (pure).
 
 Chosen for each Reservation: template with ``schedulerName: koord-scheduler``, one pod, owners that Koordinator reads
-as we do. All others keep placeholders. A room for a move is closed (``unschedulable``) to everybody but the pod that
+as we do. All others keep placeholders. A room for a move is closed (``unschedulable``) to every pod but the one that
 names it: Koordinator would let any pod of the owner in, a scale-up before the eviction as well.
 """
 
@@ -13,14 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.api_objects import encode_owner
+from rescheduler.model.encode import encode_owner
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
-from rescheduler.reservations.deadlines import end_of
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.observed import ReservationSettings, end_of, soft_mode
 from rescheduler.reservations.owners import namespace_of_pods
-from rescheduler.reservations.parts import WHOLE, Part
-from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.placeholder import WHOLE, Part, placeholder_name
 
 Json = dict[str, Any]
 
@@ -51,7 +49,7 @@ def _read_alike(owner: ReservationOwner) -> bool:
 
 
 def for_a_move(reservation: Reservation) -> bool:
-    """True if a PodMigration made it: then the gate deals the room out, else Koordinator's scheduler does."""
+    """True if a PodMigration made it: then we assign the room, else Koordinator's scheduler does."""
     return names.ANNOTATION_MIGRATION in reservation.annotations
 
 

@@ -3,25 +3,33 @@
 Pending -> Pending with its scheduler's words; Available -> Available, or Waiting while the node is not usable
 (Koordinator never says Waiting); Succeeded -> Succeeded with its owner; Failed -> Failed by what we see ourselves, for
 it calls a missing node Expired. A move claims and steers: gate off and the Reservation's name in one patch. There is
-nothing to nominate or to give up: Koordinator lets nobody else in until the pod is bound.
+nothing to nominate or to give up: Koordinator admits no other pod until this one is bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
-from rescheduler.model.koordinator import KoordinatorPhase, KoordinatorReservation
 from rescheduler.model.records import Pod
-from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import (
+    KoordinatorPhase,
+    KoordinatorReservation,
+    ObjectRef,
+    Reservation,
+    ReservationPhase,
+    ReservationStatus,
+)
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.koordinator import for_a_move
-from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationEvent
+from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.waits import claim_message, look_again_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,22 @@ def let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
     if held is not None and not held.deleting:
         result.append(act.DeleteKoordinatorReservation(held.name, held.uid))
     return tuple(result)
+
+
+def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -> Iterable[act.Unsteer]:
+    """Pending pods that we told to use a room which is not theirs any more, or not there.
+
+    ``waiting``: pods without a node that no gate holds.
+    """
+    for pod in waiting:
+        name = pod.annotations.get(names.ANNOTATION_RESERVATION)
+        if not name or names.KOORDINATOR_AFFINITY not in pod.annotations:
+            continue
+        reservation = reservations.get(name)
+        live = reservation is not None and reservation.status.phase not in FINISHED
+        owners = reservation.status.current_owners if reservation is not None and live else ()
+        if all(owner.uid != pod.uid for owner in owners):
+            yield act.Unsteer(pod.key, pod.uid)
 
 
 # Before the room is held ---------------------------------------------------------------------------
@@ -123,7 +147,7 @@ def _unscheduled(
     )
 
 
-# While the room is held and nobody has claimed it --------------------------------------------------
+# While the room is held and no pod has claimed it ---------------------------------------------------
 
 
 def _holding(
@@ -141,8 +165,8 @@ def _holding(
     if status.phase is ReservationPhase.WAITING:
         message = f"Koordinator holds room on node {node}"
         return Followed(status=status, event=ReservationEvent.BECAME_AVAILABLE, message=message)
-    if observed.offered:
-        return _claim(observed.offered[0], status)
+    if observed.assigned:
+        return _claim(observed.assigned[0], status)
     return Followed(status=status)
 
 
@@ -193,7 +217,7 @@ def _claimed(
         return _lost(held, status)
     if holds_gate(claimant):
         return _gated(observed, claimant, held, status, now_s=now_s, settings=settings)
-    return _steered(claimant, status, now_s, settings)
+    return _steered(observed, claimant, status, now_s, settings)
 
 
 def _claimant_gone(held: KoordinatorReservation | None, status: ReservationStatus) -> Followed:
@@ -226,30 +250,37 @@ def _gated(
     limit_s = claimant.created_at_s + settings.gate_limit_s
     if now_s >= limit_s:
         message = (
-            f"{claimant.key} was held for {settings.gate_limit_s:g} s and is let go: it may land anywhere"
+            f"{claimant.key} was held for {settings.gate_limit_s:g} s and is released: it may land anywhere"
         )
         return Followed(status=status, event=ReservationEvent.GATE_TIMEOUT, message=message)
-    if not observed.node_usable:
-        message = (
-            f"claimed by {claimant.key}; waiting for node {status.node_name} to be Ready and schedulable"
-        )
-        return Followed(status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
+    wait = observed.wait
     steer = act.Steer(claimant.key, claimant.uid, observed.reservation.name, held.name)
-    return Followed(status=status, actions=(steer,), wake_at_s=limit_s)
+    return Followed(
+        status=status,
+        event=ReservationEvent.CLAIMED,
+        message=claim_message((claimant,), status.node_name, wait, now_s),
+        actions=(steer,) if wait is None else (),
+        wake_at_s=look_again_s(wait, now_s, limit_s),
+    )
 
 
 def _steered(
-    claimant: Pod, status: ReservationStatus, now_s: float, settings: ReservationSettings
+    observed: ObservedReservation,
+    claimant: Pod,
+    status: ReservationStatus,
+    now_s: float,
+    settings: ReservationSettings,
 ) -> Followed:
     limit_s = claimant.created_at_s + settings.landing_limit_s
     said = claimant.unschedulable_message
     if now_s >= limit_s:
         message = f"{claimant.key} is still pending: {said or 'no word from the scheduler'}"
         return Followed(status=status, event=ReservationEvent.EXPIRED, message=message)
-    if not said:
-        return Followed(status=status, wake_at_s=limit_s)
-    message = f"claimed by {claimant.key}, which the scheduler refuses: {said}"
-    return Followed(status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=limit_s)
+    message = claim_message((claimant,), status.node_name, observed.wait, now_s)
+    if said:
+        message = f"claimed by {claimant.key}, which the scheduler refuses: {said}"
+    wake_at_s = look_again_s(observed.wait, now_s, limit_s)
+    return Followed(status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=wake_at_s)
 
 
 def _has(held: KoordinatorReservation, pod: Pod) -> bool:

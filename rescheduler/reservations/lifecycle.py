@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import Condition, condition, with_condition
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
-from rescheduler.model.timestamps import format_seconds
+from rescheduler.model.times import format_seconds
 
 
 class ReservationEvent(enum.StrEnum):
@@ -24,13 +25,13 @@ class ReservationEvent(enum.StrEnum):
     INVALID = "Invalid"
     NOT_SUPPORTED = "NotSupported"
     UNSCHEDULABLE = "Unschedulable"
-    BEYOND_SHARE = "BeyondShare"
+    BEYOND_QUOTA = "BeyondShare"
     SCHEDULED = "Scheduled"
     BECAME_AVAILABLE = "BecameAvailable"
     NODE_BAD = "NodeBad"
     CLAIMED = "Claimed"
     CLAIM_DROPPED = "ClaimDropped"
-    PROMISED = "Promised"
+    PREALLOCATED = "Preallocated"
     OWNERS_CHANGED = "OwnersChanged"
     HANDED_OUT = "HandedOut"
     OWNER_BOUND = "OwnerBound"
@@ -49,7 +50,7 @@ class ReservationReason(enum.StrEnum):
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
-    BEYOND_SHARE = "BeyondShare"
+    BEYOND_QUOTA = "BeyondShare"
     WAITING_FOR_ROOM = "WaitingForRoom"
     AVAILABLE = "Available"
     CLAIMED = "Claimed"
@@ -80,10 +81,6 @@ class Transition(NamedTuple):
     reason: ReservationReason
 
 
-class TransitionError(Exception):
-    """An event that the phase does not know: a defect of the caller, never of the cluster."""
-
-
 _P = ReservationPhase
 _E = ReservationEvent
 _R = ReservationReason
@@ -92,14 +89,14 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.PENDING, _E.INVALID): Transition(_P.FAILED, _R.INVALID),
     (_P.PENDING, _E.NOT_SUPPORTED): Transition(_P.FAILED, _R.NOT_SUPPORTED),
     (_P.PENDING, _E.UNSCHEDULABLE): Transition(_P.PENDING, _R.UNSCHEDULABLE),
-    (_P.PENDING, _E.BEYOND_SHARE): Transition(_P.PENDING, _R.BEYOND_SHARE),
+    (_P.PENDING, _E.BEYOND_QUOTA): Transition(_P.PENDING, _R.BEYOND_QUOTA),
     (_P.PENDING, _E.SCHEDULED): Transition(_P.WAITING, _R.NODE_NOT_READY),
-    (_P.PENDING, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
+    (_P.PENDING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.PENDING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.PENDING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.PENDING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.PENDING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
-    (_P.WAITING, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
+    (_P.WAITING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.WAITING, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.WAITING, _E.CLAIMED): Transition(_P.WAITING, _R.CLAIMED),
     (_P.WAITING, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
@@ -115,7 +112,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
     (_P.AVAILABLE, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.AVAILABLE, _E.CLAIMED): Transition(_P.AVAILABLE, _R.CLAIMED),
-    (_P.AVAILABLE, _E.PROMISED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
+    (_P.AVAILABLE, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.AVAILABLE, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.AVAILABLE, _E.HANDED_OUT): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.CLAIM_DROPPED): Transition(_P.AVAILABLE, _R.AVAILABLE),
@@ -157,9 +154,9 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     ready = Condition(
         CONDITION_READY, "True" if target.phase is _P.AVAILABLE else "False", target.reason, message
     )
-    if event in (_E.UNSCHEDULABLE, _E.BEYOND_SHARE):
+    if event in (_E.UNSCHEDULABLE, _E.BEYOND_QUOTA):
         return (Condition(CONDITION_SCHEDULED, "False", target.reason, message),)
-    if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PROMISED):
+    if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PREALLOCATED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)
     return (ready,)
 

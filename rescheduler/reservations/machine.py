@@ -1,10 +1,10 @@
-"""One step of a Reservation: what is seen now -> the status that is true, and what to do about it.
+"""One step of a Reservation: from what is observed now to its new status and the actions to take.
 
-Pure. The sub-states of the hand-over are read off the objects, never remembered, so a crash at any point
-resumes where it stopped. Promises: ``Available`` only while the placeholder stands on a usable node; the
-room is accounted for by placeholder, nomination or bound owner at every instant; no Reservation is deleted
-while its claimant is pending; a pod is held by the gate no longer than its limit.
-The claimed part of the life is in ``handover``; the table of transitions in ``lifecycle``.
+Pure. The sub-states of the hand-over are derived from the objects, never remembered, so that after a crash it goes on
+where it stopped. Promises: a Reservation is ``Available`` only while its placeholder is bound to a usable node; at
+every instant a placeholder, a nomination or a bound owner accounts for the room; no Reservation is deleted
+while its claimant is pending; no pod is gated for longer than its limit.
+``handover`` has the steps after the claim, ``lifecycle`` the table of transitions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from rescheduler.model.reservation import ObjectRef, ReservationPhase, Reservati
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
-from rescheduler.reservations.allocation import fits
-from rescheduler.reservations.deadlines import end_of, expired, wake_for
+from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.handover import Handover, hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
@@ -32,23 +31,27 @@ from rescheduler.reservations.lifecycle import (
     transition,
 )
 from rescheduler.reservations.not_held import not_held
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.parts import Part
-from rescheduler.reservations.placeholder import pinned_node
-from rescheduler.reservations.promised import is_promised, promise_anew, wait_for_room, words
-from rescheduler.reservations.sharing import claim, flying, nothing, rest_of, share
+from rescheduler.reservations.observed import (
+    ObservedReservation,
+    ReservationSettings,
+    end_of,
+    expired,
+    wake_for,
+)
+from rescheduler.reservations.placeholder import Part, pinned_node
+from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
+from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
 from rescheduler.reservations.validation import refusal
+from rescheduler.reservations.waits import PlaceholderTurn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationStep:
-    """The outcome of one look. ``wake_at_s``: look again then at the latest, even if nothing is heard."""
+    """The outcome of one step. ``wake_at_s``: take the next step then at the latest, even if nothing changes."""
 
     status: ReservationStatus
     actions: tuple[act.ReservationAction, ...] = ()
     wake_at_s: float | None = None
-    awaits: frozenset[str] = frozenset()
-    """Schedulers that must be up to date before a room is given up."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,6 @@ class _Draft:
     status: ReservationStatus
     actions: list[act.ReservationAction] = field(default_factory=list)
     wake_at_s: float | None = None
-    awaits: frozenset[str] = frozenset()
 
     def wake(self, at_s: float | None) -> None:
         if at_s is not None:
@@ -80,13 +82,13 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     phase = reservation.status.phase
     if phase in FINISHED:
         _finished(draft, observed, now_s, settings)
-        draft.status = reservation.status
+        draft.status = reservation.status  # a finished status is never written again, not even its generation
     elif observed.by_koordinator:
         _held_by_koordinator(draft, observed, now_s, settings)
     elif phase is ReservationPhase.PENDING:
         _pending(draft, observed, now_s, settings)
     elif not reservation.allocate_once:
-        _shared(draft, observed, now_s, settings)
+        _split(draft, observed, now_s, settings)
     elif reservation.status.current_owners:
         _claimed(draft, observed, now_s, settings)
     else:
@@ -98,15 +100,14 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
     reservation = observed.reservation
     actions = tuple(draft.actions)
     if draft.status != reservation.status:
+        # First, by compare and swap: if it fails, the actions that follow from this status are not carried out.
         write = act.WriteReservationStatus(
             reservation.name, reservation.uid, reservation.resource_version, draft.status
         )
         actions = (write, *actions)
         if draft.status.phase is not reservation.status.phase:
             actions = (*actions, _event(draft.status, observed))
-    return ReservationStep(
-        status=draft.status, actions=actions, wake_at_s=draft.wake_at_s, awaits=draft.awaits
-    )
+    return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
 
 
 def _event(status: ReservationStatus, observed: ObservedReservation) -> act.RecordEvent:
@@ -136,8 +137,8 @@ def _pending(
     if _ended_early(draft, observed, now_s, settings):
         return
     placeholder = observed.placeholder
-    if placeholder is None and observed.beyond_share:
-        _enter(draft, observed, ReservationEvent.BEYOND_SHARE, observed.beyond_share, now_s)
+    if placeholder is None and observed.beyond_quota:
+        _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
     elif placeholder is None:
         _place(draft, observed, now_s)
     elif placeholder.deleting:
@@ -148,7 +149,7 @@ def _pending(
     elif placeholder.node:
         _bound(draft, observed, placeholder, now_s)
     elif observed.reservation.pre_allocation:
-        _promise(draft, observed, placeholder, now_s)
+        _preallocated(draft, observed, placeholder, now_s)
     else:
         _unbound(draft, observed, placeholder, now_s, settings)
 
@@ -170,11 +171,11 @@ def _why_not_placed(observed: ObservedReservation) -> str:
     return message
 
 
-def _promise(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
-    """Waiting for room that is not free yet (row K45)."""
+def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
+    """The placeholder is gated and waits for room that is not free yet (row K45)."""
     draft.actions.extend(wait_for_room(observed, placeholder))
     draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
-    _enter(draft, observed, ReservationEvent.PROMISED, words(placeholder), now_s)
+    _enter(draft, observed, ReservationEvent.PREALLOCATED, waiting_message(placeholder), now_s)
 
 
 def _unbound(
@@ -184,7 +185,7 @@ def _unbound(
     now_s: float,
     settings: ReservationSettings,
 ) -> None:
-    if observed.beside_hand_over:  # it would take the room that is let go there, before the claimant does
+    if observed.turn is PlaceholderTurn.GIVE_WAY:
         draft.actions.append(act.delete_placeholder(placeholder))
         return
     message = placeholder.unschedulable_message
@@ -194,8 +195,9 @@ def _unbound(
         if observed.choice.message:
             draft.actions.append(act.delete_placeholder(placeholder))
         return
+    # A refusal may pass by itself, so the chosen node is given some time before another one is tried.
     retarget_at_s = placeholder.created_at_s + settings.retarget_s
-    if now_s < retarget_at_s and not observed.outrun:
+    if now_s < retarget_at_s and observed.turn is not PlaceholderTurn.MOVE:
         draft.wake(retarget_at_s)
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
         draft.actions.append(act.delete_placeholder(placeholder))
@@ -224,7 +226,7 @@ def _say_unschedulable(draft: _Draft, message: str, now_s: float) -> None:
     draft.status = transition(draft.status, ReservationEvent.UNSCHEDULABLE, message, now_s)
 
 
-# While the room is held and nobody has claimed it --------------------------------------------------
+# While the room is held and no pod has claimed it ---------------------------------------------------
 
 
 def _holding(
@@ -235,20 +237,22 @@ def _holding(
     node = draft.status.node_name
     if observed.node is None:
         _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
-    elif _placeholder_lost(observed) and is_promised(draft.status):
+    elif _placeholder_lost(observed) and is_preallocated(
+        draft.status
+    ):  # nothing was held yet, so nothing is lost
         rest = rest_of(draft.status)
-        draft.actions.extend(promise_anew(observed, draft.status, None if nothing(rest) else rest))
+        draft.actions.extend(recreated(observed, draft.status, None if nothing(rest) else rest))
     elif _placeholder_lost(observed):
         message = f"the placeholder on node {node} is gone: the room is not held any more"
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_LOST, message, now_s)
     elif not observed.node_usable:
         _node_bad(draft, observed, now_s, settings)
     elif observed.placeholder is not None and not observed.placeholder.node:
-        _promise(draft, observed, observed.placeholder, now_s)
+        _preallocated(draft, observed, observed.placeholder, now_s)
     elif observed.placeholder is not None and draft.status.phase is ReservationPhase.WAITING:
         _bound(draft, observed, observed.placeholder, now_s)
-    elif observed.offered:
-        _claim(draft, observed.offered[0], now_s)
+    elif observed.assigned:
+        _claim(draft, observed.assigned[0], now_s)
 
 
 def _node_bad(
@@ -260,6 +264,7 @@ def _node_bad(
     if ready is None or ready.reason != ReservationReason.NODE_NOT_READY:
         _enter(draft, observed, ReservationEvent.NODE_BAD, message, now_s)
         return
+    # A node that is not Ready often comes back; the pods on it are not evicted at once either.
     limit_s = seconds_of(ready.last_probe_time) + settings.node_grace_s
     if now_s >= limit_s:
         _enter(draft, observed, ReservationEvent.NODE_NOT_READY, message, now_s)
@@ -272,12 +277,13 @@ def _placeholder_lost(observed: ObservedReservation) -> bool:
     if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
         return False
     migration = observed.migration
+    # In mode Soft the replacement takes the room by preempting the placeholder: after the intent that is no loss.
     yielded = observed.soft and migration is not None and bool(migration.eviction_requested_at_s)
     return not yielded
 
 
 def _arrived(draft: _Draft, observed: ObservedReservation, now_s: float) -> bool:
-    """Soft mode: the scheduler itself let the owner take the room, or put it somewhere else."""
+    """Soft mode: the scheduler has bound the owner, in the room or on another node."""
     pod = observed.arrival
     if pod is None or not pod.node:
         return False
@@ -303,11 +309,10 @@ def _take_owner(draft: _Draft, pod: Pod) -> None:
 # Room for several pods ----------------------------------------------------------------------------
 
 
-def _shared(
-    draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
-) -> None:
+def _split(draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> None:
     node = draft.status.node_name
     waiting = draft.status.phase is ReservationPhase.WAITING
+    # It does not expire while claimants are unbound: their room would be lost in the middle of the hand-over.
     if not flying(observed) and _ended_early(draft, observed, now_s, settings):
         return
     if observed.node is None:
@@ -316,18 +321,20 @@ def _shared(
     if waiting and not draft.status.current_owners:
         _holding(draft, observed, now_s, settings)
         return
-    shared = share(observed, draft.status, now_s, settings)
-    draft.status = shared.status
-    draft.actions.extend(shared.actions)
-    draft.wake(shared.wake_at_s)
-    draft.awaits = shared.awaits
-    if shared.event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
+    result = split(observed, draft.status, now_s, settings)
+    draft.status = result.status
+    draft.actions.extend(result.actions)
+    draft.wake(result.wake_at_s)
+    # Only between two hand-overs: claimants that are not bound stay gated until the node is usable again.
+    if result.event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
         _node_bad(draft, observed, now_s, settings)
         return
-    if shared.event is not None:
-        _enter(draft, observed, shared.event, shared.message, now_s)
-    served = tuple(pod for pod in observed.offered if fits(pod.spec.requests, rest_of(draft.status)))
-    if shared.event is ReservationEvent.OWNERS_CHANGED and served and not flying(observed):
+    if result.event is not None:
+        _enter(draft, observed, result.event, result.message, now_s)
+    # Claimed in the same write. The assignment was computed from the old status, and owners that ended since have taken
+    # their parts with them, so each pod is checked against what is left now.
+    served = tuple(pod for pod in observed.assigned if fits(pod.spec.requests, rest_of(draft.status)))
+    if result.event is ReservationEvent.OWNERS_CHANGED and served and not flying(observed):
         draft.status = claim(draft.status, served)
         message = f"claimed by {', '.join(str(pod.key) for pod in served)}"
         draft.status = transition(draft.status, ReservationEvent.CLAIMED, message, now_s)
@@ -344,12 +351,13 @@ def _held_by_koordinator(
         if refused is not None:
             _enter(draft, observed, refused.event, refused.message, now_s)
             return
+    # Once a pod uses the room, or Koordinator has given it to one, neither expiry nor the end of the move takes it back.
     waits = not draft.status.current_owners and not koordinator_steps.given_away(observed)
     if waits and _ended_early(draft, observed, now_s, settings):
         return
     pending = draft.status.phase is ReservationPhase.PENDING
-    if pending and observed.koordinator is None and observed.beyond_share:
-        _enter(draft, observed, ReservationEvent.BEYOND_SHARE, observed.beyond_share, now_s)
+    if pending and observed.koordinator is None and observed.beyond_quota:
+        _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
         return
     found = koordinator_steps.follow(observed, draft.status, now_s, settings)
     draft.status = found.status
@@ -370,11 +378,9 @@ def _claimed(
     outcome: Handover = hand_over(observed, now_s, settings)
     draft.actions.extend(outcome.actions)
     draft.wake(outcome.wake_at_s)
-    draft.awaits = outcome.awaits
     if outcome.event is ReservationEvent.CLAIM_DROPPED:
         draft.status = msgspec.structs.replace(draft.status, current_owners=(), allocated=NO_RESOURCES)
-    if outcome.event is not None:
-        _enter(draft, observed, outcome.event, outcome.message, now_s)
+    _enter(draft, observed, outcome.event, outcome.message, now_s)
 
 
 def _ended_early(
@@ -395,7 +401,7 @@ def _expiry_words(status: ReservationStatus) -> str:
     scheduled = condition(status.conditions, "Scheduled")
     if scheduled is not None and scheduled.status == "False":
         return f"expired before it could be scheduled: {scheduled.message}"
-    return "expired before anybody used it"
+    return "expired before a pod used it"
 
 
 def _abandoned(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> str:
@@ -403,6 +409,7 @@ def _abandoned(observed: ObservedReservation, now_s: float, settings: Reservatio
     if not made_for(observed):
         return ""
     if migration is None:
+        # The two kinds have separate watches: the cache may show the Reservation before its PodMigration.
         if now_s < reservation.created_at_s + settings.orphan_grace_s:
             return ""
         return f"PodMigration {made_for(observed)} does not exist any more"
@@ -412,7 +419,7 @@ def _abandoned(observed: ObservedReservation, now_s: float, settings: Reservatio
 
 
 def made_for(observed: ObservedReservation) -> str:
-    """NAMESPACE/NAME of the PodMigration that the Reservation was made for, or ""."""
+    """NAMESPACE/NAME of the PodMigration that the Reservation was made for; "" if it was made for none."""
     return observed.reservation.annotations.get(names.ANNOTATION_MIGRATION) or ""
 
 
@@ -425,13 +432,13 @@ def _enter(
 
 
 def _let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
-    """Give everything back: the claimant's gate first, so that no pod waits for room that goes away."""
+    """Release everything: the claimant's gate first, so that no pod waits for room that is being freed."""
     why = f"Reservation {observed.reservation.name} has ended"
     result: list[act.ReservationAction] = [
         act.ReleasePod(pod.key, pod.uid, why) for pod in in_flight(observed) if holds_gate(pod)
     ]
-    holders = observed.holders or ((observed.placeholder,) if observed.placeholder else ())
-    result.extend(act.delete_placeholder(holder) for holder in holders if not holder.deleting)
+    standing = (pod for pod in observed.placeholders if not pod.deleting)
+    result.extend(map(act.delete_placeholder, standing))
     result.extend(koordinator_steps.let_go(observed))
     return tuple(result)
 
@@ -441,6 +448,7 @@ def _finished(
 ) -> None:
     draft.actions.extend(_let_go(observed))
     reservation = observed.reservation
+    # The object is kept while something is left to release, a claimant is unbound, or its move still reads the outcome.
     if draft.actions or in_flight(observed):
         return
     if observed.migration is not None and not observed.migration.finished:

@@ -11,58 +11,55 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model import names
-from rescheduler.model.koordinator import KoordinatorReservation
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, Pod
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.selectors import NodeSelector
-from rescheduler.planning.target import Choice
-from rescheduler.reservations.scheduler_lag import NO_LAG, SchedulerLag
-from rescheduler.reservations.shares import Share
+from rescheduler.planning.single_pod import Choice
+from rescheduler.reservations.quota import Quota
+from rescheduler.reservations.waits import PlaceholderTurn, Wait
 
 NOT_ASKED: Final = Choice()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationSettings:
-    """Limits of a Reservation's life, in seconds, and where placeholders live.
-
-    ``default_ttl_s``: for a Reservation that names neither ttl nor expires (row K28).
-    ``finished_ttl_s``: a finished one is deleted after it (row K71).
-    ``gate_limit_s``: no pod is held by the gate for longer.
-    ``landing_limit_s``: an ungated claimant is watched for at least so long, counted from its creation.
-    ``node_grace_s``: how long the node may be NotReady or unschedulable before the room counts as lost.
-    ``retarget_s``: a placeholder that the scheduler refuses for so long is given another node, though our own rules
-    do not know why it is refused there (they would send it back at once, for ever); where they do, it moves on at once.
-    ``taint_settle_s``: nodes and pods reach the scheduler by two informers; the wait between them.
-    ``lag``: schedulers that may not have heard yet of what was just nominated.
-    ``orphan_grace_s``: a Reservation made for a PodMigration that is not there is given up after it.
-    ``koordinator_scheduler``: schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force.
-    ``shares``: how much may be reserved for the pods of a namespace, ``*`` for all.
-    """
+    """Limits of a Reservation's life, and where placeholders live."""
 
     namespace: str = "rescheduler"
+    """Where placeholders are created."""
     pause_image: str = "registry.k8s.io/pause:3.10"
     default_ttl_s: float = 86_400.0
+    """For a Reservation that names neither ttl nor expires (K28)."""
     finished_ttl_s: float = 3_600.0
+    """A finished Reservation is deleted after it (K71)."""
     gate_limit_s: float = 60.0
+    """No pod is held by the gate for longer."""
     landing_limit_s: float = 300.0
+    """A released claimant is watched for at least so long, counted from its creation."""
     node_grace_s: float = 60.0
+    """How long the node may be NotReady or unschedulable before the room counts as lost."""
     retarget_s: float = 30.0
+    """A placeholder that the scheduler refuses for so long is given another node, although our own rules do not know
+    why it is refused: they would send it back at once. Where they know, it moves on at once."""
     taint_settle_s: float = 1.0
-    lag: SchedulerLag = NO_LAG
+    """Nodes and pods reach the scheduler by two informers: how long it may take until both are seen."""
     orphan_grace_s: float = 30.0
+    """A Reservation made for a PodMigration that is not there is given up after it."""
     koordinator_scheduler: str = ""
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    """schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force."""
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    """How much may be reserved for the pods of a namespace; ``*`` for all. The configuration key is ``shares``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedMigration:
-    """The part of a PodMigration that its Reservation depends on. ``created``: made for this migration."""
+    """The part of a PodMigration that its Reservation depends on."""
 
     key: str
     phase: MigrationPhase
     created: bool
+    """True if the Reservation was made for this migration."""
     mode: MoveMode = MoveMode.RESERVE_FIRST
     pod_name: str = ""
     pod_uid: str = ""
@@ -77,52 +74,50 @@ class LinkedMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedReservation:
-    """One Reservation at one moment.
-
-    ``placeholder``: its placeholder pod, of any state. ``node``: the node of ``status.nodeName``, else of
-    the placeholder; None if there is no such node. ``choice``: asked for only while no placeholder exists.
-    ``outrun``: others were faster on the node that its placeholder waits for, and ``choice`` has room.
-    ``offered``: the gated owners that ``allocation`` gives to this Reservation (one, unless it is for several).
-    ``claimant``: the pod of ``status.currentOwners``. ``owners``, ``holders``: where several may use the room, all of
-    them that are there, and all placeholders. ``room_free``: a promised room could be had now. ``yields``: a promise on
-    this node must stand back for the moment; ``shut``: the scheduler keeps others off the node, so it may;
-    ``stands_back``: the node is to be shut for its sake. ``crowded``: another promise or placeholder there has not stood back yet.
-    ``beside_hand_over``: another room is handed over on the node that its own placeholder waits for.
-    ``after_landing``: a neighbour lands first, ours is not nominated before. ``before_landing``: a nominated neighbour's
-    room is not empty yet, ours is not let go before. ``arrival``: soft mode only, the first owner that was bound after
-    the eviction. ``contended``: pods of higher priority than the claimant's wait and could take its room.
-    ``tainted_since_s`` (memory): when our hand-over taint was first seen on the node, 0.0 = it is not there.
-    ``beyond_share``: why it must wait until others of its namespace have ended, in words; "": it need not.
-    ``volumes``: node affinity of the volumes that the template's claims are bound to; ``unbound_claims``: those without.
-    ``koordinator``: Koordinator's Reservation that holds the room; ``by_koordinator``: it does, or is to do so.
-    """
+    """One Reservation at one moment."""
 
     reservation: Reservation
-    placeholder: Pod | None = None
+    placeholders: tuple[Pod, ...] = ()
+    """Its placeholder pods, of any state; more than one only while a room for several pods is split."""
     node: Node | None = None
+    """That of ``status.nodeName``, else of the placeholder; None if there is no such node."""
     choice: Choice = NOT_ASKED
-    outrun: bool = False
-    offered: tuple[Pod, ...] = ()
-    claimant: Pod | None = None
+    """Asked for only while no placeholder is bound."""
+    assigned: tuple[Pod, ...] = ()
+    """Gated owners that the assignment gives to this Reservation: one, unless it is for several."""
     owners: tuple[Pod, ...] = ()
-    holders: tuple[Pod, ...] = ()
+    """Pods of ``status.currentOwners`` that are there."""
     arrival: Pod | None = None
+    """Soft mode only: the first owner that was bound after the eviction."""
     migration: LinkedMigration | None = None
-    contended: bool = False
-    tainted_since_s: float = 0.0
+    wait: Wait | None = None
+    """Why its claimants take no further step; None: they take it now."""
+    turn: PlaceholderTurn = PlaceholderTurn.WAIT
+    """What its placeholder does, if it is not bound."""
+    needs_taint: bool = False
+    """True while its node must carry the hand-over taint for its sake."""
     koordinator: KoordinatorReservation | None = None
+    """Koordinator's Reservation that holds the room."""
     by_koordinator: bool = False
-    beyond_share: str = ""
+    """True if Koordinator holds the room, or is to do so."""
+    beyond_quota: str = ""
+    """Why it must wait until others of its namespace have ended; "": it need not."""
     volumes: tuple[NodeSelector, ...] = ()
+    """Node affinity of the volumes that the template's claims are bound to."""
     unbound_claims: tuple[str, ...] = ()
-    room_free: bool = False
-    yields: bool = False
-    shut: bool = False
-    stands_back: bool = False
-    crowded: bool = False
-    beside_hand_over: bool = False
-    after_landing: bool = False
-    before_landing: bool = False
+    """Claims of the template that have no volume yet."""
+
+    @property
+    def placeholder(self) -> Pod | None:
+        """The one that holds the room, else any that is there."""
+        standing = (pod for pod in self.placeholders if pod.node and not pod.deleting)
+        return next(standing, self.placeholders[0] if self.placeholders else None)
+
+    @property
+    def claimant(self) -> Pod | None:
+        """The first pod of ``status.currentOwners``, if it is there."""
+        claimed = self.reservation.status.current_owners
+        return next((pod for pod in self.owners if claimed and pod.uid == claimed[0].uid), None)
 
     @property
     def soft(self) -> bool:
@@ -139,15 +134,44 @@ class ObservedReservation:
 
     @property
     def node_usable(self) -> bool:
-        """True if the node is there, Ready and schedulable: the last look before anything is given up."""
+        """True if the node is there, Ready and schedulable."""
         return usable(self.node)
 
 
 def usable(node: Node | None) -> bool:
     """True if the scheduler may bind a pod there now, as far as the node itself is concerned."""
-    return node is not None and node.ready and not node.unschedulable and not node.deleting
+    return node is not None and node.usable
 
 
 def soft_mode(reservation: Reservation) -> bool:
     """True for a Reservation that is marked as soft."""
     return reservation.annotations.get(names.ANNOTATION_MODE) == MoveMode.SOFT
+
+
+# When a Reservation ends by itself (K25-K30, K70). One whose pod has been evicted does not: its replacement is on the
+# way, and the move has limits of its own.
+
+
+def end_of(reservation: Reservation, settings: ReservationSettings) -> float | None:
+    """Epoch seconds of the end; None = never (ttl 0). ``status.expires`` shows it (row K30)."""
+    if reservation.expires_at_s is not None:
+        return reservation.expires_at_s
+    ttl_s = settings.default_ttl_s if reservation.ttl_s is None else reservation.ttl_s
+    return reservation.created_at_s + ttl_s if ttl_s > 0 else None
+
+
+def expired(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> bool:
+    """True if its time is over and nothing depends on it any more."""
+    end_s = end_of(observed.reservation, settings)
+    return end_s is not None and now_s >= end_s and not _needed(observed)
+
+
+def wake_for(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> float | None:
+    """When to look again for the sake of time alone."""
+    end_s = end_of(observed.reservation, settings)
+    return end_s if end_s is not None and end_s > now_s else None
+
+
+def _needed(observed: ObservedReservation) -> bool:
+    migration = observed.migration
+    return migration is not None and not migration.finished and bool(migration.eviction_requested_at_s)

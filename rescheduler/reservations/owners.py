@@ -1,4 +1,4 @@
-"""Who may use a Reservation: the fields of one owner are ANDed, owners are ORed (rows K20, K37-K40).
+"""Which pods may use a Reservation: the fields of one owner are ANDed, owners are ORed (rows K20, K37-K40).
 
 An owner without any field matches nothing. A controller reference counts for the pod's own controller
 and for the controllers above it (a Deployment owns the pods of its ReplicaSets).
@@ -38,7 +38,7 @@ def owner_matches(owner: ReservationOwner, pod: Pod, controllers: tuple[OwnerRef
 
 
 def empty_owner(owner: ReservationOwner) -> bool:
-    """True if it names nobody: such an owner is refused, for it would match nothing (or everything)."""
+    """True if it names no pod: such an owner is refused, for it would match nothing (or everything)."""
     return (
         (owner.object is None or not _names_pod(owner.object))
         and (owner.controller is None or owner.controller == ControllerRef())

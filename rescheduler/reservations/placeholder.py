@@ -1,14 +1,15 @@
 """The placeholder: a pause pod that holds a room on one node, as a manifest (pure).
 
-It has the weight and the constraints of the pods that it stands for, and nothing by which anybody could
-take it for one of them: no labels of the workload, no claims, no pod affinity. It is always pinned to the
-node that our own rules chose: a free one takes rooms that are being handed over (4 of 5 moves were lost).
-Its class says that it preempts nobody. Restricted Pod Security, except where host ports must be held.
+It has the requests and the node constraints of the pods that it stands for, and nothing else of them: no labels of the
+workload, no claims, no pod affinity. It is always pinned to the node that our own rules chose: one that the scheduler
+may place freely takes rooms that are being handed over (4 of 5 moves were lost). Its priority class preempts no pod.
+It meets the Pod Security level restricted, except where host ports must be held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -16,19 +17,17 @@ import msgspec
 from rescheduler.model import names
 from rescheduler.model.records import HostPort, Pod, PodSpec
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.resource_lists import encode_resources
-from rescheduler.model.resources import Resources
+from rescheduler.model.resources import Resources, encode_resources
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.naming import digest, label_value, slug
-from rescheduler.reservations.node_terms import narrowed
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
-from rescheduler.reservations.parts import WHOLE, Part
 
 Json = dict[str, Any]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 _USER: Final = 65_535
+_TERM_FIELDS: Final = ("matchExpressions", "matchFields")
 _HAND_OVER_TOLERATION: Final[Json] = {
     "key": names.ANNOTATION_HANDOVER_TAINT,
     "operator": "Exists",
@@ -36,10 +35,41 @@ _HAND_OVER_TOLERATION: Final[Json] = {
 }
 
 
+class Part(msgspec.Struct, frozen=True):
+    """What one placeholder of a Reservation stands for: the whole room, or the rest of one that was split."""
+
+    size: Resources | None = None
+    """What it holds; None: what the template requests."""
+    waits: bool = False
+    """Created with a scheduling gate, to be nominated to a node whose room is not free yet."""
+    suffix: str = ""
+    """Part of its name, by which it differs from the placeholder that it replaces."""
+    volumes: tuple[NodeSelector, ...] = ()
+    """Node affinity of the volumes that the template's claims are bound to."""
+
+
+WHOLE: Final = Part()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderEngine:
+    """Rooms held by pause pods: works on any cluster with the stock kube-scheduler."""
+
+    settings: ReservationSettings
+
+    def holder_name(self, reservation: Reservation, part: Part = WHOLE) -> str:
+        """The name of the placeholder."""
+        return placeholder_name(reservation, part.suffix)
+
+    def holder(self, reservation: Reservation, node: str, part: Part = WHOLE) -> bytes:
+        """The placeholder pod."""
+        return placeholder_manifest(reservation, node, self.settings, part)
+
+
 def placeholder_name(reservation: Reservation, suffix: str = "") -> str:
     """Always the same for one Reservation, so that creating it twice is refused by the API server.
 
-    ``suffix``: tells the placeholder of a rest from the one that it follows.
+    ``suffix``: makes the name of a rest's placeholder differ from the one that it replaces.
     """
     name = f"{slug(reservation.name, 'reservation')}-{digest(reservation.uid or reservation.name)}"
     return f"{name}-{suffix}" if suffix else name
@@ -118,7 +148,7 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
         spec["schedulingGates"] = [{"name": names.GATE_ROOM}]
     if (
         part.size is not None or part.waits
-    ):  # let in while the node is shut: our own taint must not keep it out
+    ):  # it may be admitted while the node is tainted, and our own taint must not keep it out
         spec["tolerations"] = [*spec.get("tolerations", ()), _HAND_OVER_TOLERATION]
     return spec
 
@@ -162,3 +192,38 @@ def _template_spec(reservation: Reservation) -> Json:
     template = msgspec.json.decode(reservation.template_raw or b"{}")
     spec = template.get("spec") if isinstance(template, dict) else None
     return spec if isinstance(spec, dict) else {}
+
+
+# Required node affinity: terms are ORed, so ANDing selectors is their product ----------------------
+
+
+def narrowed(terms: list[Json], selectors: Iterable[NodeSelector]) -> list[Json]:
+    """Terms for the nodes that one of ``terms`` and all ``selectors`` match; empty and malformed ones match none."""
+    for selector in selectors:
+        terms = [
+            _both(term, _term(other)) for term in terms for other in selector.terms if _term_matches(other)
+        ]
+    return terms
+
+
+def _term_matches(term: NodeSelectorTerm) -> bool:
+    return not term.invalid and bool(term.expressions or term.fields)
+
+
+def _both(one: Json, other: Json) -> Json:
+    joined = {field: [*(one.get(field) or ()), *(other.get(field) or ())] for field in _TERM_FIELDS}
+    return {field: found for field, found in joined.items() if found}
+
+
+def _term(term: NodeSelectorTerm) -> Json:
+    return {
+        "matchExpressions": [_requirement(r) for r in term.expressions],
+        "matchFields": [_requirement(r) for r in term.fields],
+    }
+
+
+def _requirement(requirement: Requirement) -> Json:
+    entry: Json = {"key": requirement.key, "operator": str(requirement.operator)}
+    if requirement.values:
+        entry["values"] = list(requirement.values)
+    return entry

@@ -2,7 +2,7 @@
 
 A scheduler is told of everything in the order in which it happened; what a new list brings comes before anything
 newer. So one that has judged a pod has heard of all that was written before that pod was made. Pure: a manifest and
-what to make of what became of it. It must never be placed, weigh anything, or be taken for a pod of anybody's.
+what to make of what became of it. It must never be placed, weigh anything, or be taken for a pod of a workload.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, ask
     metadata = {
         "name": name,
         "namespace": namespace,
-        # Whoever leaves placeholders out leaves probes out too.
+        # A selector that leaves placeholders out leaves probes out too.
         "labels": {names.LABEL_PLACEHOLDER: names.SCHEDULER_PROBE, names.LABEL_CREATED_BY: names.CREATED_BY},
         "ownerReferences": [owner],
     }

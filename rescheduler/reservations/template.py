@@ -13,15 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.api_objects import encode_owner
+from rescheduler.model.encode import encode_owner
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
-from rescheduler.model.resource_lists import encode_resources
+from rescheduler.model.resources import encode_resources
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.reservations.naming import digest, slug
-from rescheduler.reservations.node_terms import narrowed
-from rescheduler.reservations.placeholder import port_entry
+from rescheduler.reservations.placeholder import narrowed, port_entry
 
 Json = dict[str, Any]
 

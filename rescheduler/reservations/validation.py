@@ -53,11 +53,11 @@ def _unsupported_part(reservation: Reservation) -> Refused | None:
 
 def _owners_refusal(reservation: Reservation) -> Refused | None:
     if not reservation.owners:
-        return _invalid("spec.owners is empty: nobody could use the room")
+        return _invalid("spec.owners is empty: no pod could use the room")
     for index, owner in enumerate(reservation.owners):
         if empty_owner(owner):
             return _invalid(
-                f"spec.owners[{index}] names nobody: it needs object, controller or labelSelector"
+                f"spec.owners[{index}] names no pod: it needs object, controller or labelSelector"
             )
         if owner.label_selector is not None and owner.label_selector.invalid:
             return _invalid(f"spec.owners[{index}].labelSelector: {owner.label_selector.invalid}")

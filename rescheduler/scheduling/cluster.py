@@ -1,32 +1,55 @@
-"""What the filters and scores look at: nodes, pods on them, and every aggregate, kept current pod by pod.
+"""What filters, scores and policies look at: nodes, pods on them by class, and every aggregate.
 
-Adding or removing one pod touches its node's numbers and the counts that it takes part in, nothing else.
-Counts that nobody asked for yet do not exist; the first question makes them from the pod classes.
+Adding or removing one pod touches its class, its node's numbers and the counts that it takes part in, nothing
+else. Counts that were not asked for yet do not exist; the first question makes them from the pod classes.
+Only ``SchedulingState`` changes pods here; everything else reads, and asks for groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from rescheduler.model.records import (
-    Namespace,
-    Node,
-    ObjectKey,
-    PersistentVolume,
-    Pod,
-    PodAffinityTerm,
-    Service,
-    Workload,
-)
+import numpy as np
+
+from rescheduler.model.records import Namespace, Node, ObjectKey, Pod, PodAffinityTerm, Service, Workload
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.scheduling.classes import Ask, ClassKey, PodClass, class_key
-from rescheduler.scheduling.counts import GroupKey, PodGroup, TermCount, TermKey, TermKind
+from rescheduler.model.storage_records import PersistentVolume
+from rescheduler.scheduling.classes import (
+    Ask,
+    ClassKey,
+    GroupKey,
+    PodClass,
+    PodGroup,
+    TermCount,
+    TermKey,
+    TermKind,
+    class_key,
+)
 from rescheduler.scheduling.framework import IntArray, Profile
 from rescheduler.scheduling.matching import Matcher, MatcherIndex, PodIndex, matcher_of, parsed
+from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.occupancy import Occupancy
 
-_MANY_CLASSES = 2000
+_MANY_CLASSES: Final = 2000
+
+
+class Change(NamedTuple):
+    """A pod came to a node or left it, and what it takes to undo just that."""
+
+    came: bool
+    pod: Pod
+    node: int
+    kind: PodClass
+    hypothetical: bool
+    """It came by a trial move."""
+    at: int
+    """The position in its class that it had."""
+    class_version: int
+    """The version of its class before."""
+    version: int
+    """The version of the cluster before."""
 
 
 class Cluster:
@@ -43,6 +66,11 @@ class Cluster:
         """Rises when a Service or a workload's selector changed."""
         self.terms_version = 0
         """Rises when a term is carried for the first time."""
+        self.version = 0
+        """Another number after every pod that comes or goes; undoing that brings the old number back."""
+        self.memo = Memo()
+        """What policies found out about the pods as a whole."""
+        self._last_version = 0
         self._services: dict[str, list[Service]] | None = None
         self._volumes: dict[str, list[PersistentVolume]] | None = None
         self._workloads: dict[tuple[str, str, str], Workload] | None = None
@@ -62,9 +90,19 @@ class Cluster:
         key = class_key(pod)
         known = self._classes.get(key)
         if known is None:
-            known = self._classes[key] = PodClass(key)
+            known = self._classes[key] = PodClass(key, pod)
             self._register(known)
         return known
+
+    @property
+    def classes(self) -> Iterable[PodClass]:
+        """All classes, also those without pods now (asked about, or left behind)."""
+        return self._classes.values()
+
+    @property
+    def carried_terms(self) -> Iterable[TermCount]:
+        """All (anti-)affinity terms that some class carries."""
+        return self._terms.values()
 
     def fill(self, pods: Sequence[Pod], nodes: Sequence[int]) -> None:
         """Add many pods at once to empty aggregates; ``nodes``: on which node (index) each stands."""
@@ -72,31 +110,65 @@ class Cluster:
         like: list[Pod] = []
         lengths: list[int] = []
         for pod, node in zip(pods, nodes, strict=True):
-            # Pods of one owner mostly follow each other, and comparing is cheaper than looking up.
-            if before is not None and _alike(pod, before):
+            # Pods of one owner mostly follow each other and share the parts of their records, and comparing identities
+            # is cheaper than hashing a class. What pods count for in scores matters for the sums made here.
+            if (
+                before is not None
+                and pod.spec is before.spec
+                and pod.labels is before.labels
+                and pod.held is before.held
+                and pod.controller is before.controller
+                and pod.annotations is before.annotations
+                and pod.deleting is before.deleting
+                and pod.namespace == before.namespace
+                and pod.held_score_cpu_milli == before.held_score_cpu_milli
+                and pod.held_score_memory_bytes == before.held_score_memory_bytes
+            ):
                 lengths[-1] += 1
             else:
                 kind = self.kind_of(pod)
-                side = kind.terminating if pod.deleting else kind.living
+                put_pod, put_node, plain = kind.pods.append, kind.nodes.append, kind.plain
                 before = pod if not kind.key.pod_name else None
                 like.append(pod)
                 lengths.append(1)
-            side[node] = side.get(node, 0) + 1
-            if not kind.plain:
+            put_pod(pod)
+            put_node(node)
+            if not plain:
                 self.occupancy.attach(kind, node, 1)
         self.occupancy.add_many(like, lengths, nodes)
         for kind in self._classes.values():
             for term in kind.terms:
-                term.add_many(kind.living)
-                term.add_many(kind.terminating)
+                term.add_many(kind.nodes)
 
-    def add(self, pod: Pod, node: int) -> None:
+    def add(self, pod: Pod, node: int, *, hypothetical: bool = False) -> Change:
         """A pod stands on a node now."""
-        self._change(pod, node, 1)
+        kind = self.kind_of(pod)
+        change = Change(True, pod, node, kind, hypothetical, len(kind.pods), kind.version, self.version)
+        kind.append(pod, node)
+        kind.hypothetical += hypothetical
+        self._count(change, 1)
+        self._advance(kind)
+        return change
 
-    def remove(self, pod: Pod, node: int) -> None:
-        """A pod that was added is gone."""
-        self._change(pod, node, -1)
+    def remove(self, pod: Pod, node: int) -> Change:
+        """A pod that was added, known by the identity of its record, is gone."""
+        kind = self.kind_of(pod)
+        change = Change(False, pod, node, kind, False, kind.take(pod), kind.version, self.version)
+        self._count(change, -1)
+        self._advance(kind)
+        return change
+
+    def undo(self, change: Change) -> None:
+        """Take the last change back that was not taken back yet."""
+        kind = change.kind
+        if change.came:
+            kind.take(change.pod)
+            kind.hypothetical -= change.hypothetical
+        else:
+            kind.put_back(change.pod, change.node, change.at)
+        self._count(change, -1 if change.came else 1)
+        # Exactly what stood before stands again: answers that were kept then are right again.
+        kind.version, self.version = change.class_version, change.version
 
     def group(self, matchers: tuple[Matcher, ...], *, living: bool) -> PodGroup:
         """The count of pods that all matchers match."""
@@ -106,18 +178,15 @@ class Cluster:
 
     def terms_about(self, kind: PodClass) -> list[TermCount]:
         """Terms carried by pods of the cluster that match a class of pods."""
-        memo = kind.memo.get("terms_about")
-        if memo is not None and memo[0] == self.terms_version:
-            found: list[TermCount] = memo[1]
-            return found
+        return kind.memo.of("terms_about", self.terms_version, lambda: self._terms_about(kind))
+
+    def _terms_about(self, kind: PodClass) -> list[TermCount]:
         namespaces = self.snapshot.namespaces
-        found = [
+        return [
             term
             for term in self._term_index.candidates(kind.namespace, kind.labels)
             if term.key.matcher.matches(kind.namespace, kind.labels, namespaces, own=False)
         ]
-        kind.memo["terms_about"] = (self.terms_version, found)
-        return found
 
     def services_in(self, namespace: str) -> Sequence[Service]:
         """The Services of a namespace."""
@@ -154,50 +223,52 @@ class Cluster:
         self._volumes = None
 
     def nodes_changed(self, nodes: Sequence[Node]) -> None:
-        """The same nodes with the same labels, but other capacity, taints, images or features."""
-        self.nodes = NodeTable(nodes)
-        self.occupancy.kept.forget()
-        for kind in self._classes.values():
-            kind.memo.clear()
+        """The same nodes with the same labels, but other capacity, taints, readiness, images or features."""
+        self.nodes = self.nodes.renewed(nodes)
+        self.occupancy.answers.forget()
 
     def overgrown(self) -> bool:
         """True if most classes have no pods any more and only cost memory."""
         if len(self._classes) < _MANY_CLASSES:
             return False
-        alive = sum(bool(kind.living or kind.terminating) for kind in self._classes.values())
-        return alive * 2 < len(self._classes)
+        return sum(bool(kind.pods) for kind in self._classes.values()) * 2 < len(self._classes)
 
     def claim_in_use(self, key: ObjectKey) -> bool:
         """True if a pod on some node uses the claim."""
         return self.occupancy.claims.get(key, 0) > 0
 
-    def _change(self, pod: Pod, node: int, delta: int) -> None:
-        kind = self.kind_of(pod)
-        deleting = pod.deleting
-        side = kind.terminating if deleting else kind.living
-        count = side.get(node, 0) + delta
-        if count:
-            side[node] = count
-        else:
-            del side[node]
-        self.occupancy.add(pod, node, delta)
+    def pods_of_nodes(self) -> IntArray:
+        """How many pods on each node belong to it (DaemonSets, static pods, placeholders) and never move."""
+        where = [kind.where for kind in self._classes.values() if kind.belongs_to_node and kind.pods]
+        if not where:
+            return np.zeros(self.nodes.size, dtype=np.int64)
+        return np.bincount(np.concatenate(where), minlength=self.nodes.size).astype(np.int64)
+
+    def _count(self, change: Change, delta: int) -> None:
+        kind, node = change.kind, change.node
+        self.occupancy.add(change.pod, node, delta)
         if not kind.plain:
             self.occupancy.attach(kind, node, delta)
         for group in kind.groups:
-            if not (deleting and group.key.living):
-                group.change(node, delta)
+            group.change(node, delta)
         for term in kind.terms:
             term.change(node, delta)
+
+    def _advance(self, kind: PodClass) -> None:
+        """A version is given once, so that equal versions always mean equal pods."""
+        self._last_version += 1
+        kind.version = self.version = self._last_version
 
     def _register(self, kind: PodClass) -> None:
         self._class_index.add(kind.namespace, kind.labels, kind)
         namespaces = self.snapshot.namespaces
-        kind.groups = [
-            group
-            for group in self._group_index.candidates(kind.namespace, kind.labels)
-            if _matches_all(group.key.matchers, kind, namespaces)
-        ]
+        for group in self._group_index.candidates(kind.namespace, kind.labels):
+            if _counted_by(group.key, kind, namespaces):
+                kind.groups.append(group)
+                group.classes.append(kind)
         kind.terms = [self._term(key) for key in _carried(kind)]
+        for term in dict.fromkeys(kind.terms):
+            term.carriers.append(kind)
 
     def _term(self, key: TermKey) -> TermCount:
         known = self._terms.get(key)
@@ -209,19 +280,14 @@ class Cluster:
         return known
 
     def _new_group(self, key: GroupKey) -> PodGroup:
-        group = self._groups[key] = PodGroup(key, self.nodes)
+        group = self._groups[key] = PodGroup(key, self.nodes.size)
         if not key.matchers:
             return group
         namespaces = self.snapshot.namespaces
         for kind in self._class_index.candidates(key.matchers[0]):
-            if not _matches_all(key.matchers, kind, namespaces):
-                continue
-            kind.groups.append(group)
-            for node, count in kind.living.items():
-                group.change(node, count)
-            if not key.living:
-                for node, count in kind.terminating.items():
-                    group.change(node, count)
+            if _counted_by(key, kind, namespaces):
+                kind.groups.append(group)
+                group.classes.append(kind)
         self._group_index.add(key.matchers[0], group)
         return group
 
@@ -230,22 +296,10 @@ class Cluster:
         return self.occupancy.requested(resource)
 
 
-def _alike(one: Pod, other: Pod) -> bool:
-    """True if the two are of one class and hold the same; cheap, and it may say no too often."""
-    return (
-        one.spec is other.spec
-        and one.labels is other.labels
-        and one.controller is other.controller
-        and one.held is other.held
-        and one.held_score_cpu_milli == other.held_score_cpu_milli
-        and one.held_score_memory_bytes == other.held_score_memory_bytes
-        and one.deleting is other.deleting
-        and one.namespace == other.namespace
-    )
-
-
-def _matches_all(matchers: tuple[Matcher, ...], kind: PodClass, namespaces: Mapping[str, Namespace]) -> bool:
-    return all(m.matches(kind.namespace, kind.labels, namespaces, own=True) for m in matchers)
+def _counted_by(key: GroupKey, kind: PodClass, namespaces: Mapping[str, Namespace]) -> bool:
+    if key.living and kind.deleting:
+        return False
+    return all(m.matches(kind.namespace, kind.labels, namespaces, own=True) for m in key.matchers)
 
 
 def _carried(kind: PodClass) -> list[TermKey]:

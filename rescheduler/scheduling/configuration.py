@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from rescheduler.model.decode_affinity import preferred_node_terms, spread_constraints
-from rescheduler.model.decode_selectors import node_selector
+from rescheduler.errors import ReschedulerError
+from rescheduler.model.decode.affinity import preferred_node_terms, spread_constraints
+from rescheduler.model.decode.selectors import node_selector
 from rescheduler.model.label_syntax import key_error
 from rescheduler.scheduling.configuration_general import Path, faults
 from rescheduler.scheduling.configuration_wire import (
@@ -60,7 +61,7 @@ _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 
 
-class SchedulerConfigurationError(ValueError):
+class SchedulerConfigurationError(ReschedulerError, ValueError):
     """The document is not one that kube-scheduler would take, or asks for what is left out here.
 
     ``path``: the place in the document, () where the message tells it.
@@ -93,7 +94,10 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
         )
     if wire.extenders:
         raise SchedulerConfigurationError("extenders: scheduler extenders are left out and cannot be judged")
-    return _profile(_chosen(wire.profiles or [ProfileWire()], scheduler_name))
+    profiles = wire.profiles or [ProfileWire()]
+    chosen = _profile(_chosen(profiles, scheduler_name))
+    names = frozenset(profile.scheduler_name or "default-scheduler" for profile in profiles)
+    return replace(chosen, process=names - {chosen.scheduler_name})
 
 
 def _chosen(profiles: list[ProfileWire], wanted: str) -> ProfileWire:

@@ -1,6 +1,6 @@
 """What a KubeSchedulerConfiguration says beside the rules: nothing that changes a verdict, and still refused where wrong.
 
-kube-scheduler would not start with such a document, so a person who gives it to us has another one in force than they
+kube-scheduler would not start with such a document, so a person that gives it to us has another one in force than they
 believe. Limits, defaults and places are those of its own validation.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from rescheduler.model.durations import DurationError, parse_duration
+from rescheduler.model.times import DurationError, parse_duration
 from rescheduler.scheduling.configuration_wire import ConfigurationWire, LeaderElectionWire, ProfileWire
 
 Path = tuple[str | int, ...]

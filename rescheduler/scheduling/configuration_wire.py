@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.model.wire import NodeSelectorWire
-from rescheduler.model.wire_pod import PreferredNodeTermWire, SpreadWire
+from rescheduler.model.decode.pod_wire_types import PreferredNodeTermWire, SpreadWire
+from rescheduler.model.decode.wire_types import NodeSelectorWire
 
 
 class StrictWire(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

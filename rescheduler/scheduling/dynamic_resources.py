@@ -13,12 +13,11 @@ import numpy as np
 
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.extended_resources import is_devices, may_be_devices
-from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
-from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 
 REASON = "not judged: dynamic resource allocation (spec.resourceClaims) is left out"
 CANNOT_FIT = "cannot fit resource"
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class DynamicResources:
@@ -46,7 +45,7 @@ class DynamicResources:
         node: int,
         nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
     ) -> tuple[Refusal, ...]:
-        """The resource whose devices would be allocated there; before it, one that nobody offers."""
+        """The resource whose devices would be allocated there; before it, one that no node offers."""
         devices = _devices(ask, cluster)
         if not devices:
             return ()
@@ -74,3 +73,25 @@ def _devices(ask: Ask, cluster: Cluster) -> tuple[str, ...]:
     return tuple(
         name for name, amount in ask.kind.spec.requests.scalars if amount and is_devices(name, cluster)
     )
+
+
+def is_extended(resource: str) -> bool:
+    """True for extended resources: a domain that is not kubernetes.io's, as the API defines them."""
+    if "/" not in resource or "kubernetes.io/" in resource:
+        return False
+    return not resource.startswith("requests.")
+
+
+def may_be_devices(resource: str) -> bool:
+    """True for names behind which a DeviceClass can stand."""
+    return is_extended(resource) or resource.startswith(_DEVICE_CLASS_PREFIX)
+
+
+def is_devices(resource: str, cluster: Cluster) -> bool:
+    """True if a DeviceClass of the cluster stands behind the resource."""
+    classes = cluster.snapshot.device_classes
+    if not classes or not may_be_devices(resource):
+        return False
+    if resource.startswith(_DEVICE_CLASS_PREFIX):
+        return resource.removeprefix(_DEVICE_CLASS_PREFIX) in classes
+    return any(known.extended_resource == resource for known in classes.values())

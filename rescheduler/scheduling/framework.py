@@ -22,19 +22,22 @@ MAX_NODE_SCORE = 100
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+NodeIndices = npt.NDArray[np.intp]
 
 
 class Refusal(NamedTuple):
-    """Why a plugin refuses a node. ``unresolvable``: evicting pods from the node could not help."""
+    """Why a plugin refuses a node."""
 
     plugin: str
     reason: str
+    """In the words of kube-scheduler."""
     unresolvable: bool = False
+    """True: evicting pods from the node could not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """What the stock scheduler would say of one pod on one node (the JSON of ``explain``, design section 7)."""
+    """What the stock scheduler would say of one pod on one node (the JSON of ``explain``)."""
 
     node: str
     feasible: bool
@@ -48,10 +51,11 @@ class NodeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """Which nodes take a pod. ``refused_by``: index into ``plugins`` of the first refusing plugin, -1 = feasible."""
+    """Which nodes take a pod."""
 
     feasible: BoolArray
     refused_by: npt.NDArray[np.int8]
+    """Index into ``plugins`` of the first plugin that refuses the node; -1: feasible."""
     plugins: tuple[str, ...]
     everywhere: Refusal | None = None
     """Set when a PreFilter refuses the pod on every node."""
@@ -104,6 +108,8 @@ class Profile:
     """One scheduler profile: weights and arguments. Defaults are those of kube-scheduler 1.37."""
 
     scheduler_name: str = "default-scheduler"
+    process: frozenset[str] = frozenset()
+    """Names of the other profiles of the same kube-scheduler process."""
     stands_for: frozenset[str] = frozenset()
     """Other schedulers whose pods are judged by this profile, too: an estimate, their own rules are not known."""
     disabled: frozenset[str] = frozenset()
@@ -138,3 +144,11 @@ class Profile:
     def judges(self, scheduler_name: str) -> bool:
         """True if pods of that scheduler are judged by this profile."""
         return scheduler_name == self.scheduler_name or scheduler_name in self.stands_for
+
+    def counts_nomination(self, nominated_by: str, asked: str) -> bool:
+        """True if a pod of scheduler ``nominated_by`` counts, where it is nominated, for a pod of scheduler ``asked``.
+
+        A kube-scheduler process knows the nominated pods of its own profiles only (``responsibleForPod``). A scheduler
+        that is no profile of this document is taken as a process of its own.
+        """
+        return nominated_by == asked or {nominated_by, asked} <= {self.scheduler_name, *self.process}

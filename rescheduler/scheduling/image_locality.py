@@ -8,9 +8,8 @@ import numpy as np
 
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, IntArray
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.scheduling.plugin import NodeIndices
 
 _MEGABYTE = 1024 * 1024
 _LEAST = 23 * _MEGABYTE
@@ -34,15 +33,12 @@ class ImageLocality:
         spec = ask.kind.spec
         count = spec.image_containers or len(spec.images)
         key = ("images", spec.images, count)
-        points: IntArray | None = cluster.nodes.memo.get(key)
-        if points is None:
-            points = cluster.nodes.memo[key] = _points(spec.images, count, cluster.nodes)
-        return points[nodes]
+        return cluster.nodes.memo.of(key, None, lambda: _points(spec.images, count, cluster.nodes))[nodes]
 
 
 def _points(images: tuple[str, ...], count: int, table: NodeTable) -> IntArray:
     sums = np.zeros(table.size, dtype=np.int64)
-    states = _states(table)
+    states = table.memo.of("image_states", None, lambda: _states(table))
     for image in images:
         state = states.get(_normalised(image))
         if state is not None:
@@ -52,16 +48,13 @@ def _points(images: tuple[str, ...], count: int, table: NodeTable) -> IntArray:
 
 
 def _states(table: NodeTable) -> dict[str, _ImageState]:
-    known: dict[str, _ImageState] | None = table.memo.get("image_states")
-    if known is None:
-        known = {}
-        for index, node in enumerate(table.records):
-            for image in node.images:
-                for name in image.names:
-                    state = known.setdefault(name, _ImageState(image.size_bytes, []))
-                    if not state.nodes or state.nodes[-1] != index:
-                        state.nodes.append(index)
-        table.memo["image_states"] = known
+    known: dict[str, _ImageState] = {}
+    for index, node in enumerate(table.records):
+        for image in node.images:
+            for name in image.names:
+                state = known.setdefault(name, _ImageState(image.size_bytes, []))
+                if not state.nodes or state.nodes[-1] != index:
+                    state.nodes.append(index)
     return known
 
 

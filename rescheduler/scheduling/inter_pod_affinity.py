@@ -13,13 +13,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from rescheduler.model.records import PodAffinityTerm, PodSpec
-from rescheduler.scheduling.classes import Ask, Nominated, PodClass
+from rescheduler.scheduling.classes import Ask, Nominated, PodClass, PodGroup, TermCount, TermKind
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.counts import Counts, PodGroup, TermCount, TermKind
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, Refusal
+from rescheduler.scheduling.counts import Counts
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.matching import Matcher, matcher_of, parsed
 from rescheduler.scheduling.nodes import Column
-from rescheduler.scheduling.plugin import NodeIndices
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -27,11 +26,13 @@ EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rul
 
 
 class _Counted(NamedTuple):
-    """A group of pods, looked at in the domains of one topology key. ``weight``: of preferred terms, signed."""
+    """A group of pods, looked at in the domains of one topology key."""
 
     group: PodGroup
     column: Column
+    """The label of the topology key."""
     weight: int = 0
+    """Of preferred terms; negative for anti-affinity."""
 
 
 class _Terms(NamedTuple):
@@ -40,9 +41,13 @@ class _Terms(NamedTuple):
     together: PodGroup | None
     """Pods that match all required affinity terms at once."""
     affinity: tuple[Column, ...]
+    """The topology keys of the required affinity terms, in their order."""
     anti: tuple[_Counted, ...]
+    """The required anti-affinity terms."""
     self_match: bool
+    """True if the pod meets all its own required affinity terms."""
     invalid: str
+    """Why a selector cannot be parsed; "" if all can."""
 
 
 class InterPodAffinity:
@@ -112,10 +117,7 @@ class InterPodAffinity:
 
 
 def _terms(kind: PodClass, cluster: Cluster) -> _Terms:
-    known: _Terms | None = kind.memo.get("required_terms")
-    if known is None:
-        known = kind.memo["required_terms"] = _bind(kind, cluster)
-    return known
+    return kind.memo.of("required_terms", None, lambda: _bind(kind, cluster))
 
 
 def _bind(kind: PodClass, cluster: Cluster) -> _Terms:
@@ -153,15 +155,15 @@ def _count(term: PodAffinityTerm, namespace: str, cluster: Cluster, weight: int 
 
 
 def _preferred(kind: PodClass, cluster: Cluster) -> tuple[_Counted, ...]:
-    known: tuple[_Counted, ...] | None = kind.memo.get("preferred_terms")
-    if known is None:
-        spec, namespace = kind.spec, kind.namespace
-        known = (
+    spec, namespace = kind.spec, kind.namespace
+    return kind.memo.of(
+        "preferred_terms",
+        None,
+        lambda: (
             *(_count(t.term, namespace, cluster, t.weight) for t in spec.pod_affinity_preferred),
             *(_count(t.term, namespace, cluster, -t.weight) for t in spec.pod_anti_affinity_preferred),
-        )
-        kind.memo["preferred_terms"] = known
-    return known
+        ),
+    )
 
 
 def _covers(matcher: Matcher, kind: PodClass, cluster: Cluster) -> bool:
@@ -189,6 +191,7 @@ def _affinity_mask(own: _Terms, together: PodGroup, cluster: Cluster) -> BoolArr
         counts = together.in_domains(column)
         anywhere = anywhere or bool(counts.values)
         mask &= _populated(counts, column)
+    # The first pod of an application that wants to stand with itself would wait for ever: it may start anywhere.
     if not anywhere and own.self_match:
         mask = cluster.nodes.all.copy()
         for column in own.affinity:
@@ -203,6 +206,7 @@ def _affinity_holds(
     if any(code < 0 for code in codes):
         return False
     matchers = together.key.matchers
+    # A nominated pod counts only if it matches all terms at once, as pods that stand do.
     extra = sum(all(_covers(m, one.kind, cluster) for m in matchers) for one in nominated)
     counts = [together.in_domains(column) for column in own.affinity]
     if all(have.at(code) + extra > 0 for have, code in zip(counts, codes, strict=True)):

@@ -16,7 +16,7 @@ from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Oper
 T = TypeVar("T")
 
 
-class Scope(NamedTuple):
+class NamespaceScope(NamedTuple):
     """Namespaces by name, or by a selector on their labels (None: none by labels)."""
 
     names: frozenset[str]
@@ -43,7 +43,7 @@ class Scope(NamedTuple):
 class Matcher(NamedTuple):
     """Pods of a scope that a selector matches."""
 
-    scope: Scope
+    scope: NamespaceScope
     selector: LabelSelector | None
 
     def matches(self, namespace: str, labels: LabelSet, known: Mapping[str, Namespace], *, own: bool) -> bool:
@@ -58,8 +58,8 @@ class Matcher(NamedTuple):
 def matcher_of(term: PodAffinityTerm, namespace: str) -> Matcher:
     """The matcher of a term that stands on a pod of ``namespace``."""
     if not term.namespaces and term.namespace_selector is None:
-        return Matcher(Scope(frozenset((namespace,))), term.selector)
-    return Matcher(Scope(frozenset(term.namespaces), term.namespace_selector), term.selector)
+        return Matcher(NamespaceScope(frozenset((namespace,))), term.selector)
+    return Matcher(NamespaceScope(frozenset(term.namespaces), term.namespace_selector), term.selector)
 
 
 def parsed(terms: Iterable[PodAffinityTerm]) -> bool:

@@ -15,9 +15,9 @@ from rescheduler.model.records import PodSpec, PreferredNodeTerm
 from rescheduler.model.selectors import NodeSelectorTerm, Operator
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.nodes import NODE_NAME_FIELD, NodeTable
-from rescheduler.scheduling.plugin import NodeIndices, normalise
+from rescheduler.scheduling.plugin import normalise
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -67,7 +67,7 @@ class NodeAffinity:
         preferred = ask.kind.spec.node_affinity_preferred
         if not added and not preferred:
             return None
-        return normalise(_preferred(added + preferred, cluster.nodes)[nodes])
+        return normalise(preferred_weights(added + preferred, cluster.nodes)[nodes])
 
 
 def required_mask(spec: PodSpec, nodes: NodeTable) -> BoolArray:
@@ -102,12 +102,13 @@ def _names_of(term: NodeSelectorTerm) -> set[str] | None:
     return names
 
 
-def _preferred(terms: tuple[PreferredNodeTerm, ...], nodes: NodeTable) -> IntArray:
-    key = ("preferred", terms)
-    known: IntArray | None = nodes.memo.get(key)
-    if known is None:
-        known = np.zeros(nodes.size, dtype=np.int64)
+def preferred_weights(terms: tuple[PreferredNodeTerm, ...], nodes: NodeTable) -> IntArray:
+    """Sum of the weights of the preferred terms that each node meets."""
+
+    def add_up() -> IntArray:
+        weights: IntArray = np.zeros(nodes.size, dtype=np.int64)
         for term in terms:
-            known += term.weight * nodes.term_mask(term.term)
-        nodes.memo[key] = known
-    return known
+            weights += term.weight * nodes.term_mask(term.term)
+        return weights
+
+    return nodes.memo.of(("preferred", terms), None, add_up)

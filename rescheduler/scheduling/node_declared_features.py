@@ -27,16 +27,14 @@ class NodeDeclaredFeatures:
         needed = ask.kind.spec.required_features
         if not needed:
             return None
-        key = ("features", needed)
-        known: BoolArray | None = cluster.nodes.memo.get(key)
-        if known is None:
-            wanted = frozenset(needed)
-            records = cluster.nodes.records
-            known = np.fromiter(
+        wanted, records = frozenset(needed), cluster.nodes.records
+        return cluster.nodes.memo.of(
+            ("features", needed),
+            None,
+            lambda: np.fromiter(
                 (wanted.issubset(node.declared_features) for node in records), np.bool_, len(records)
-            )
-            cluster.nodes.memo[key] = known
-        return known
+            ),
+        )
 
     def refusals(
         self,

@@ -11,9 +11,7 @@ import numpy as np
 
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray
-from rescheduler.scheduling.plugin import NodeIndices
-from rescheduler.scheduling.resource_scores import real_amount
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
 
 _HALF = MAX_NODE_SCORE // 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -28,10 +26,10 @@ class NodeResourcesBalancedAllocation:
         """50..100, not normalised; None for best-effort pods."""
         requests = ask.kind.spec.requests
         resources = cluster.profile.balanced_resources
-        asked = tuple({name: real_amount(requests, name) for name, _ in resources}.items())
+        asked = tuple({name: requests.amount(name) for name, _ in resources}.items())
         if not any(amount for _, amount in asked):
             return None
-        answers = cluster.occupancy.kept.of(("balance", asked), lambda some: _change(asked, cluster, some))
+        answers = cluster.occupancy.answers.of(("balance", asked), lambda some: _change(asked, cluster, some))
         return answers[nodes]
 
 

@@ -1,6 +1,6 @@
 """NodeResourcesFit: room for one more pod and for its requests; three ways to score it.
 
-Only what the pod requests is checked, so a pod without requests fits an overfull node (rows M35 ff.). A
+Only what the pod requests is checked, so a pod without requests fits an overfull node. A
 resource that devices stand behind is not checked where the node does not offer it itself.
 """
 
@@ -14,9 +14,8 @@ import numpy as np
 from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.extended_resources import is_devices, is_extended
-from rescheduler.scheduling.framework import BoolArray, IntArray, Profile, Refusal
-from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.dynamic_resources import is_devices, is_extended
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Profile, Refusal
 from rescheduler.scheduling.resource_scores import allocation_score
 
 TOO_MANY_PODS = "Too many pods"
@@ -36,7 +35,7 @@ class NodeResourcesFit:
             (resource, amount, is_devices(resource, cluster))
             for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile)
         )
-        return cluster.occupancy.kept.of(("fit", asked), lambda some: _fit(asked, cluster, some)) > 0
+        return cluster.occupancy.answers.of(("fit", asked), lambda some: _fit(asked, cluster, some)) > 0
 
     def refusals(
         self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from rescheduler.model.csi_migration import DRIVERS
-from rescheduler.model.records import CSINode, PersistentVolumeClaim
+from rescheduler.model.csi_translation import DRIVERS
+from rescheduler.model.storage_records import CSINode, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
@@ -27,10 +27,12 @@ _NOTHING: Volumes = frozenset()
 
 
 class Attached(NamedTuple):
-    """What a pod attaches to its node; ``refusal``: why that cannot be said."""
+    """What a pod attaches to its node."""
 
     volumes: Volumes = _NOTHING
+    """(driver, handle) of each volume."""
     refusal: Refusal | None = None
+    """Why that cannot be said."""
 
 
 class NodeVolumeLimits:
@@ -73,6 +75,7 @@ class NodeVolumeLimits:
             return ()
         name = cluster.nodes.names[node]
         csi_node = cluster.snapshot.csi_nodes.get(name)
+        # Only a node with a CSINode can say that it takes in-tree volumes by CSI; elsewhere they have no limit.
         wanted = attached(ask.kind, cluster, migrated=csi_node is not None, asked=True)
         refusal = wanted.refusal or _missing_driver(wanted.volumes, csi_node, cluster)
         if refusal is not None:
@@ -80,12 +83,14 @@ class NodeVolumeLimits:
         limits = _limits(csi_node)
         if not limits or not wanted.volumes:
             return ()
+        # A volume that several pods share is attached once, so volumes are counted and not pods.
         present: set[tuple[str, str]] = set()
         for kind in (*cluster.occupancy.claim_users.get(node, ()), *(one.kind for one in nominated)):
             held = attached(kind, cluster, migrated=True, asked=False)
             if held.refusal is not None:
                 return (held.refusal,)
             present |= held.volumes
+        # Volumes that are still attached though no pod uses them any more take a place, too.
         counted = Counter(driver for driver, _ in present | _attachments(cluster).get(name, _NOTHING))
         for driver, count in Counter(driver for driver, _ in wanted.volumes - present).items():
             if driver in limits and counted[driver] + count > limits[driver]:
@@ -98,13 +103,11 @@ def attached(kind: PodClass, cluster: Cluster, *, migrated: bool, asked: bool) -
 
     ``migrated``: in-tree volumes count. ``asked``: it is the pod that is judged, so its claims must exist.
     """
-    memo: tuple[int, dict[tuple[bool, bool], Attached]] | None = kind.memo.get("attached")
-    if memo is None or memo[0] != cluster.volume_epoch:
-        memo = kind.memo["attached"] = (cluster.volume_epoch, {})
-    known = memo[1].get((migrated, asked))
-    if known is None:
-        known = memo[1][migrated, asked] = _attached(kind, cluster, migrated=migrated, asked=asked)
-    return known
+    return kind.memo.of(
+        ("attached", migrated, asked),
+        cluster.volume_epoch,
+        lambda: _attached(kind, cluster, migrated=migrated, asked=asked),
+    )
 
 
 def _attached(kind: PodClass, cluster: Cluster, *, migrated: bool, asked: bool) -> Attached:
@@ -119,6 +122,7 @@ def _attached(kind: PodClass, cluster: Cluster, *, migrated: bool, asked: bool) 
             continue
         claim = cluster.snapshot.claims.get(key)
         if claim is None:
+            # kube-scheduler needs the claims of the pod that it places, and passes over missing ones of the others.
             if asked:
                 missing = not_found("persistentvolumeclaim", key.name)
                 return Attached(refusal=Refusal(_NAME, f"looking up PVC {key}: {missing}", unresolvable=True))
@@ -150,11 +154,8 @@ def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster, *, migrated: bool
 
 
 def _attachments(cluster: Cluster) -> Mapping[str, Volumes]:
-    """The CSI volumes that are attached to each node, whoever uses them."""
-    memo: tuple[int, Mapping[str, Volumes]] | None = cluster.nodes.memo.get("attachments")
-    if memo is None or memo[0] != cluster.volume_epoch:
-        memo = cluster.nodes.memo["attachments"] = (cluster.volume_epoch, _attachments_by_node(cluster))
-    return memo[1]
+    """The CSI volumes that are attached to each node, used or not."""
+    return cluster.nodes.memo.of("attachments", cluster.volume_epoch, lambda: _attachments_by_node(cluster))
 
 
 def _attachments_by_node(cluster: Cluster) -> Mapping[str, Volumes]:

@@ -1,7 +1,7 @@
 """Nodes as columns: allocatable, labels as codes, taints as codes, topology domains.
 
 A label key becomes a column of small integers, so that a requirement is judged once per distinct value
-instead of once per node. Built for one set of nodes; whoever changes a node builds a new table.
+instead of once per node. A table never changes: newer records of the same nodes make a new one (``renewed``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from rescheduler.model.selectors import (
     Requirement,
 )
 from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.memo import Memo
 
 Codes = npt.NDArray[np.int32]
 NODE_NAME_FIELD = "metadata.name"
@@ -31,10 +31,11 @@ NODE_NAME_FIELD = "metadata.name"
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One label over all nodes. ``codes``: index into ``values``, -1 where the node lacks the label."""
+    """One label over all nodes."""
 
     key: str
     codes: Codes
+    """For each node the index of its value in ``values``; -1 where it lacks the label."""
     values: tuple[str, ...]
 
     @cached_property
@@ -70,6 +71,7 @@ class Column:
 
     def matches(self, requirement: Requirement) -> BoolArray:
         """Nodes whose label meets the requirement."""
+        # One answer for each value and a last one for nodes without the label: code -1 finds it by itself.
         table = np.zeros(len(self.values) + 1, dtype=np.bool_)
         if requirement.operator in (Operator.IN, Operator.NOT_IN):
             for value in requirement.values:
@@ -94,32 +96,52 @@ class NodeTable:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.size = len(self.names)
         self.all = np.ones(self.size, dtype=np.bool_)
+        self.epoch = 0
+        """Another number in a renewed table if more than capacity, images and features changed."""
         self.unschedulable = np.fromiter((n.unschedulable for n in nodes), dtype=np.bool_, count=self.size)
         self.schedulable = ~self.unschedulable
-        self.memo: dict[object, Any] = {}
-        """Results of plugins that depend on nothing but the nodes."""
+        self.usable: BoolArray = np.fromiter((n.usable for n in nodes), dtype=np.bool_, count=self.size)
+        """Nodes that pods may be moved to at all, see ``Node.usable``."""
+        self.hinted = tuple(i for i, node in enumerate(nodes) if node.avoid)
+        """Indices of nodes with PreferAvoidPods hints."""
+        self.memo = Memo()
+        """Results of plugins and policies that depend on the nodes."""
         self._allocatable: dict[str, IntArray] = {}
         self._columns: dict[str, Column] = {}
         self._selectors: dict[object, BoolArray] = {}
-        self._taint_codes, self._taint_sets = _code_taints(nodes)
+        self.taint_codes, self.taint_sets = _code_taints(nodes)
+        """For each node the index of its taints among the distinct ``taint_sets``."""
+
+    def renewed(self, nodes: Sequence[Node]) -> NodeTable:
+        """The table of newer records of the same nodes with the same labels: what follows from labels is shared."""
+        table = NodeTable(nodes)
+        same = all(_placement(old) == _placement(new) for old, new in zip(self.records, nodes, strict=True))
+        table.epoch = self.epoch if same else self.epoch + 1
+        table._columns, table._selectors = self._columns, self._selectors
+        table.ranks = self.ranks
+        return table
+
+    @cached_property
+    def ranks(self) -> IntArray:
+        """The place of each node in the order of names."""
+        ranks = np.empty(self.size, dtype=np.int64)
+        ranks[sorted(range(self.size), key=self.names.__getitem__)] = np.arange(self.size)
+        return ranks
 
     def allocatable(self, resource: str) -> IntArray:
         """What each node can hold: milli-CPU, bytes, pods, or units of a scalar; 0 where it does not say."""
         known = self._allocatable.get(resource)
         if known is None:
             known = np.fromiter(
-                (amount_of(node, resource) for node in self.records), dtype=np.int64, count=self.size
+                (node.allocatable.amount(resource) for node in self.records), dtype=np.int64, count=self.size
             )
             self._allocatable[resource] = known
         return known
 
     def divisor(self, resource: str) -> tuple[IntArray, BoolArray]:
         """Allocatable with 1 instead of 0, and where it is not 0; shared, not to be changed."""
-        known: tuple[IntArray, BoolArray] | None = self.memo.get(("divisor", resource))
-        if known is None:
-            amounts = self.allocatable(resource)
-            known = self.memo["divisor", resource] = (np.maximum(amounts, 1), amounts > 0)
-        return known
+        amounts = self.allocatable(resource)
+        return self.memo.of(("divisor", resource), None, lambda: (np.maximum(amounts, 1), amounts > 0))
 
     def column(self, key: str) -> Column:
         """The label ``key`` over all nodes."""
@@ -157,9 +179,9 @@ class NodeTable:
     def taint_table(self, judge: Callable[[tuple[Taint, ...]], int]) -> IntArray:
         """``judge`` asked once for each distinct set of taints, spread over the nodes."""
         table = np.fromiter(
-            (judge(taints) for taints in self._taint_sets), dtype=np.int64, count=len(self._taint_sets)
+            (judge(taints) for taints in self.taint_sets), dtype=np.int64, count=len(self.taint_sets)
         )
-        return table[self._taint_codes]
+        return table[self.taint_codes]
 
     def _cached(self, key: object, make: Callable[[], BoolArray]) -> BoolArray:
         known = self._selectors.get(key)
@@ -188,20 +210,16 @@ class NodeTable:
         return mask
 
 
-def amount_of(node: Node, resource: str) -> int:
-    """One allocatable amount of a node by its wire name; CPU in milli."""
-    have = node.allocatable
-    match resource:
-        case "cpu":
-            return have.cpu_milli
-        case "memory":
-            return have.memory_bytes
-        case "ephemeral-storage":
-            return have.ephemeral_bytes
-        case "pods":
-            return have.pods
-        case _:
-            return have.scalar(resource)
+def _placement(node: Node) -> tuple[object, ...]:
+    """What answers that outlive a table depend on, besides labels."""
+    return (
+        node.taints,
+        node.unschedulable,
+        node.ready,
+        node.deleting,
+        node.do_not_disrupt,
+        node.avoid,
+    )
 
 
 def _column(key: str, values: Sequence[str | None]) -> Column:

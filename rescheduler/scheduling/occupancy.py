@@ -13,8 +13,8 @@ import numpy as np
 from rescheduler.model.records import HostPort, ObjectKey, Pod, VolumeKind
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray
-from rescheduler.scheduling.kept import KeptAnswers
 from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.per_node_answers import PerNodeAnswers
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- kube-scheduler's name for "every address", nothing is bound
 PortUse = dict[str, int]
@@ -37,7 +37,7 @@ class Occupancy:
         """(protocol, port) -> node -> address -> how many pods use it."""
         self.disk_users: dict[int, dict[PodClass, int]] = {}
         self.claim_users: dict[int, dict[PodClass, int]] = {}
-        self.kept = KeptAnswers(size)
+        self.answers = PerNodeAnswers(size)
         """What follows from a node and the resources held there alone."""
         self.claims: dict[ObjectKey, int] = {}
         """Claims (not the ones of ephemeral volumes) -> how many pods on nodes use them."""
@@ -46,7 +46,7 @@ class Occupancy:
     def add(self, pod: Pod, node: int, delta: int) -> None:
         """Count one pod (1) or take it back (-1)."""
         held = pod.held
-        self.kept.touch(node)
+        self.answers.touch(node)
         self.cpu[node] += delta * held.cpu_milli
         self.memory[node] += delta * held.memory_bytes
         self.pods[node] += delta

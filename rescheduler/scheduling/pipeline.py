@@ -13,13 +13,14 @@ from rescheduler.scheduling.framework import (
     BoolArray,
     FilterResult,
     IntArray,
+    NodeIndices,
     NodeVerdict,
     Profile,
     Refusal,
     ScoreResult,
 )
 from rescheduler.scheduling.node_affinity import REASON_NARROWED, NodeAffinity, named_nodes
-from rescheduler.scheduling.plugin import FilterPlugin, NodeIndices, ScorePlugin
+from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
 from rescheduler.scheduling.registry import FILTERS, SCORES
 
 NominatedByNode = Mapping[int, Sequence[Pod]]
@@ -54,12 +55,14 @@ class Pipeline:
             if mask is not None:
                 refused_by[feasible & ~mask] = code
                 feasible &= mask
+        # kube-scheduler runs all filters twice where pods are nominated: with them and, above, without them.
         self._first_pass(ask, cluster, nominated, feasible, refused_by)
+        # Last, because PreFilter's own reason goes before that of any filter on nodes that it leaves out.
         self._narrow(ask, cluster, feasible, refused_by)
         return FilterResult(feasible, refused_by, self.names)
 
     def feasible(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode) -> BoolArray:
-        """The same nodes as ``filter`` finds, without who refuses the others."""
+        """The same nodes as ``filter`` finds, without saying which plugin refuses the others."""
         if self._everywhere(ask, cluster) is not None:
             return np.zeros(cluster.nodes.size, dtype=np.bool_)
         feasible = cluster.nodes.all.copy()
@@ -140,6 +143,7 @@ class Pipeline:
         last: Refusal | None = None
         for plugin in self._filters:
             refusal = plugin.everywhere(ask, cluster)
+            # The framework goes on after a refusal that preemption could resolve, and reports the last of those.
             if refusal is not None and refusal.unresolvable:
                 return refusal
             last = refusal or last
@@ -153,7 +157,7 @@ class Pipeline:
         feasible: BoolArray,
         refused_by: np.ndarray[tuple[int], np.dtype[np.int8]],
     ) -> None:
-        """Nodes with nominated pods of at least the same priority must pass with them, too."""
+        """Nodes with nominated pods of the same process and at least the same priority must pass with them, too."""
         for node, pods in nominated.items():
             counted = _counted(ask, cluster, pods)
             if not counted:
@@ -185,9 +189,11 @@ class Pipeline:
 
 
 def _counted(ask: Ask, cluster: Cluster, pods: Sequence[Pod]) -> tuple[Nominated, ...]:
-    priority = ask.kind.spec.priority
+    spec, counts = ask.kind.spec, cluster.profile.counts_nomination
     return tuple(
         Nominated(pod, cluster.kind_of(pod))
         for pod in pods
-        if pod.spec.priority >= priority and pod.uid != ask.pod.uid
+        if pod.spec.priority >= spec.priority
+        and pod.uid != ask.pod.uid
+        and counts(pod.spec.scheduler_name, spec.scheduler_name)
     )

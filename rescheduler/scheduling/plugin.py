@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, Refusal
-
-NodeIndices = npt.NDArray[np.intp]
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
 
 
 class FilterPlugin(Protocol):

@@ -1,33 +1,33 @@
 """PodTopologySpread: hard constraints refuse by skew, soft ones (or the profile's defaults) cost score.
 
-Terminating pods do not count, and an empty selector counts nobody although the pod itself matches it.
+Terminating pods do not count, and an empty selector counts none although the pod itself matches it.
 A node that lacks the key of one hard constraint drops out of the counts of all hard constraints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import SpreadConstraint
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.scheduling.classes import Ask, Nominated, PodClass
+from rescheduler.model.records import Pod, PodSpec, SpreadConstraint, Workload
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.scheduling.classes import Ask, Nominated, PodClass, PodGroup
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.counts import PodGroup, domain_sums
-from rescheduler.scheduling.default_spread import default_selector
-from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
-from rescheduler.scheduling.matching import Matcher, Scope
+from rescheduler.scheduling.counts import domain_sums
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.node_affinity import required_mask
-from rescheduler.scheduling.nodes import Column
-from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.nodes import Column, NodeTable
 from rescheduler.scheduling.spread_score import SoftConstraint, spread_score
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 SKEW = "node(s) didn't match pod topology spread constraints"
 MISSING_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
 _NO_DOMAIN = 2**31 - 1
+_OWNERS = frozenset({("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")})
+"""Controllers whose selector the default constraints take over."""
 
 
 class _Hard(NamedTuple):
@@ -67,9 +67,7 @@ class PodTopologySpread:
             return None
         mask = cluster.nodes.all
         for hard in constraints:
-            counts = _counts(hard)
-            room = hard.constraint.max_skew - hard.self_match + _least(hard, counts)
-            mask = mask & hard.column.spread_mask(counts <= room)
+            mask = mask & _within_skew(hard, _counts(hard))
         return mask
 
     def refusals(
@@ -83,6 +81,7 @@ class PodTopologySpread:
             if code < 0:
                 return (Refusal(self.name, MISSING_LABEL, unresolvable=True),)
             counts = _counts(hard)
+            # Nominated pods change the counts of their own node's domain, which is this one.
             if nominated and keyed and (hard.counted is None or hard.counted[node]):
                 counts = counts.copy()
                 counts[code] += sum(_joins(hard, ask.kind, one) for one in nominated)
@@ -99,12 +98,52 @@ class PodTopologySpread:
         return spread_score(constraints, cluster.nodes, nodes, require_all_keys=whole)
 
 
+class CountedPod(NamedTuple):
+    """A pod that is on a node, or not, in another world than that of the cluster's counts."""
+
+    pod: Pod
+    node: int
+    """Index of its node."""
+    change: int
+    """1: it is there only in the other world; -1: it is there only in the cluster."""
+
+
+def spread_mask_after(
+    ask: Ask, cluster: Cluster, changes: Callable[[Matcher], Iterable[CountedPod]]
+) -> BoolArray | None:
+    """``PodTopologySpread.mask`` in a world that differs by some living pods; None if the pod has no hard constraint.
+
+    ``changes``: gives those that a matcher may match, and perhaps others.
+    """
+    constraints = _hard(ask.kind, cluster)
+    if not constraints or PodTopologySpread.name in cluster.profile.disabled:
+        return None
+    namespaces, mask = cluster.snapshot.namespaces, cluster.nodes.all
+    for hard in constraints:
+        (matcher,) = hard.group.key.matchers
+        counts = _counts(hard).copy()
+        for pod, node, change in changes(matcher):
+            code = hard.column.code_list[node]
+            counted = code >= 0 and (hard.counted is None or hard.counted[node])
+            if counted and matcher.matches(pod.namespace, pod.labels, namespaces, own=True):
+                counts[code] += change
+        mask = mask & _within_skew(hard, counts)
+    return mask
+
+
+def _within_skew(hard: _Hard, counts: IntArray) -> BoolArray:
+    # skew = count + self_match - least <= max_skew, written for the count of every domain at once.
+    room = hard.constraint.max_skew - hard.self_match + _least(hard, counts)
+    return hard.column.spread_mask(counts <= room)
+
+
 def _hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
-    known: tuple[int, tuple[_Hard, ...]] | None = kind.memo.get("hard_spread")
-    if known is None or known[0] != cluster.selector_epoch:
-        known = (cluster.selector_epoch, _bind_hard(kind, cluster))
-        kind.memo["hard_spread"] = known
-    return known[1]
+    return kind.memo.of("hard_spread", _stamp(cluster), lambda: _bind_hard(kind, cluster))
+
+
+def _stamp(cluster: Cluster) -> tuple[int, int]:
+    """Constraints are bound to selectors of Services and workloads, and to labels and taints of nodes."""
+    return cluster.selector_epoch, cluster.nodes.epoch
 
 
 def _bind_hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
@@ -115,7 +154,7 @@ def _bind_hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:
         keyed = keyed & column.present
     bound: list[_Hard] = []
     for (constraint, selector), column in zip(wanted, columns, strict=True):
-        counted = keyed & included(constraint, kind, cluster)
+        counted = keyed & included(constraint, kind.spec, cluster.nodes)
         present = np.zeros(len(column.values), dtype=np.bool_)
         present[column.codes[counted]] = True
         bound.append(
@@ -157,20 +196,19 @@ def _joins(hard: _Hard, kind: PodClass, one: Nominated) -> bool:
 
 
 def _soft(kind: PodClass, cluster: Cluster) -> tuple[SoftConstraint, ...]:
-    known: tuple[int, tuple[SoftConstraint, ...]] | None = kind.memo.get("soft_spread")
-    if known is None or known[0] != cluster.selector_epoch:
-        bound = tuple(
-            SoftConstraint(
-                max_skew=constraint.max_skew,
-                column=cluster.nodes.column(constraint.topology_key),
-                group=spread_group(kind, selector, cluster),
-                counted=included(constraint, kind, cluster),
-            )
-            for constraint, selector in constraints_of(kind, cluster, hard=False)
+    return kind.memo.of("soft_spread", _stamp(cluster), lambda: _bind_soft(kind, cluster))
+
+
+def _bind_soft(kind: PodClass, cluster: Cluster) -> tuple[SoftConstraint, ...]:
+    return tuple(
+        SoftConstraint(
+            max_skew=constraint.max_skew,
+            column=cluster.nodes.column(constraint.topology_key),
+            group=spread_group(kind, selector, cluster),
+            counted=included(constraint, kind.spec, cluster.nodes),
         )
-        known = (cluster.selector_epoch, bound)
-        kind.memo["soft_spread"] = known
-    return known[1]
+        for constraint, selector in constraints_of(kind, cluster, hard=False)
+    )
 
 
 def malformed(kind: PodClass, *, hard: bool) -> str:
@@ -187,20 +225,19 @@ def constraints_of(
     """The pod's constraints, or the profile's defaults if it has none, with their final selectors."""
     spec = kind.spec
     if spec.spread:
-        return [(c, _merged(c, kind)) for c in spec.spread if c.hard is hard]
+        return [(c, merged_selector(c, kind.labels)) for c in spec.spread if c.hard is hard]
     defaults = [c for c in cluster.profile.default_spread if c.hard is hard]
     if not defaults:
         return []
-    selector = default_selector(kind, cluster)
+    selector = _default_selector(kind, cluster)
     return [] if selector.empty else [(constraint, selector) for constraint in defaults]
 
 
-def _merged(constraint: SpreadConstraint, kind: PodClass) -> LabelSelector | None:
+def merged_selector(constraint: SpreadConstraint, labels: LabelSet) -> LabelSelector | None:
+    """The selector of a constraint for a pod with these labels, its matchLabelKeys merged in."""
     selector = constraint.selector
     added = [
-        Requirement(key, Operator.IN, (kind.labels[key],))
-        for key in constraint.match_label_keys
-        if key in kind.labels
+        Requirement(key, Operator.IN, (labels[key],)) for key in constraint.match_label_keys if key in labels
     ]
     if selector is None or selector.invalid or not added:
         return selector
@@ -208,18 +245,40 @@ def _merged(constraint: SpreadConstraint, kind: PodClass) -> LabelSelector | Non
     return LabelSelector((*selector.requirements, *fresh)) if fresh else selector
 
 
-def included(constraint: SpreadConstraint, kind: PodClass, cluster: Cluster) -> BoolArray:
+def included(constraint: SpreadConstraint, spec: PodSpec, nodes: NodeTable) -> BoolArray:
     """Nodes that the constraint's node inclusion policies count."""
-    mask = cluster.nodes.all
+    mask = nodes.all
     if constraint.node_affinity_honor:
-        mask = required_mask(kind.spec, cluster.nodes)
+        mask = required_mask(spec, nodes)
     if constraint.node_taints_honor:
-        mask = mask & hard_taints_tolerated(kind.spec.tolerations, cluster.nodes)
+        mask = mask & hard_taints_tolerated(spec.tolerations, nodes)
     return mask
 
 
 def spread_group(kind: PodClass, selector: LabelSelector | None, cluster: Cluster) -> PodGroup:
-    """The living pods of the namespace that the selector matches; nobody for an empty selector."""
+    """The living pods of the namespace that the selector matches; none for an empty selector."""
     if selector is not None and selector.empty:
         selector = None
-    return cluster.group((Matcher(Scope(frozenset((kind.namespace,))), selector),), living=True)
+    return cluster.group((Matcher(NamespaceScope(frozenset((kind.namespace,))), selector),), living=True)
+
+
+def _default_selector(kind: PodClass, cluster: Cluster) -> LabelSelector:
+    """Requirements of all Services that select the pod and of its ReplicaSet, StatefulSet or controller."""
+    requirements: dict[Requirement, None] = {}
+    for service in cluster.services_in(kind.namespace):
+        if service.selector is None:
+            continue
+        wanted = [Requirement(key, Operator.IN, (value,)) for key, value in service.selector]
+        if all(requirement.matches(kind.labels) for requirement in wanted):
+            requirements.update(dict.fromkeys(wanted))
+    owner = _owner(kind, cluster)
+    if owner is not None and owner.selector is not None and not owner.selector.invalid:
+        requirements.update(dict.fromkeys(owner.selector.requirements))
+    return LabelSelector(tuple(requirements))
+
+
+def _owner(kind: PodClass, cluster: Cluster) -> Workload | None:
+    controller = kind.controller
+    if controller is None or (controller.api_version, controller.kind) not in _OWNERS:
+        return None
+    return cluster.workload(controller.kind, kind.namespace, controller.name)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import (
     MAX_NODE_SCORE,
     IntArray,
+    NodeIndices,
     ScoringStrategy,
     ShapePoint,
 )
-from rescheduler.scheduling.plugin import NodeIndices
 
 _SCORE_UNIT = MAX_NODE_SCORE // 10
 _EXACT_BELOW = 2**46
@@ -24,7 +23,7 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
     """Score of each node by the profile's scoring strategy (0..100)."""
     asked = tuple(asked_amount(ask, resource) for resource, _ in cluster.profile.fit_resources)
-    answers = cluster.occupancy.kept.of(
+    answers = cluster.occupancy.answers.of(
         ("allocation", asked), lambda some: _allocation_score(asked, cluster, some)
     )
     return answers[nodes]
@@ -54,27 +53,14 @@ def asked_amount(ask: Ask, resource: str) -> int:
     """What the pod adds for scores: requests, with defaults for containers without CPU or memory."""
     spec = ask.kind.spec
     if spec.fit_score is not None:
-        return real_amount(spec.fit_score, resource)
+        return spec.fit_score.amount(resource)
     match resource:
         case "cpu":
             return spec.score_cpu_milli
         case "memory":
             return spec.score_memory_bytes
         case _:
-            return real_amount(spec.requests, resource)
-
-
-def real_amount(requests: Resources, resource: str) -> int:
-    """One requested amount by its wire name."""
-    match resource:
-        case "cpu":
-            return requests.cpu_milli
-        case "memory":
-            return requests.memory_bytes
-        case "ephemeral-storage":
-            return requests.ephemeral_bytes
-        case _:
-            return requests.scalar(resource)
+            return spec.requests.amount(resource)
 
 
 def scored_use(cluster: Cluster, resource: str) -> IntArray:

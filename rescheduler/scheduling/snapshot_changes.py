@@ -25,13 +25,13 @@ class NodeChange(enum.Enum):
 
     NONE = enum.auto()
     CONTENT = enum.auto()
-    """Capacity, taints, images and the like, but no node and no label."""
+    """Capacity, taints, readiness, images and the like, but no node and no label."""
     TOPOLOGY = enum.auto()
     """Nodes, their labels, or the labels of namespaces: counts per domain are void."""
 
 
 def node_change(old: Snapshot, new: Snapshot) -> NodeChange:
-    """What of the nodes changed that scheduling reads."""
+    """What of the nodes changed that scheduling and policies read."""
     if old.namespaces is not new.namespaces and _labels(old) != _labels(new):
         return NodeChange.TOPOLOGY
     if old.nodes is new.nodes:
@@ -90,6 +90,10 @@ def _read(node: Node) -> tuple[object, ...]:
     return (
         node.taints,
         node.unschedulable,
+        node.ready,
+        node.deleting,
+        node.do_not_disrupt,
+        node.avoid,
         node.allocatable,
         node.images,
         node.declared_features,

@@ -8,19 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.scheduling.counts import PodGroup, domain_sums
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray
-from rescheduler.scheduling.nodes import Column, NodeTable
-from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.classes import PodGroup
+from rescheduler.scheduling.counts import domain_sums
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.nodes import Codes, Column, NodeTable
 
 
 class SoftConstraint(NamedTuple):
-    """A ScheduleAnyway constraint, bound to the counts of the cluster. ``counted``: nodes whose pods count."""
+    """A ScheduleAnyway constraint, bound to the counts of the cluster."""
 
     max_skew: int
     column: Column
+    """The label of the topology key."""
     group: PodGroup
+    """The pods that it counts."""
     counted: BoolArray
+    """Nodes whose pods count."""
 
 
 def spread_score(
@@ -48,11 +51,12 @@ def _contribution(
 ) -> FloatArray:
     column = constraint.column
     codes = column.codes[nodes]
+    # kube-scheduler counts each feasible node for itself by host name, and otherwise sums over domains.
     if column.key == HOSTNAME:
         size = int(scored.sum())
         counts = constraint.group.per_node.dense()[nodes]
     else:
-        size = len(np.unique(codes[scored]))
+        size = len(np.unique(_with_unlabelled(column)[nodes][scored]))
         counts = column.spread(_domain_counts(constraint, keyed))[nodes]
     weight = math.log(size + 2)
     points = counts.astype(np.float64) * weight + float(constraint.max_skew - 1)
@@ -60,10 +64,22 @@ def _contribution(
 
 
 def _domain_counts(constraint: SoftConstraint, keyed: BoolArray) -> IntArray:
-    counted = keyed & constraint.counted
+    counted, column, group = keyed & constraint.counted, constraint.column, constraint.group
     if bool(counted.all()):
-        return constraint.group.in_domains(constraint.column).dense()
-    return domain_sums(constraint.column, np.where(counted, constraint.group.per_node.dense(), 0))
+        sums = group.in_domains(column).dense()
+    else:
+        sums = domain_sums(column, np.where(counted, group.per_node.dense(), 0))
+    nameless = column.code_of.get("")
+    if nameless is not None and not column.complete:
+        sums = sums.copy()
+        sums[nameless] += group.per_node.dense()[counted & ~column.present].sum()
+    return sums
+
+
+def _with_unlabelled(column: Column) -> Codes:
+    """The domain of every node. kube-scheduler reads a label that is absent as an empty value, so both are one domain."""
+    nameless = column.code_of.get("")
+    return column.codes if nameless is None else np.where(column.present, column.codes, nameless)
 
 
 def _round(values: FloatArray) -> IntArray:

@@ -1,30 +1,33 @@
-"""The what-if state that all filters and scores look at: nodes as arrays, pods, aggregates, moves tried out.
+"""The what-if state that filters, scores and policies look at: nodes, pods, aggregates, moves tried out.
 
 Mutable, owned by one thread. It follows snapshots incrementally (``sync``: records are compared by
-identity) and takes trial moves that can be rolled back. It must not be read while a trial is half done.
+identity) and takes trial moves that can be rolled back. It is the only structure that follows pods: whatever is
+found out about them is kept in ``cluster``, with a stamp (see ``memo``), so that it outlives a decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
-from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.records import ObjectKey, Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.cluster import Change, Cluster
 from rescheduler.scheduling.framework import (
     BoolArray,
     FilterResult,
     IntArray,
+    NodeIndices,
     NodeVerdict,
     Profile,
     Refusal,
     ScoreResult,
 )
+from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.pipeline import Pipeline
-from rescheduler.scheduling.plugin import NodeIndices
 from rescheduler.scheduling.snapshot_changes import NodeChange, changed_pods, node_change, objects_differ
 
 
@@ -34,8 +37,19 @@ class _Standing:
 
     on_node: list[dict[int, Pod]]
     """Per node: identity of the record -> record."""
+    unplaced: dict[ObjectKey, Pod] = field(default_factory=dict)
+    """Pods that are not finished and on no known node."""
     nominated: dict[int, dict[int, Pod]] = field(default_factory=dict)
-    """Per node: pending pods nominated to it."""
+    """Per node: those of them that wait and are nominated to it."""
+
+
+class _Step(NamedTuple):
+    """A pod entered or left by a trial move."""
+
+    entered: bool
+    pod: Pod
+    change: Change | None
+    """What it changed on its node; None for a pod without one."""
 
 
 class SchedulingState:
@@ -47,35 +61,38 @@ class SchedulingState:
     """
 
     node_names: tuple[str, ...]
+    """Names of all nodes, in the order of the snapshot."""
     node_index: dict[str, int]
+    """Name of a node -> its index."""
     profile: Profile
+    cluster: Cluster
+    """Pods by class, counts and nodes. Readers change nothing in it."""
     _snapshot: Snapshot
-    _cluster: Cluster
     _standing: _Standing
 
     def __init__(self, snapshot: Snapshot, profile: Profile | None = None) -> None:
         self.profile = profile or Profile()
         self._pipeline = Pipeline(self.profile)
-        self._journal: list[tuple[bool, Pod]] = []
-        """Trial moves: (pod entered, its record)."""
+        self._journal: list[_Step] = []
+        """Trial moves that stand."""
         self._build(snapshot)
 
     def sync(self, snapshot: Snapshot) -> None:
         """Follow a newer snapshot; trial moves are undone first.
 
-        Pods that came, changed or left are applied one by one. Nodes that came, left or changed their
-        labels, and changed labels of namespaces, build the state anew; so do many forgotten pod classes.
+        Pods that came, changed or left are applied one by one. The state is built again where nodes came, left or
+        changed their labels, where labels of namespaces changed, and where most pod classes have no pods left.
         """
         self.rollback(0)
         old = self._snapshot
         change = node_change(old, snapshot)
-        if change is NodeChange.TOPOLOGY or self._cluster.overgrown():
+        if change is NodeChange.TOPOLOGY or self.cluster.overgrown():
             self._build(snapshot)
             return
-        self._snapshot = self._cluster.snapshot = snapshot
+        self._snapshot = self.cluster.snapshot = snapshot
         if change is NodeChange.CONTENT:
-            self._cluster.nodes_changed(tuple(snapshot.nodes.values()))
-            self.node_names, self.node_index = self._cluster.nodes.names, self._cluster.nodes.index
+            self.cluster.nodes_changed(tuple(snapshot.nodes.values()))
+            self.node_names, self.node_index = self.cluster.nodes.names, self.cluster.nodes.index
         gone, come = changed_pods(old, snapshot)
         for pod in gone:
             self._leave(pod)
@@ -83,9 +100,9 @@ class SchedulingState:
             self._enter(pod)
         changes = objects_differ(old, snapshot)
         if changes.selectors:
-            self._cluster.selectors_changed()
+            self.cluster.selectors_changed()
         if changes.volumes:
-            self._cluster.volumes_changed()
+            self.cluster.volumes_changed()
 
     def checkpoint(self) -> int:
         """A mark to roll back to. Marks nest."""
@@ -94,11 +111,7 @@ class SchedulingState:
     def rollback(self, mark: int) -> None:
         """Undo every remove and place since ``mark``."""
         while len(self._journal) > mark:
-            entered, pod = self._journal.pop()
-            if entered:
-                self._leave(pod)
-            else:
-                self._enter(pod)
+            self._undo(self._journal.pop())
 
     def remove(self, pod: Pod) -> None:
         """Take a pod off its node (or off the pending ones), as if it were gone.
@@ -107,8 +120,10 @@ class SchedulingState:
             LookupError: the pod does not stand where its record says.
         """
         standing = self._find(pod)
-        self._leave(standing)
-        self._journal.append((False, standing))
+        if standing.node in self.node_index:
+            self._journal.append(_Step(entered=False, pod=standing, change=self._leave(standing)))
+        elif self._withdraw(standing):
+            self._journal.append(_Step(entered=False, pod=standing, change=None))
 
     def place(self, pod: Pod, node: str) -> Pod:
         """Put a pod on a node as if bound there; gives the record that now stands there.
@@ -126,11 +141,15 @@ class SchedulingState:
             held_score_memory_bytes=pod.spec.score_memory_bytes,
             deleting=False,
         )
-        self._enter(placed)
-        self._journal.append((True, placed))
+        self._journal.append(_Step(True, placed, self._enter(placed, hypothetical=True)))
         return placed
 
-    def linger(self, pod: Pod) -> None:
+    def wait(self, pod: Pod) -> None:
+        """A pod without a node waits, and counts where it is nominated."""
+        self._journal.append(_Step(True, pod, None))
+        self._wait(pod)
+
+    def place_terminating(self, pod: Pod) -> None:
         """Put a pod that was taken off back on its node, terminating: spread does not count it any more, the rest does.
 
         Raises:
@@ -138,28 +157,27 @@ class SchedulingState:
         """
         self.node_index[pod.node]
         ending = msgspec.structs.replace(pod, deleting=True)
-        self._enter(ending)
-        self._journal.append((True, ending))
+        self._journal.append(_Step(True, ending, self._enter(ending, hypothetical=True)))
 
     def filter(self, pod: Pod) -> FilterResult:
         """Which nodes take the pod now."""
-        return self._pipeline.filter(self._cluster.ask(pod), self._cluster, self._nominated())
+        return self._pipeline.filter(self.cluster.ask(pod), self.cluster, self._nominated())
 
     def feasible(self, pod: Pod) -> BoolArray:
         """The nodes that ``filter`` finds, at less cost."""
-        return self._pipeline.feasible(self._cluster.ask(pod), self._cluster, self._nominated())
+        return self._pipeline.feasible(self.cluster.ask(pod), self.cluster, self._nominated())
 
     def totals(self, pod: Pod, nodes: NodeIndices) -> IntArray:
         """The totals of ``score`` for the feasible ``nodes`` in their order, at less cost."""
-        return self._pipeline.totals(self._cluster.ask(pod), self._cluster, nodes)
+        return self._pipeline.totals(self.cluster.ask(pod), self.cluster, nodes)
 
     def score(self, pod: Pod, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes, normalised over exactly those."""
-        return self._pipeline.score(self._cluster.ask(pod), self._cluster, feasible)
+        return self._pipeline.score(self.cluster.ask(pod), self.cluster, feasible)
 
     def refusals(self, pod: Pod, node: str, result: FilterResult) -> tuple[Refusal, ...]:
         """The words of the plugin that refuses the node; ``result``: what ``filter`` says of the pod now."""
-        cluster, at = self._cluster, self.node_index[node]
+        cluster, at = self.cluster, self.node_index[node]
         return self._pipeline.refusals(cluster.ask(pod), cluster, at, result, self._nominated())
 
     def explain(self, pod: Pod) -> tuple[NodeVerdict, ...]:
@@ -167,22 +185,32 @@ class SchedulingState:
         mark = self.checkpoint()
         if self._stands(pod):
             self.remove(pod)
-        verdicts = self._pipeline.explain(self._cluster.ask(pod), self._cluster, self._nominated())
+        verdicts = self._pipeline.explain(self.cluster.ask(pod), self.cluster, self._nominated())
         self.rollback(mark)
         return verdicts
 
     def requested(self, resource: str) -> IntArray:
         """What the pods on each node hold: "cpu" (milli), "memory", "ephemeral-storage", "pods" or a scalar."""
-        return self._cluster.requested(resource)
+        return self.cluster.requested(resource)
 
     def allocatable(self, resource: str) -> IntArray:
         """The same for what each node can hold."""
-        return self._cluster.nodes.allocatable(resource)
+        return self.cluster.nodes.allocatable(resource)
 
     def pods_on(self, node: str) -> Sequence[Pod]:
         """Pods that count on the node (terminating ones included), by creation time and name."""
         standing = self._standing.on_node[self.node_index[node]].values()
         return sorted(standing, key=lambda pod: (pod.created_at_s, pod.namespace, pod.name))
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as columns; another table after a ``sync`` in which one of them changed."""
+        return self.cluster.nodes
+
+    @property
+    def unplaced(self) -> Mapping[ObjectKey, Pod]:
+        """Pods that are not finished and on no known node."""
+        return self._standing.unplaced
 
     def nominated_to(self, node: str) -> Sequence[Pod]:
         """Pods without a node that are nominated to this one."""
@@ -191,9 +219,9 @@ class SchedulingState:
     def _build(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._journal.clear()
-        self._cluster = Cluster(snapshot, self.profile, tuple(snapshot.nodes.values()))
-        self.node_names = self._cluster.nodes.names
-        self.node_index = self._cluster.nodes.index
+        self.cluster = Cluster(snapshot, self.profile, tuple(snapshot.nodes.values()))
+        self.node_names = self.cluster.nodes.names
+        self.node_index = self.cluster.nodes.index
         self._standing = _Standing([{} for _ in self.node_names])
         index, on_node = self.node_index, self._standing.on_node
         succeeded, failed = PodPhase.SUCCEEDED, PodPhase.FAILED
@@ -201,41 +229,65 @@ class SchedulingState:
         nodes: list[int] = []
         for pod in snapshot.pods.values():
             node = index.get(pod.node)
-            if node is None:
-                self._nominate(pod)
-                continue
             phase = pod.phase
-            if phase is not succeeded and phase is not failed:
-                on_node[node][id(pod)] = pod
-                pods.append(pod)
-                nodes.append(node)
-        self._cluster.fill(pods, nodes)
+            if phase is succeeded or phase is failed:
+                continue
+            if node is None:
+                self._wait(pod)
+                continue
+            on_node[node][id(pod)] = pod
+            pods.append(pod)
+            nodes.append(node)
+        self.cluster.fill(pods, nodes)
 
-    def _enter(self, pod: Pod) -> None:
+    def _enter(self, pod: Pod, *, hypothetical: bool = False) -> Change | None:
+        if pod.terminal:
+            return None
         node = self.node_index.get(pod.node)
         if node is None:
-            self._nominate(pod)
-        elif not pod.terminal:
-            self._standing.on_node[node][id(pod)] = pod
-            self._cluster.add(pod, node)
+            self._wait(pod)
+            return None
+        self._standing.on_node[node][id(pod)] = pod
+        return self.cluster.add(pod, node, hypothetical=hypothetical)
 
-    def _leave(self, pod: Pod) -> None:
+    def _leave(self, pod: Pod) -> Change | None:
         node = self.node_index.get(pod.node)
         if node is None:
             self._withdraw(pod)
-        elif self._standing.on_node[node].pop(id(pod), None) is not None:
-            self._cluster.remove(pod, node)
+            return None
+        if self._standing.on_node[node].pop(id(pod), None) is None:
+            return None
+        return self.cluster.remove(pod, node)
 
-    def _nominate(self, pod: Pod) -> None:
+    def _undo(self, step: _Step) -> None:
+        change = step.change
+        if change is None:
+            (self._withdraw if step.entered else self._wait)(step.pod)
+            return
+        here = self._standing.on_node[change.node]
+        if step.entered:
+            del here[id(step.pod)]
+        else:
+            here[id(step.pod)] = step.pod
+        self.cluster.undo(change)
+
+    def _wait(self, pod: Pod) -> None:
+        """The pod, which is not finished, is on no known node."""
+        self._standing.unplaced[pod.key] = pod
         node = self.node_index.get(pod.nominated_node)
-        if node is not None and not pod.node and not pod.terminal:
+        if node is not None and not pod.node:
             self._standing.nominated.setdefault(node, {})[id(pod)] = pod
 
-    def _withdraw(self, pod: Pod) -> None:
+    def _withdraw(self, pod: Pod) -> bool:
+        """The pod is not waiting any more; False if it was not."""
+        if self._standing.unplaced.get(pod.key) is not pod:
+            return False
+        del self._standing.unplaced[pod.key]
         node = self.node_index.get(pod.nominated_node)
         pods = self._standing.nominated.get(node) if node is not None else None
         if pods is not None and node is not None and pods.pop(id(pod), None) is not None and not pods:
             del self._standing.nominated[node]
+        return True
 
     def _nominated(self) -> dict[int, Sequence[Pod]]:
         return {node: tuple(pods.values()) for node, pods in self._standing.nominated.items()}
@@ -259,3 +311,26 @@ class SchedulingState:
             return pod
         wanted = (pod.key, pod.uid)
         return next((p for p in here.values() if (p.key, p.uid) == wanted), None)
+
+
+class SharedSchedulingState:
+    """The one state of a process, for all that judge by it in turns: decisions, and steps of moves between them.
+
+    It is made at its first use, follows every snapshot that it is asked for, and is made again for another profile.
+    """
+
+    def __init__(self) -> None:
+        self._state: SchedulingState | None = None
+
+    def at(self, snapshot: Snapshot, profile: Profile | None = None) -> SchedulingState:
+        """The state of a snapshot without any trial move. What was given for earlier snapshots is the same object."""
+        state = self._state
+        if state is None or state.profile != (profile or Profile()):
+            self._state = state = SchedulingState(snapshot, profile)
+        else:
+            state.sync(snapshot)
+        return state
+
+    def forget(self) -> None:
+        """Make it again at the next use: answers that are kept for policies of before are released."""
+        self._state = None

@@ -1,20 +1,18 @@
-"""TaintToleration: NoSchedule and NoExecute taints refuse, PreferNoSchedule taints cost score.
-
-The comparison operators Gt and Lt are behind an alpha gate that is off in 1.37: such a toleration
-tolerates nothing.
-"""
+"""TaintToleration: NoSchedule and NoExecute taints refuse, PreferNoSchedule taints cost score."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from rescheduler.model.records import Taint, TaintEffect, Toleration
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.scheduling.plugin import NodeIndices, normalise
+from rescheduler.scheduling.plugin import normalise
 
 REASON = "node(s) had untolerated taint(s)"
 _HARD = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
@@ -47,44 +45,29 @@ class TaintToleration:
 
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """Fewer untolerated PreferNoSchedule taints score higher."""
-        tolerations = ask.kind.spec.tolerations
-        key = ("PreferNoSchedule", tolerations)
-        counts = cluster.nodes.memo.get(key)
-        if counts is None:
-            able = tuple(t for t in tolerations if t.effect in ("", _PREFER))
-            counts = cluster.nodes.taint_table(
+        tolerations, table = ask.kind.spec.tolerations, cluster.nodes
+        able = tuple(t for t in tolerations if t.effect in ("", _PREFER))
+        counts = table.memo.of(
+            ("PreferNoSchedule", tolerations),
+            None,
+            lambda: table.taint_table(
                 lambda taints: sum(t.effect == _PREFER and not tolerates(able, t) for t in taints)
-            )
-            cluster.nodes.memo[key] = counts
+            ),
+        )
         return normalise(counts[nodes], reverse=True)
 
 
 def hard_taints_tolerated(tolerations: tuple[Toleration, ...], nodes: NodeTable) -> BoolArray:
     """Nodes whose NoSchedule and NoExecute taints are all tolerated."""
-    key = ("NoSchedule", tolerations)
-    known: BoolArray | None = nodes.memo.get(key)
-    if known is None:
-        known = nodes.taint_table(
+    return nodes.memo.of(
+        ("NoSchedule", tolerations),
+        None,
+        lambda: nodes.taint_table(
             lambda taints: all(t.effect not in _HARD or tolerates(tolerations, t) for t in taints)
-        ).astype(bool)
-        nodes.memo[key] = known
-    return known
+        ).astype(np.bool_),
+    )
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """True if any toleration tolerates the taint."""
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Exists":
-            return True
-        case _:
-            return False
+    return any(toleration.tolerates(taint) for toleration in tolerations)

@@ -11,12 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.model.records import PersistentVolume
 from rescheduler.model.selectors import NodeSelector
+from rescheduler.model.storage_records import PersistentVolume
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, IntArray, Refusal
-from rescheduler.scheduling.plugin import NodeIndices
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.resource_scores import broken_line
 from rescheduler.scheduling.volume_claims import PodClaims, pod_claims
 from rescheduler.scheduling.volume_matching import Binding, Provisioning, bind_on, provisioned_on
@@ -43,11 +42,7 @@ class VolumeBinding:
         """Nodes that reach all volumes, or can get them."""
         if not ask.kind.claims:
             return None
-        memo: tuple[int, BoolArray] | None = ask.kind.memo.get("volume_mask")
-        if memo is None or memo[0] != cluster.volume_epoch:
-            memo = (cluster.volume_epoch, self._mask(ask, cluster))
-            ask.kind.memo["volume_mask"] = memo
-        return memo[1]
+        return ask.kind.memo.of("volume_mask", cluster.volume_epoch, lambda: self._mask(ask, cluster))
 
     def refusals(
         self,
@@ -120,14 +115,12 @@ def _selected(affinity: NodeSelector | None, cluster: Cluster) -> BoolArray:
 
 
 def _migrated_nodes(plugin: str, cluster: Cluster) -> BoolArray:
-    memo: tuple[int, BoolArray] | None = cluster.nodes.memo.get(("migrated", plugin))
-    if memo is None or memo[0] != cluster.volume_epoch:
-        found = [_is_migrated(plugin, name, cluster) for name in cluster.nodes.names]
-        memo = cluster.nodes.memo["migrated", plugin] = (
-            cluster.volume_epoch,
-            np.asarray(found, dtype=np.bool_),
+    def find() -> BoolArray:
+        return np.asarray(
+            [_is_migrated(plugin, name, cluster) for name in cluster.nodes.names], dtype=np.bool_
         )
-    return memo[1]
+
+    return cluster.nodes.memo.of(("migrated", plugin), cluster.volume_epoch, find)
 
 
 def _is_migrated(plugin: str, node: str, cluster: Cluster) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rescheduler.model.records import ObjectKey, PersistentVolumeClaim, PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey, PodVolume, VolumeKind
+from rescheduler.model.storage_records import PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, PodClass
 from rescheduler.scheduling.cluster import Cluster
 
@@ -16,11 +17,13 @@ _LOST = "Lost"
 
 
 class PodClaims(NamedTuple):
-    """Claims of a pod in the order of its volumes. ``error``: why it cannot be scheduled anywhere."""
+    """Claims of a pod in the order of its volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
     delayed: tuple[PersistentVolumeClaim, ...] = ()
+    """Claims that wait for a first consumer."""
     error: str = ""
+    """Why the pod cannot be scheduled anywhere."""
 
 
 def claim_key(kind: PodClass, volume: PodVolume) -> ObjectKey | None:
@@ -34,11 +37,7 @@ def claim_key(kind: PodClass, volume: PodVolume) -> ObjectKey | None:
 
 def pod_claims(ask: Ask, cluster: Cluster) -> PodClaims:
     """The pod's claims as VolumeBinding sees them."""
-    memo: tuple[int, PodClaims] | None = ask.kind.memo.get("claims")
-    if memo is None or memo[0] != cluster.volume_epoch:
-        memo = (cluster.volume_epoch, _resolve(ask.kind, cluster))
-        ask.kind.memo["claims"] = memo
-    return memo[1]
+    return ask.kind.memo.of("claims", cluster.volume_epoch, lambda: _resolve(ask.kind, cluster))
 
 
 def foreign(kind: PodClass, volume: PodVolume, claim: PersistentVolumeClaim) -> str:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rescheduler.model.records import (
+from rescheduler.model.storage_records import (
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -87,10 +87,12 @@ def _volume_for(
             continue
         if volume.capacity_bytes < claim.request_bytes or volume.attributes_class != claim.attributes_class:
             continue
+        # A volume that was bound in advance is the claim's for good, here or nowhere; others take what is free.
         if volume.claim is not None:
             if _is_for(volume, claim):
                 return volume if _near(volume, cluster, node) else None
             continue
+        # The smallest that is large enough; volumes come by name, so that equals are taken in that order.
         if best is not None and best.capacity_bytes <= volume.capacity_bytes:
             continue
         if _matches(volume, claim) and _near(volume, cluster, node):

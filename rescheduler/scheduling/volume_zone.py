@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from rescheduler.model.records import ObjectKey, PersistentVolume, PersistentVolumeClaim, VolumeKind
+from rescheduler.model.records import ObjectKey, VolumeKind
 from rescheduler.model.selectors import Operator, Requirement
+from rescheduler.model.storage_records import PersistentVolume, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
@@ -26,10 +27,12 @@ _LABELS = (*_STABLE, *_STABLE.values())
 
 
 class _Places(NamedTuple):
-    """Where the pod's volumes are. ``mask``: nodes that fit, None if nothing is bound to a place."""
+    """Where the pod's volumes are."""
 
     mask: BoolArray | None
+    """Nodes that fit; None if nothing is bound to a place."""
     error: str
+    """Why that cannot be said; "" if it can."""
 
 
 class VolumeZone:
@@ -61,11 +64,7 @@ class VolumeZone:
 def _places(kind: PodClass, cluster: Cluster) -> _Places:
     if not kind.claims:
         return _Places(None, "")
-    memo: tuple[int, _Places] | None = kind.memo.get("places")
-    if memo is None or memo[0] != cluster.volume_epoch:
-        memo = (cluster.volume_epoch, _locate(kind, cluster))
-        kind.memo["places"] = memo
-    return memo[1]
+    return kind.memo.of("places", cluster.volume_epoch, lambda: _locate(kind, cluster))
 
 
 def _locate(kind: PodClass, cluster: Cluster) -> _Places:
@@ -87,6 +86,7 @@ def _locate(kind: PodClass, cluster: Cluster) -> _Places:
         for requirement in _zones(found):
             here = _fits(requirement, cluster.nodes)
             mask = here if mask is None else mask & here
+    # A cluster without zones has no zone conflicts: a node without any of these labels fits every volume.
     return _Places(None if mask is None else mask | ~_labelled(cluster.nodes), "")
 
 
@@ -121,10 +121,10 @@ def _fits(requirement: Requirement, nodes: NodeTable) -> BoolArray:
 
 
 def _labelled(nodes: NodeTable) -> BoolArray:
-    known: BoolArray | None = nodes.memo.get("zone_labelled")
-    if known is None:
-        known = ~nodes.all
+    def find() -> BoolArray:
+        found = ~nodes.all
         for key in _LABELS:
-            known = known | nodes.column(key).present
-        nodes.memo["zone_labelled"] = known
-    return known
+            found = found | nodes.column(key).present
+        return found
+
+    return nodes.memo.of("zone_labelled", None, find)

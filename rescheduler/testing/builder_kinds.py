@@ -7,18 +7,8 @@ from typing import Self
 
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import (
-    DisruptionBudget,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PriorityClass,
-    Service,
-    StorageClass,
-    Workload,
-)
+from rescheduler.model.records import DisruptionBudget, Namespace, Node, Pod, PriorityClass, Service, Workload
+from rescheduler.model.storage_records import PersistentVolume, PersistentVolumeClaim, StorageClass
 from rescheduler.testing.builder_base import CREATED, Builder, Manifest, PodSpecMethods, object_manifest
 
 

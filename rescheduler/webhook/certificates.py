@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from rescheduler.errors import ReschedulerError
+
 DAY_S: Final = 86_400.0
 AUTHORITY_LIFE_S: Final = 365 * DAY_S
 SERVING_LIFE_S: Final = 90 * DAY_S
@@ -28,7 +30,7 @@ BACKDATE_S: Final = 7_200.0
 """Clocks of API servers may be so much behind."""
 
 
-class DamagedError(ValueError):
+class DamagedError(ReschedulerError, ValueError):
     """What is stored is no certificate or no key."""
 
 

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.errors import ReschedulerError
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME
+from rescheduler.model.never_moves import FIXED_OWNERS
 from rescheduler.reservations.gate_keys import keys_of_pod
-
-FIXED_KINDS: Final = ("DaemonSet", "Node", "Reservation")
-"""Controllers whose pods go nowhere else: pods of a DaemonSet, mirror pods, placeholders."""
 
 _HINT_WEIGHT: Final = 100
 
@@ -29,7 +28,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
     controller: bool | None = None
 
 
-class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewedMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of the metadata that count."""
 
     name: str = ""
@@ -44,7 +43,7 @@ class SchedulingGate(msgspec.Struct, frozen=True):
     name: str
 
 
-class NodeAffinity(msgspec.Struct, frozen=True):
+class ReviewedNodeAffinity(msgspec.Struct, frozen=True):
     """Whether there are preferred terms; their content is passed by."""
 
     preferred: list[msgspec.Raw] | None = msgspec.field(
@@ -52,25 +51,25 @@ class NodeAffinity(msgspec.Struct, frozen=True):
     )
 
 
-class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewedAffinity(msgspec.Struct, frozen=True, rename="camel"):
     """The part of the affinity that a hint is added to."""
 
-    node_affinity: NodeAffinity | None = None
+    node_affinity: ReviewedNodeAffinity | None = None
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewedSpec(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of the spec that count."""
 
     node_name: str | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
-    affinity: Affinity | None = None
+    affinity: ReviewedAffinity | None = None
 
 
 class ReviewedPod(msgspec.Struct, frozen=True):
     """A pod that is being created."""
 
-    metadata: PodMeta
-    spec: PodSpec
+    metadata: ReviewedMeta
+    spec: ReviewedSpec
 
     @property
     def controllers(self) -> tuple[OwnerReference, ...]:
@@ -88,7 +87,7 @@ class _Review(msgspec.Struct, frozen=True):
     request: _Request
 
 
-class Operation(msgspec.Struct, frozen=True):
+class PatchOperation(msgspec.Struct, frozen=True):
     """One "add" of a JSON patch (RFC 6902)."""
 
     path: str
@@ -111,21 +110,20 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a webhook is for. ``keys``: under which a pod (of a namespace) is looked for, the best first.
-
-    ``look``: what is stored under the first of these that is known, "" if none is. ``change``: what is done
-    to the pod then.
-    """
+    """What a webhook is for."""
 
     keys: Callable[[ReviewedPod, str], tuple[str, ...]]
+    """Keys under which a pod of a namespace may be stored, the most specific first."""
     look: Callable[[tuple[str, ...]], str]
-    change: Callable[[ReviewedPod, str], tuple[Operation, ...]]
+    """The value of the first of these keys that is stored; empty if none is."""
+    change: Callable[[ReviewedPod, str], tuple[PatchOperation, ...]]
+    """The patch of a pod for which a value is stored."""
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)
 
 
-class UnreadableReviewError(ValueError):
+class UnreadableReviewError(ReschedulerError, ValueError):
     """The body is no AdmissionReview of a pod; the caller answers 400, and the pod is created unchanged."""
 
 
@@ -148,46 +146,46 @@ def answer(body: bytes, purpose: Purpose) -> bytes:
 
 
 def controller_keys(pod: ReviewedPod, _namespace: str) -> tuple[str, ...]:
-    """Hints are looked for by the controller's uid."""
+    """Hints are stored by the controller's uid."""
     return tuple(owner.uid for owner in pod.controllers)
 
 
 def gate_keys(pod: ReviewedPod, namespace: str) -> tuple[str, ...]:
-    """Holds are looked for by the controller's uid, by the pod's own name, and by its labels."""
-    if any(owner.kind in FIXED_KINDS for owner in pod.controllers):
+    """Gate keys are stored by the controller's uid, by the pod's own name, and by its labels."""
+    if any(owner.kind in FIXED_OWNERS for owner in pod.controllers):
         return ()
     labels = (pod.metadata.labels or {}).items()
     return (*controller_keys(pod, namespace), *keys_of_pod(namespace, pod.metadata.name, labels))
 
 
-def hold(pod: ReviewedPod, reservation: str) -> tuple[Operation, ...]:
+def hold(pod: ReviewedPod, reservation: str) -> tuple[PatchOperation, ...]:
     """The scheduling gate, and the annotation that names the Reservation. Other gates stay."""
     operations = _annotated(pod.metadata.annotations, reservation)
     gates = pod.spec.scheduling_gates
     if not gates:
-        return (*operations, Operation("/spec/schedulingGates", [{"name": GATE}]))
+        return (*operations, PatchOperation("/spec/schedulingGates", [{"name": GATE}]))
     if all(gate.name != GATE for gate in gates):
-        return (*operations, Operation("/spec/schedulingGates/-", {"name": GATE}))
+        return (*operations, PatchOperation("/spec/schedulingGates/-", {"name": GATE}))
     return operations
 
 
-def steer(pod: ReviewedPod, hosts: str) -> tuple[Operation, ...]:
+def steer(pod: ReviewedPod, hosts: str) -> tuple[PatchOperation, ...]:
     """A preferred node affinity term against the comma-separated ``hosts``; other terms stay."""
     avoided = {"key": HOSTNAME, "operator": "NotIn", "values": hosts.split(",")}
     term = {"weight": _HINT_WEIGHT, "preference": {"matchExpressions": [avoided]}}
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
     affinity = pod.spec.affinity
     if affinity is None:
-        return (Operation("/spec/affinity", {"nodeAffinity": preferred}),)
+        return (PatchOperation("/spec/affinity", {"nodeAffinity": preferred}),)
     if affinity.node_affinity is None:
-        return (Operation("/spec/affinity/nodeAffinity", preferred),)
+        return (PatchOperation("/spec/affinity/nodeAffinity", preferred),)
     path = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
     if affinity.node_affinity.preferred is None:
-        return (Operation(path, [term]),)
-    return (Operation(f"{path}/-", term),)
+        return (PatchOperation(path, [term]),)
+    return (PatchOperation(f"{path}/-", term),)
 
 
-def _operations(request: _Request, purpose: Purpose) -> tuple[Operation, ...]:
+def _operations(request: _Request, purpose: Purpose) -> tuple[PatchOperation, ...]:
     pod = request.object
     if pod is None or pod.spec.node_name:
         return ()  # a gate on a bound pod would be refused, a hint would come too late
@@ -196,8 +194,8 @@ def _operations(request: _Request, purpose: Purpose) -> tuple[Operation, ...]:
     return purpose.change(pod, value) if value else ()
 
 
-def _annotated(annotations: dict[str, str] | None, reservation: str) -> tuple[Operation, ...]:
+def _annotated(annotations: dict[str, str] | None, reservation: str) -> tuple[PatchOperation, ...]:
     if not annotations:
-        return (Operation("/metadata/annotations", {ANNOTATION_RESERVATION: reservation}),)
+        return (PatchOperation("/metadata/annotations", {ANNOTATION_RESERVATION: reservation}),)
     escaped = ANNOTATION_RESERVATION.replace("~", "~0").replace("/", "~1")
-    return (Operation(f"/metadata/annotations/{escaped}", reservation),)
+    return (PatchOperation(f"/metadata/annotations/{escaped}", reservation),)

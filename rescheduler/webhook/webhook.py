@@ -1,4 +1,4 @@
-"""The webhook as a whole: server, caches and keeper, put together.
+"""The webhook as a whole: server, informers and reconciler, put together.
 
 ``rescheduler run`` starts one in every replica where the cluster has no MutatingAdmissionPolicy. Its effect
 is that of ``manifests/base/gate.yaml`` and ``hint.yaml``; what it costs and when it is in force: docs/gate.md.
@@ -10,33 +10,43 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
+import structlog
+
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.transport import Transport
+from rescheduler.kube.config_maps import ConfigMapInformer, read_config_map
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Transport, TransportError
 from rescheduler.model.names import AVOID_CONFIG_MAP, GATE_CONFIG_MAP
-from rescheduler.webhook.conditions import MOST_KEYS
-from rescheduler.webhook.configuration import (
+from rescheduler.webhook.https_server import WebhookServer
+from rescheduler.webhook.match_conditions import MOST_KEYS
+from rescheduler.webhook.reconciler import WebhookParts, WebhookReconciler
+from rescheduler.webhook.registration import (
     GATE_PATH,
     HINT_PATH,
     SERVICE_NAME,
     Address,
     WebhookConfiguration,
 )
-from rescheduler.webhook.keeper import Keeper, Kept
 from rescheduler.webhook.review import Purpose, answer, controller_keys, gate_keys, hold, steer
 from rescheduler.webhook.secret import CertificateStore
-from rescheduler.webhook.server import WebhookServer
-from rescheduler.webhook.watched import WatchedConfigMap
+
+_LOOK_LIMIT_S: Final = 0.4
+"""For reading the gate keys during a review, which has a second in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """``namespace``: the controller's own. ``url``: where API servers reach us if not through the Service."""
+    """How the webhook is served."""
 
     namespace: str
+    """The controller's own."""
     port: int
     url: str = ""
+    """Where API servers reach this replica if not through the Service."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -58,8 +68,15 @@ class Webhook:
     ) -> None:
         """Raises OSError if the port is taken."""
         api = KubeApi(transport)
-        self._live = WatchedConfigMap(transport, settings.namespace, GATE_CONFIG_MAP, changed=self._changed)
-        self._avoid = WatchedConfigMap(transport, settings.namespace, AVOID_CONFIG_MAP, changed=self._changed)
+        self._gate_keys = ConfigMapInformer(
+            transport, settings.namespace, GATE_CONFIG_MAP, changed=self._changed
+        )
+        self._avoid_nodes = ConfigMapInformer(
+            transport, settings.namespace, AVOID_CONFIG_MAP, changed=self._changed
+        )
+        self._impatient = KubeApi(transport, NO_RETRY, timeout_s=_LOOK_LIMIT_S)
+        self._namespace = settings.namespace
+        self._log = structlog.get_logger("rescheduler.webhook")
         self._server = WebhookServer(
             port=settings.port,
             routes={
@@ -67,16 +84,16 @@ class Webhook:
                 HINT_PATH: partial(answer, purpose=Purpose(controller_keys, self._hosts_of, steer)),
             },
         )
-        self._keeper = Keeper(
-            Kept(
+        self._reconciler = WebhookReconciler(
+            WebhookParts(
                 store=CertificateStore(api, settings.namespace),
                 configuration=WebhookConfiguration(api),
                 server=self._server,
                 address=Address(settings.namespace, settings.url),
                 hosts=settings.hosts,
                 leads=leads,
-                live=lambda: self._live.data if self._live.known else None,
-                avoid=lambda: self._avoid.data if self._avoid.known else None,
+                gate_keys=lambda: self._gate_keys.data,
+                avoid_nodes=lambda: self._avoid_nodes.data,
                 clock=clock,
             )
         )
@@ -88,35 +105,48 @@ class Webhook:
 
     @property
     def in_force(self) -> bool:
-        """True on the leader once the API servers were told where to call and whom to trust."""
-        return self._keeper.in_force
+        """True on the leader once address and authorities are in the MutatingWebhookConfiguration."""
+        return self._reconciler.in_force
 
     def start(self) -> None:
         """Begin to serve and to keep certificates and configuration current."""
         self._server.start()
-        self._live.start()
-        self._avoid.start()
-        self._keeper.start()
+        self._gate_keys.start()
+        self._avoid_nodes.start()
+        self._reconciler.start()
 
     def stop(self) -> None:
         """Stop serving: from now on calls are refused, and pods are created unchanged."""
-        self._keeper.stop()
-        self._live.stop()
-        self._avoid.stop()
+        self._reconciler.stop()
+        self._gate_keys.stop()
+        self._avoid_nodes.stop()
         self._server.stop()
 
     def _changed(self) -> None:
-        self._keeper.wake()
+        self._reconciler.wake()
 
     def _reservation_of(self, keys: tuple[str, ...]) -> str:
-        """A pod that we do not know was switched on just now: the leader's conditions let it through."""
-        live = self._live.data
-        found = _first(live, keys)
-        selective = len(live) <= MOST_KEYS
-        return found or (_first(self._live.fresh(), keys) if selective else "")
+        """The Reservation that a pod with one of these keys is held for; empty if it is not held.
+
+        The API servers ask only about pods that the leader's conditions match. So a key that is not known here was
+        switched on a moment ago, and the ConfigMap is read once. With more keys than conditions can list they ask
+        about every pod, and most are none of ours: then what is known must do.
+        """
+        known = self._gate_keys.data or {}
+        found = _first(known, keys)
+        if found or len(known) > MOST_KEYS:
+            return found
+        return _first(self._read_gate_keys(), keys)
+
+    def _read_gate_keys(self) -> Mapping[str, str]:
+        try:
+            return read_config_map(self._impatient, self._namespace, GATE_CONFIG_MAP)
+        except (ApiError, TransportError) as error:
+            self._log.info("The gate keys could not be read during a review", error=str(error))
+            return {}
 
     def _hosts_of(self, keys: tuple[str, ...]) -> str:
-        return _first(self._avoid.data, keys)
+        return _first(self._avoid_nodes.data or {}, keys)
 
 
 def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str:

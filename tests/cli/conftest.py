@@ -7,11 +7,11 @@ import time
 import pytest
 from click.testing import CliRunner
 
+from harness.controlplane import manifests
+from harness.controlplane.api import Api, HttpTransport
 from rescheduler.cli.main import main
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
-from rescheduler.testing.builders import deployment, node, pdb
+from rescheduler.sandbox.sandbox import Sandbox
+from rescheduler.testing.builders import node, pdb, replicaset
 
 NOW = "2026-11-21T10:00:00Z"
 
@@ -34,9 +34,9 @@ def command():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """The embedded cluster with everything of ``manifests/`` installed: (its API, path of a kubeconfig)."""
+    """The sandbox with everything of ``manifests/`` installed: (its API, path of a kubeconfig)."""
     kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with EmbeddedCluster(clock=time.time) as cluster:
+    with Sandbox(clock=time.time) as cluster:
         api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
         manifests.apply(api, manifests.load())
         yield api, str(kubeconfig)
@@ -45,8 +45,8 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def untidy():
     """Manifests of a small cluster: two pods on a tainted node, one of them behind a budget that is used up."""
-    web = deployment("web", "shop").cpu("500m").replicas(2)
-    api = deployment("api", "shop").cpu("250m").replicas(2)
+    web = replicaset("web", "shop").cpu("500m").replicas(2)
+    api = replicaset("api", "shop").cpu("250m").replicas(2)
     objects = [
         node("n1").zone("a").taint("maintenance"),
         node("n2").zone("a"),

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import sys
 from types import SimpleNamespace
@@ -10,8 +11,9 @@ import pytest
 import yaml
 import zstandard
 
-from rescheduler.cli.sources import InputError, read_sources
+from rescheduler.cli.dump_reader import InputError, read_sources
 from rescheduler.model.decode import Decoder
+from rescheduler.model.decode.dump import PIECE_BYTES
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.testing.builders import deployment, node, pdb, pod, snapshot
@@ -26,6 +28,7 @@ OBJECTS = [
     pdb("web", "shop").allows(1),
 ]
 EXPECTED = snapshot(OBJECTS, now_s=0.0)
+EXPECTED_DEPLOYMENTS = snapshot([WEB], now_s=0.0).workloads
 
 
 def as_list(objects=OBJECTS):
@@ -88,6 +91,25 @@ def test_a_list_as_the_api_writes_it(tmp_path):
     assert warnings == []
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(["apiVersion", "items", "kind", "metadata"])))
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_large_list_is_read_wherever_its_kind_stands(tmp_path, order, typed, form):
+    """jq -S and the Python client sort keys, so that the kind of a list stands behind its items."""
+    items = [item.manifest() for item in OBJECTS if item.kind is Kind.DEPLOYMENT]
+    items[0]["metadata"]["annotations"] = {"padding": "x" * (PIECE_BYTES + 1)}
+    if not typed:
+        for item in items:
+            del item["kind"], item["apiVersion"]
+    kind, version = ("List", "v1") if typed else ("DeploymentList", "apps/v1")
+    document = {"kind": kind, "apiVersion": version, "metadata": {}, "items": items}
+    ordered = {key: document[key] for key in order}
+    text = json.dumps(ordered) if form == "json" else yaml.safe_dump(ordered, sort_keys=False)
+    found, warnings = read(file(tmp_path, f"dump.{form}", text))
+    assert found.workloads == EXPECTED_DEPLOYMENTS
+    assert warnings == []
+
+
 def test_a_folder_is_read_recursively_and_other_files_are_left_alone(tmp_path):
     file(tmp_path, "a/nodes.json", as_list(OBJECTS[:2]))
     file(tmp_path, "b/rest.yaml", yaml.safe_dump(as_list(OBJECTS[2:])))
@@ -132,7 +154,7 @@ DAMAGED = {
     ),
     "negative": ("spec.containers", [{"name": "c", "resources": {"requests": {"cpu": "-1"}}}], "is negative"),
     "no time": ("metadata.creationTimestamp", "yesterday", "creationTimestamp"),
-    "labels": ("metadata.labels", {"a": 5}, "Expected `str | null`"),
+    "labels": ("metadata.labels", {"a": ["5"]}, "Expected `str | null`"),
     "labels of a wrong shape": ("metadata.labels", "none", "Expected `object`"),
 }
 
@@ -165,7 +187,7 @@ def test_many_damaged_objects_are_counted_not_all_listed(tmp_path):
     bad = [pod(f"bad-{n}").set("spec.containers", []) for n in range(70)]
     _, warnings = read(file(tmp_path, "dump.json", as_list([*OBJECTS, *bad])))
     assert len(warnings) == 51
-    assert "20 more objects are left out" in warnings[-1]
+    assert "20 more objects are skipped" in warnings[-1]
 
 
 def test_unknown_kinds_are_said_once_with_their_number(tmp_path):
@@ -186,17 +208,17 @@ def test_of_repeated_objects_the_newest_counts_and_it_is_said(tmp_path):
         assert found.pods[ObjectKey("default", "a")].node == "n2"
         (warning,) = warnings
         assert "default/a" in warning
-        assert "more than once" in warning
+        assert "repeated" in warning
 
 
 BROKEN = {
     "text": ("hello world\n", 1, "neither a Kubernetes object nor a list"),
     "html": ("<html>\n<body>503</body>", 1, ""),
-    "cut off": ('{"apiVersion":"v1",\n"items":[{"kind":"Pod"', 2, "cut off"),
+    "cut off": ('{"apiVersion":"v1",\n"items":[{"kind":"Pod"', 2, "truncated"),
     "not json": ('{"items": [\n{"kind": Pod}]}', 2, "not JSON"),
     "yaml": ("kind: Pod\nmetadata: {name: a\nspec: 5\n", 3, "not YAML"),
     "nested": ("[" * 100_000, 1, "nested too deeply"),
-    "number": ("[5]", 1, "not an object"),
+    "number": ("[5]", 1, "expected an object"),
     "empty": ("", 0, "empty"),
     "blank": ("\n \n", 0, "empty"),
     "gzip": (gzip.compress(b"[1,2,3]" * 99)[:-30], 0, "gzip"),
@@ -224,27 +246,127 @@ def test_a_missing_path_and_a_folder_without_dumps(tmp_path):
         read(tmp_path)
 
 
-def test_numbers_and_words_in_yaml_mean_what_yaml_1_2_says(tmp_path):
+def test_numbers_and_words_in_yaml_mean_what_they_mean_to_kubectl(tmp_path):
     text = """
 apiVersion: v1
 kind: Pod
 metadata:
   name: a
   creationTimestamp: 2026-11-20T01:02:03Z
-  labels: {on: "yes", time: '22:30', answer: no}
 spec:
+  hostNetwork: on
+  priority: 0x1F
+  terminationGracePeriodSeconds: 1_000
   containers:
   - name: c
+    ports: [{containerPort: 012, hostPort: 1e3}]
     resources: {requests: {cpu: 0.5, memory: 1e3, "example.com/x": 2}}
 """
     found, warnings = read(file(tmp_path, "pod.yaml", text))
     assert warnings == []
     record = found.pods[ObjectKey("default", "a")]
-    assert dict(record.labels) == {"on": "yes", "time": "22:30", "answer": "no"}
+    assert record.spec.host_network
+    assert record.spec.priority == 31
+    assert record.spec.termination_grace_s == 1000
+    assert [port.port for port in record.spec.host_ports] == [1000]
     assert record.spec.requests.cpu_milli == 500
     assert record.spec.requests.memory_bytes == 1000
     assert record.spec.requests.scalar("example.com/x") == 2
     assert record.created_at_s == 1795136523.0
+
+
+ODD_WORDS = [
+    "2e832088",
+    "2e83",
+    "1234567",
+    "0x1F",
+    "012",
+    "08",
+    "1_000",
+    "yes",
+    "off",
+    "y",
+    "True",
+    "1.10",
+    "12:30",
+]
+ODD_WORDS += [
+    ".inf",
+    "-.Inf",
+    ".nan",
+    "NaN",
+    "2026-11-22",
+    "2026-11-22T00:00:00Z",
+    "9" * 30,
+    "9" * 5000,
+    "=",
+    "<<",
+]
+
+
+@pytest.mark.parametrize("word", ODD_WORDS)
+def test_where_a_text_is_demanded_an_unquoted_word_is_that_text(tmp_path, word):
+    text = f"""
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: {word}, uid: {word}, labels: {{commit: {word}}}, annotations: {{cause: {word}}}}}
+  spec:
+    containers: [{{name: c}}]
+    nodeSelector: {{commit: {word}}}
+    tolerations: [{{key: {word}, value: {word}, operator: Equal}}]
+    affinity:
+      nodeAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{{matchFields: [{{key: metadata.name, operator: In, values: [{word}]}}]}}]
+- apiVersion: v1
+  kind: Service
+  metadata: {{name: s, namespace: default}}
+  spec: {{selector: {{commit: {word}}}}}
+- apiVersion: scheduling.k8s.io/v1
+  kind: PriorityClass
+  metadata: {{name: p}}
+  value: 1_000
+"""
+    found, warnings = read(file(tmp_path, "dump.yaml", text))
+    assert warnings == []
+    record = found.pods[ObjectKey("default", word)]
+    assert (record.uid, dict(record.labels)) == (word, {"commit": word})
+    assert record.spec.node_selector == (("commit", word),)
+    assert [(one.key, one.value) for one in record.spec.tolerations] == [(word, word)]
+    assert record.spec.node_affinity.terms[0].fields[0].values == (word,)
+    assert found.services[ObjectKey("default", "s")].selector == (("commit", word),)
+    assert found.priority_classes["p"].value == 1000
+
+
+def test_labels_that_differ_do_not_become_equal(tmp_path):
+    pods = [
+        pod(f"p{n}").set("metadata.labels", {"commit": commit})
+        for n, commit in enumerate(("2e832088", "2e999999"))
+    ]
+    text = yaml.safe_dump(as_list(pods))
+    assert "commit: 2e832088\n" in text, "PyYAML and kubectl leave it unquoted"
+    found, _ = read(file(tmp_path, "dump.yaml", text))
+    assert [one.labels["commit"] for one in found.pods.values()] == ["2e832088", "2e999999"]
+
+
+@pytest.mark.parametrize("word", ["~", "null", ""])
+def test_a_label_without_a_value_is_an_empty_one(tmp_path, word):
+    text = f"apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels:\n    a: {word}\n"
+    found, warnings = read(file(tmp_path, "dump.yaml", text))
+    assert (dict(found.nodes["n"].labels), warnings) == ({"a": ""}, [])
+
+
+@pytest.mark.parametrize("word", [".inf", "2e832088", "many"])
+def test_a_word_that_is_no_number_where_one_is_demanded_is_said(tmp_path, word):
+    content = yaml.safe_dump(as_list([*OBJECTS, pod("bad", "shop").set("spec.priority", 5)]))
+    found, warnings = read(file(tmp_path, "dump.yaml", content.replace("priority: 5", f"priority: {word}")))
+    assert found == EXPECTED
+    (warning,) = warnings
+    assert "Pod shop/bad" in warning
+    assert "Expected `int | null`, got `str`" in warning
 
 
 def test_a_cluster_of_one_node_without_allocatable(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
-from rescheduler.testing.builders import deployment, node
+from rescheduler.testing.builders import node, replicaset
 
 from .conftest import NOW
 
@@ -21,7 +21,7 @@ def crowded():
     items = [node("n0").taint("maintenance").manifest()]
     items += [node(f"n{index}").zone("ab"[index % 2]).manifest() for index in range(1, 6)]
     for name in ("web", "api", "db"):
-        owner = deployment(name, "shop").cpu("300m").replicas(4)
+        owner = replicaset(name, "shop").cpu("300m").replicas(4)
         items += [owner.manifest(), *(owner.pod(f"{name}-{i}").on("n0").manifest() for i in range(4))]
     return items
 
@@ -41,7 +41,7 @@ def test_the_document_is_the_one_that_is_promised(command, dump, untidy):
     assert list(move) == MOVE_KEYS
     assert list(move["pod"]) == ["namespace", "name", "uid"]
     assert (move["pod"]["name"], move["from"], move["mode"]) == ("web-1", "n1", "ReserveFirst")
-    assert move["controller"] == {"kind": "Deployment", "name": "web"}
+    assert move["controller"] == {"kind": "ReplicaSet", "name": "web"}
     assert move["gain"] > move["disruption"] > 0
     skipped = plan["skipped"][0]
     assert (skipped["pod"]["name"], skipped["reason"], skipped["blockedBy"]) == (
@@ -161,7 +161,7 @@ def test_explain_says_why_for_every_node(command, dump, untidy):
 
 def test_all_pending_says_of_each_pod_what_is_said_of_it_alone(command, dump):
     """Interchangeable pods are judged once; one with another request, or nominated, is judged for itself."""
-    web, api = deployment("web", "shop").cpu("900m"), deployment("api", "shop").cpu("100m")
+    web, api = replicaset("web", "shop").cpu("900m"), replicaset("api", "shop").cpu("100m")
     nominated = web.pod("web-nominated").nominated("n1")
     waiting = [*(web.pod(f"web-{n}") for n in range(3)), api.pod("api-0"), nominated]
     question = web.pod("question").label({LABEL_PLACEHOLDER: SCHEDULER_PROBE})

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness.controlplane.world import RESERVATIONS
 from rescheduler.cli.main import main
-from rescheduler.testing.world import RESERVATIONS
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
     }
     listed = reserve("list", "-o", "wide")
     assert listed.stdout.count("app In batch") == 3
-    assert "nobody has looked at it yet" in listed.stdout
+    assert "no controller has processed it yet" in listed.stdout
     assert len(json.loads(reserve("list", "-o", "json").stdout)["items"]) == 3
     assert len(yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"]) == 3
     group = rooms[0]["metadata"]["labels"]["rescheduler.dev/group"]
@@ -58,7 +58,7 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
 
 
 def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.reserve_create.NOBODY_ACTS_S", 0.0)
+    monkeypatch.setattr("rescheduler.cli.reserve.create.NO_CONTROLLER_AFTER_S", 0.0)
     done = reserve(*BATCH[:-1])
     assert done.exit_code == 1
     assert "is the controller running (rescheduler run)?" in done.stderr
@@ -85,8 +85,8 @@ def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create",), "say what to hold"),
-        (("create", "--cpu", "1"), "say who may use the room"),
+        (("create",), "nothing to hold"),
+        (("create", "--cpu", "1"), "no pods may use the room"),
         (("create", "--cpu", "-1", "--owner-pod", "x"), "cpu"),
         (("create", "--cpu", "much", "--owner-pod", "x"), "cpu"),
         (

@@ -17,6 +17,10 @@ AT = "2026-11-21T10:00:00Z"
 PATIENCE_S = 90.0
 
 
+LISTENS_TO_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+"""As in a terminal: a process that is started by a background job inherits that SIGINT is ignored."""
+
+
 @pytest.fixture
 def api(cluster):
     yield cluster[0]
@@ -35,7 +39,7 @@ def begin(cluster, api):
     started = []
 
     def begin(*words):
-        program = "from rescheduler.cli.main import main; main()"
+        program = f"{LISTENS_TO_CTRL_C}; from rescheduler.cli.main import main; main()"
         line = [sys.executable, "-c", program, "reserve", *words, "--kubeconfig", cluster[1]]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -85,7 +89,7 @@ def wait_for(line, stream):
 def test_watching_shows_each_change_once_and_ends_when_it_is_held(api, begin):
     room(api)
     process = begin("watch", "room", "--until", "available")
-    wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+    wait_for("room: Pending: no controller has processed it yet", process.stdout)
     becomes(api, "room", "Pending", "0/3 nodes are available", kind="Scheduled")
     wait_for("room: Pending: 0/3 nodes are available", process.stdout)
     becomes(api, "room", "Available", "room is held on node n1", nodeName="n1")
@@ -96,15 +100,15 @@ def test_watching_shows_each_change_once_and_ends_when_it_is_held(api, begin):
 
 def test_watching_ends_with_1_when_one_has_failed(api, reserve):
     room(api)
-    becomes(api, "room", "Failed", "expired before anybody used it")
+    becomes(api, "room", "Failed", "expired before a pod used it")
     done = reserve("watch")
-    assert (done.exit_code, done.stdout) == (1, "room: Failed: expired before anybody used it\n")
+    assert (done.exit_code, done.stdout) == (1, "room: Failed: expired before a pod used it\n")
 
 
 def test_watching_tells_of_a_release(api, begin):
     room(api)
     process = begin("watch", "room")
-    wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+    wait_for("room: Pending: no controller has processed it yet", process.stdout)
     api.delete(f"{ROOMS}/room").expect()
     shown, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, shown, errors) == (0, "room: released\n", "")
@@ -113,7 +117,7 @@ def test_watching_tells_of_a_release(api, begin):
 def test_watching_gives_up_after_its_time(api, reserve):
     room(api)
     done = reserve("watch", "room", "--timeout", "1s")
-    assert (done.exit_code, done.stderr) == (1, "error: not finished within 1s\n")
+    assert (done.exit_code, done.stderr) == (1, "error: the Reservations are not all finished after 1s\n")
 
 
 def test_watching_nothing_says_so(reserve):
@@ -135,7 +139,7 @@ def test_ctrl_c_ends_it_without_a_traceback_and_takes_nothing_back(api, begin, w
     while not api.get(f"{ROOMS}/{seen}").ok and time.monotonic() < ends:
         time.sleep(0.05)
     if words[0] == "watch":
-        wait_for("room: Pending: nobody has looked at it yet", process.stdout)
+        wait_for("room: Pending: no controller has processed it yet", process.stdout)
     else:
         time.sleep(1.0)  # it waits for the controller now
     process.send_signal(signal.SIGINT)
@@ -176,8 +180,8 @@ def away(tmp_path):
     ids=lambda words: words[0],
 )
 def test_an_api_server_that_is_away_is_told(command, away, words, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.reserve_options.PATIENCE_S", 0.1)
-    monkeypatch.setattr("rescheduler.cli.reserve_create.PATIENCE_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.reserve.options.API_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.reserve.create.API_TIMEOUT_S", 0.1)
     done = command("reserve", *words, "--kubeconfig", away)
     assert done.exit_code == 1
     assert done.stderr.startswith("error: no answer from the API server: ")
@@ -202,7 +206,7 @@ def test_lists_are_tables_or_documents(api, reserve):
     assert wide[1].split()[-8:] == ["1.5", "cpu", "1.5", "shop/web-1", "landed", "on", "node", "n1"]
     assert "  never  " in wide[1], "its controller has said so"
     assert "never" not in wide[2], "nobody knows yet"
-    assert wide[2].endswith("nobody has looked at it yet")
+    assert wide[2].endswith("no controller has processed it yet")
     stored = [api.get(f"{ROOMS}/{name}").body for name in ("a", "b")]
     assert json.loads(reserve("list", "-o", "json").stdout)["items"] == stored
     assert yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"] == stored
@@ -256,7 +260,10 @@ def test_what_somebody_depends_on_is_kept_unless_forced(api, reserve):
     becomes(api, "b", "Available", "claimed", nodeName="n1", currentOwners=used)
     done = reserve("release", "a", "b")
     assert (done.exit_code, done.stdout) == (1, "a released\n")
-    assert done.stderr == "error: b: pod shop/web-1 is on its way to it (--force releases it nevertheless)\n"
+    assert (
+        done.stderr
+        == "error: b: pod shop/web-1 is being scheduled to it (use --force to release it anyway)\n"
+    )
     forced = reserve("release", "b", "--force")
     assert (forced.exit_code, forced.stdout) == (0, "b released\n")
     assert reserve("release", "-l", "team=a").stderr == "no Reservations\n"
@@ -269,9 +276,9 @@ def test_what_somebody_depends_on_is_kept_unless_forced(api, reserve):
         (("watch", "--until", "later"), 2, "'later' is not one of"),
         (("watch", "--timeout", "soon"), 2, "--timeout: 'soon' is not a duration"),
         (("create", "-f", "FILE"), 2, "is no Reservation"),
-        (("create", "-f", "FILE", "--cpu", "1"), 2, "the file says everything"),
+        (("create", "-f", "FILE", "--cpu", "1"), 2, "the file contains the whole Reservations"),
         (("release", "a", "-l", "x=y"), 2, "name Reservations, or give a label query"),
-        (("list", "-l", "=="), 1, "the API server refused"),
+        (("list", "-l", "=="), 1, "the API server rejected the request"),
         (("paint",), 2, "No such command"),
     ],
 )

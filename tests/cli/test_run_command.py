@@ -1,4 +1,4 @@
-"""``run`` as its users meet it: a process of its own against the embedded cluster, over HTTP."""
+"""``run`` as its users meet it: a process of its own against the sandbox, over HTTP."""
 
 import json
 import os
@@ -14,9 +14,9 @@ import pytest
 from rescheduler.cli.run import parse_config_map
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.installation import install
-from rescheduler.sim.machines import MachineSpec
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
 
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run"]
@@ -28,9 +28,9 @@ def document(**more):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """An embedded cluster with nothing of ours in it, and its kubeconfig."""
+    """A sandbox with nothing of ours in it, and its kubeconfig."""
     kubeconfig = tmp_path / "kubeconfig"
-    with EmbeddedCluster([MachineSpec(name="n1")], clock=time.time) as running:
+    with Sandbox([SandboxNode(name="n1")], clock=time.time) as running:
         running.start(kubeconfig=kubeconfig)
         yield running, kubeconfig
 
@@ -55,6 +55,14 @@ def start(cluster):
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
 
 
 def free_port():
@@ -140,6 +148,43 @@ def test_a_dry_run_once_prints_the_plan_and_writes_nothing(cluster, start):
     assert "Nothing to move." in out
     leases = json.loads(KubeApi(running.transport).get("/apis/coordination.k8s.io/v1/leases"))["items"]
     assert [lease for lease in leases if lease["metadata"]["namespace"] == "rescheduler"] == []
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_one_decision_needs_no_port(cluster, start, taken_port, more):
+    running, _ = cluster
+    install(running.transport)
+    configure(KubeApi(running.transport), document(server={"port": taken_port}))
+    process = start("--once", *more)
+    _, err = process.communicate(timeout=40)
+    assert process.returncode == 0, err
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [({"server": {}}, "server.port"), ({"gate": {"mode": "Webhook"}}, "gate.port")]
+)
+def test_a_port_that_is_taken_is_named_with_its_key(cluster, start, taken_port, section, key):
+    running, _ = cluster
+    install(running.transport)
+    (name,) = section
+    other = {} if name == "server" else {"server": {"port": 0}}
+    configure(KubeApi(running.transport), document(**{name: {**section[name], "port": taken_port}}, **other))
+    process = start()
+    _, err = process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert f"cannot listen on port {taken_port}: Address already in use" in err
+    assert f"configure another: {key}" in err
+    assert "Traceback" not in err
+
+
+def test_a_long_dry_run_answers_probes(cluster, start):
+    running, _ = cluster
+    install(running.transport)
+    port = free_port()
+    configure(KubeApi(running.transport), document(server={"port": port}))
+    start("--dry-run")
+    assert until(lambda: fetch(port, "/readyz") == "ok\n")
+    assert fetch(port, "/healthz") == "ok\n"
 
 
 def test_config_map_names():

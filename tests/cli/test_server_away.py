@@ -8,9 +8,14 @@ import msgspec
 import pytest
 
 from rescheduler.cli.errors import CommandError, reports_errors
-from rescheduler.cli.rooms import Order, Rooms, end_of_release, manifests
-from rescheduler.cli.scaling import ScaleUp, Tools
-from rescheduler.cli.waiting import wait_for
+from rescheduler.cli.reservation_client import (
+    ReservationClient,
+    ReservationRequest,
+    manifests,
+    release_summary,
+    wait_for,
+)
+from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import TryLaterError
@@ -51,7 +56,7 @@ class Server:
 
 
 def rooms_of(server, patience_s):
-    return Rooms(KubeApi(server), Decoder(), patience_s)
+    return ReservationClient(KubeApi(server), Decoder(), patience_s)
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -73,14 +78,14 @@ def test_a_server_that_comes_back_in_time_loses_nothing():
 
 def test_what_is_left_is_named_with_the_command_that_removes_it():
     left = {"web-01": "connection refused", "web-07": "connection refused"}
-    assert end_of_release(left).startswith("Not released (connection refused): web-01, web-07.")
-    assert end_of_release(left).endswith("rescheduler reserve release web-01 web-07")
-    assert end_of_release(left, "x").endswith("rescheduler reserve release -l rescheduler.dev/group=x")
-    assert end_of_release({}) == "Everything was released."
+    assert release_summary(left).startswith("Not released (connection refused): web-01, web-07.")
+    assert release_summary(left).endswith("rescheduler reserve release web-01 web-07")
+    assert release_summary(left, "x").endswith("rescheduler reserve release -l rescheduler.dev/group=x")
+    assert release_summary({}) == "Everything was released."
 
 
 def test_a_room_whose_making_got_no_answer_goes_with_the_others():
-    order = Order(
+    order = ReservationRequest(
         base="web", group="x", count=3, template=b'{"spec":{}}', namespace="shop", owner=ReservationOwner()
     )
     server = Server()
@@ -95,7 +100,7 @@ def test_a_room_whose_making_got_no_answer_goes_with_the_others():
             return answer
 
     with pytest.raises(TransportError) as lost:
-        Rooms(Deaf(server), Decoder()).create(manifests(order))
+        ReservationClient(Deaf(server), Decoder()).create(manifests(order))
     assert server.names == set()
     assert not getattr(lost.value, "__notes__", ()), "nothing is left"
 
@@ -114,7 +119,7 @@ class Time:
 
 
 class Looks:
-    """Stands for ``Rooms``: nobody acts; the look at ``at_s`` is answered only after ``away_s``."""
+    """Stands for ``ReservationClient``: nobody acts; the look at ``at_s`` is answered only after ``away_s``."""
 
     def __init__(self, clock, *, at_s=1.0, away_s=0.0, acts_s=float("inf"), left=()):
         self.clock, self.at_s, self.away_s, self.acts_s = clock, at_s, away_s, acts_s
@@ -144,7 +149,7 @@ def scale_up(rooms, clock):
         owner=OwnerRef("apps/v1", "ReplicaSet", "web-1", "u"),
         template=b'{"spec":{"containers":[]}}',
     )
-    tools = Tools(api=None, rooms=rooms, clock=clock, pause=clock.pause, show=lambda *_: None)
+    tools = ScaleDependencies(api=None, rooms=rooms, clock=clock, pause=clock.pause, show=lambda *_: None)
     return ScaleUp(workload=found, replicas=3, group="g", timeout_s=120.0, tools=tools)
 
 
@@ -193,7 +198,7 @@ def test_a_wait_ends_at_its_limit_though_the_server_was_away():
     [
         (CommandError("no room"), 1, "error: no room"),
         (TransportError("refused"), 1, "error: no answer from the API server: refused"),
-        (TryLaterError(503, "", "busy"), 1, "error: the API server refused: 503 : busy"),
+        (TryLaterError(503, "", "busy"), 1, "error: the API server rejected the request: 503 : busy"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )

@@ -4,18 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.config import (
-    ConfigurationError,
-    GateDefaults,
-    GateMode,
-    default_configuration,
-    parse_configuration,
-)
-from rescheduler.config_rooms import Engine
-from rescheduler.controller.run import settings_of
+from rescheduler.configuration.document import default_configuration, parse_configuration
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.configuration.process_sections import GateMode, GateSection
+from rescheduler.configuration.reservations_section import EngineChoice
+from rescheduler.controller.assembly import machine_settings
 from rescheduler.model.migration import MoveMode
-from rescheduler.planning.aggressiveness import limits_for
-from rescheduler.reservations.shares import Share
+from rescheduler.planning.limits import RequestedLimits, limits_for
+from rescheduler.reservations.quota import Quota
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 DOCUMENTS = sorted((Path(__file__).parents[2] / "policies").glob("*.yaml"))
@@ -34,7 +30,7 @@ def test_the_document_of_the_design():
 aggressiveness: balanced
 interval: 60s
 mode: Auto
-limits: {movesAtOnce: 5, movesPerHour: 60, perNode: 2, perNamespace: 5, perWorkload: 1, minimumGain: 0.05, workloadCooldown: 30m}
+limits: {movesAtOnce: 5, movesPerHour: 60, perNode: 2, perNamespace: 5, perWorkload: 1, minimumGain: 0.05, workloadCooldown: 30m, requested: {movesPerHour: 90, workloadCooldown: 2m}}
 reservations: {engine: Auto, ttl: 5m, namespace: rescheduler}
 protections: {priorityThreshold: 1000000, minReplicas: 1, minAge: 0s, localStorage: true, persistentVolumes: true, namespaces: {exclude: [kube-system]}}
 policies:
@@ -53,7 +49,8 @@ server: {port: 8080}
     )
     assert found.interval_s == 60
     assert found.limits.workload_cooldown_s == 1800
-    assert found.reservations.engine is Engine.AUTO
+    assert found.limits.requested == RequestedLimits(moves_per_hour=90, workload_cooldown_s=120.0)
+    assert found.reservations.engine is EngineChoice.AUTO
     assert found.protections.namespaces.exclude == ("kube-system",)
     assert [p.name for p in found.policies] == ["LowNodeUtilization", "NodeAffinity", "InterPodAntiAffinity"]
     assert [p.name for p in found.build_policies()] == ["LowNodeUtilization", "NodeAffinity"]
@@ -91,6 +88,9 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "limits:\n  movesAtOnce: -1\n", 4, "at least 0"),
         (HEAD + "limits:\n  minimumGain: 3\n", 4, "at most 1"),
         (HEAD + "limits: [1]\n", 3, "Expected `object`"),
+        (HEAD + "limits:\n  requested: {movesPerHour: -1}\n", 4, "at least 0"),
+        (HEAD + "limits:\n  requested: {workloadCooldown: soon}\n", 4, "duration"),
+        (HEAD + "limits:\n  requested:\n    perNode: 3\n", 5, "known keys"),
         (HEAD + "protections:\n  localStorage: on\n", 4, "write true or false"),
         (HEAD + "protections:\n  namespaces: {include: [a], exclude: [b]}\n", 4, "both include and exclude"),
         (HEAD + "policies:\n- name: NodeTaint\n", 4, "known policies"),
@@ -144,9 +144,9 @@ def test_there_are_ready_made_documents():
 
 
 def test_the_gate_is_chosen_by_discovery_unless_told_otherwise():
-    assert default_configuration().gate == GateDefaults(mode=GateMode.AUTO, port=9443, url="")
+    assert default_configuration().gate == GateSection(mode=GateMode.AUTO, port=9443, url="")
     text = HEAD + "gate: {mode: Webhook, port: 8443, url: 'https://10.0.0.7:8443'}\n"
-    expected = GateDefaults(mode=GateMode.WEBHOOK, port=8443, url="https://10.0.0.7:8443")
+    expected = GateSection(mode=GateMode.WEBHOOK, port=8443, url="https://10.0.0.7:8443")
     assert parse_configuration(text, "c.yaml").gate == expected
 
 
@@ -184,7 +184,7 @@ policies:
         "NodeTaints": MoveMode.START_FIRST,
         "NodeAffinity": MoveMode.RESERVE_FIRST,
     }
-    assert settings_of(found).migrations.start_first_policies == {"NodeTaints"}
+    assert machine_settings(found).migrations.start_first_policies == {"NodeTaints"}
 
 
 def test_shares_of_namespaces_are_read_as_amounts():
@@ -194,9 +194,9 @@ def test_shares_of_namespaces_are_read_as_amounts():
         "c",
     ).reservations
     assert found.default_ttl_s == 0
-    assert found.shares == {
-        "*": Share(reservations=2, amounts=(("cpu", 1500),)),
-        "shop": Share(amounts=(("memory", 2**30),)),
+    assert found.quotas == {
+        "*": Quota(reservations=2, amounts=(("cpu", 1500),)),
+        "shop": Quota(amounts=(("memory", 2**30),)),
     }
 
 

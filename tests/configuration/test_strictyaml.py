@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.strictyaml import YamlError, load, looks_like_yaml11_bool
+from rescheduler.configuration.strictyaml import YamlError, load, looks_like_yaml11_bool
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,8 @@ def test_scalars_follow_yaml_1_2(text, value):
         ("a: 1\n---\nb: 2\n", 3, "second document"),
         ("a: !!python/object:os.system x\n", 1, "tag"),
         ("a: 1\n? [x]\n: 2\n", 2, "not a plain word"),
+        ("a: 1\nb: 2e832088\n", 2, "2e832088 is read as a number, and is too large"),
+        (f"a: {'9' * 5000}\n", 1, "has 5000 digits"),
         ("a: &x [*x]\n", 1, "nested too deeply"),
         ("a: b\n\tc: d\n", 2, "not YAML"),
     ],

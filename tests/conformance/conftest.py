@@ -1,4 +1,4 @@
-"""Every test of this folder runs twice: on the embedded cluster and on the real control plane."""
+"""Every test of this folder runs twice: on the sandbox and on the real control plane."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
-from rescheduler.testing.world import World
+from harness.controlplane import manifests
+from harness.controlplane.api import Api, HttpTransport
+from harness.controlplane.world import World
+from rescheduler.sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def real(control_plane):
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory):
     kubeconfig = tmp_path_factory.mktemp("embedded") / "kubeconfig"
-    with EmbeddedCluster(clock=time.time) as cluster:
+    with Sandbox(clock=time.time) as cluster:
         server = cluster.start(kubeconfig=kubeconfig)
         api = Api(HttpTransport(server.url))
         manifests.apply(api, manifests.load())

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
+from harness.controlplane.world import gates_of
 from rescheduler.model.names import GATE
-from rescheduler.testing.world import gates_of
 
 MAPS = "/api/v1/namespaces/rescheduler/configmaps"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -37,45 +37,45 @@ def switched(world):
                 .expect(201)
                 .body
             )
-            return gates_of(probe) if config_map == "live" else probe["spec"].get("affinity")
+            return gates_of(probe) if config_map == "gate-keys" else probe["spec"].get("affinity")
 
         world.wait(in_force)
         return uid
 
     yield switch
-    for config_map in ("live", "avoid"):
+    for config_map in ("gate-keys", "avoid-nodes"):
         world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: None}}).expect(200)
 
 
 def test_a_replacement_is_gated_and_told_its_reservation(world, switched):
-    uid = switched("live", "room-1")
+    uid = switched("gate-keys", "room-1")
     pod = world.pod("p", owner=owner(uid))
     assert gates_of(pod) == [GATE]
     assert pod["metadata"]["annotations"]["rescheduler.dev/reservation"] == "room-1"
 
 
 def test_gates_and_annotations_already_there_stay(world, switched):
-    uid = switched("live", "room-1")
+    uid = switched("gate-keys", "room-1")
     pod = world.pod("p", owner=owner(uid), gates=["example.com/other"], annotations={"a": "b"})
     assert sorted(gates_of(pod)) == ["example.com/other", GATE]
     assert pod["metadata"]["annotations"] == {"a": "b", "rescheduler.dev/reservation": "room-1"}
 
 
 def test_other_pods_are_left_alone(world, switched):
-    uid = switched("live", "room-1")
+    uid = switched("gate-keys", "room-1")
     assert gates_of(world.pod("alone")) == []
     assert gates_of(world.pod("others", owner=owner(str(uuid.uuid4())))) == []
     assert gates_of(world.pod("owned", owner=owner(uid, controller=False))) == []
 
 
 def test_a_bound_pod_is_never_gated(world, switched):
-    uid = switched("live", "room-1")
+    uid = switched("gate-keys", "room-1")
     assert gates_of(world.pod("p", owner=owner(uid), nodeName=world.node("a"))) == []
 
 
 def test_the_gate_goes_off_again(world, switched):
-    uid = switched("live", "room-1")
-    world.api.patch(f"{MAPS}/live", {"data": {uid: None}}).expect(200)
+    uid = switched("gate-keys", "room-1")
+    world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: None}}).expect(200)
     world.wait(
         lambda: (
             not gates_of(
@@ -90,7 +90,7 @@ def test_the_gate_goes_off_again(world, switched):
 
 
 def test_the_gate_is_provable_in_the_controllers_own_namespace(world, switched):
-    uid = switched("live", "room-1")
+    uid = switched("gate-keys", "room-1")
     spec = {
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
@@ -111,7 +111,7 @@ def test_a_replica_set_gets_its_replacements_gated(world, switched):
     replica_set = world.workload("ReplicaSet", "web", 1)
     (pod,) = world.wait_ready("web", 1)
     uid = replica_set["metadata"]["uid"]
-    world.api.patch(f"{MAPS}/live", {"data": {uid: "room-2"}}).expect(200)
+    world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: "room-2"}}).expect(200)
     try:
         world.wait(
             lambda: gates_of(
@@ -125,7 +125,7 @@ def test_a_replica_set_gets_its_replacements_gated(world, switched):
         world.evict(pod).expect(201)
         held = world.wait(lambda: [p for p in world.pods("web") if gates_of(p) == [GATE]])
     finally:
-        world.api.patch(f"{MAPS}/live", {"data": {uid: None}}).expect(200)
+        world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: None}}).expect(200)
     world.ungate(held[0]).expect(200)
     assert world.wait_bound(held[0]["metadata"]["name"]) == node
 
@@ -147,7 +147,7 @@ TERM = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
     ids=["none", "empty", "only-pods", "empty-nodes", "required", "preferred"],
 )
 def test_hints_become_one_more_preference(world, switched, affinity):
-    uid = switched("avoid", "n1,n2")
+    uid = switched("avoid-nodes", "n1,n2")
     spec = {} if affinity is None else {"affinity": affinity}
     stored = world.pod("p", owner=owner(uid), gates=["example.com/wait"], **spec)["spec"]["affinity"]
     before = (affinity or {}).get("nodeAffinity", {})
@@ -160,8 +160,8 @@ def test_hints_become_one_more_preference(world, switched, affinity):
 
 
 def test_gate_and_hint_work_together(world, switched):
-    uid = switched("avoid", "n1,n2")
-    switched("live", "room-1")
+    uid = switched("avoid-nodes", "n1,n2")
+    switched("gate-keys", "room-1")
     pod = world.pod("p", owner=owner(uid))
     assert gates_of(pod) == [GATE]
     assert pod["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [{"weight": 100, "preference": HINT}]
@@ -169,7 +169,7 @@ def test_gate_and_hint_work_together(world, switched):
 
 def test_a_hint_steers_and_never_blocks(world, switched):
     first, second = world.node("a"), world.node("b")
-    uid = switched("avoid", first)
+    uid = switched("avoid-nodes", first)
     world.pod("p", cpu="3", owner=owner(uid))
     assert world.wait_bound("p") == second
     world.pod("q", cpu="3", owner=owner(uid))

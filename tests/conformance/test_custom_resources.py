@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.world import RESERVATIONS
+from harness.controlplane.world import RESERVATIONS
 
 ONE_POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.api import STRATEGIC
-from rescheduler.testing.world import condition, gates_of
+from harness.controlplane.api import STRATEGIC
+from harness.controlplane.world import condition, gates_of
 
 ONE, TWO = "example.com/one", "example.com/two"
 

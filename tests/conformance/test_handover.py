@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.controlplane.world import node_of
 from rescheduler.model.names import GATE
-from rescheduler.testing.world import node_of
 
 
 def placeholder(world, name, node, cpu="2"):
@@ -39,8 +39,8 @@ def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
         world.pod(f"rival{number}", cpu="2" if number else "1")
         world.wait_unschedulable(f"rival{number}")
     uid = pod["metadata"]["ownerReferences"][0]["uid"]
-    live = "/api/v1/namespaces/rescheduler/configmaps/live"
-    world.api.patch(live, {"data": {uid: "room"}}).expect(200)
+    gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
+    world.api.patch(gate_keys, {"data": {uid: "room"}}).expect(200)
     try:
         world.wait(lambda: _is_gated(world, pod))
         world.evict(pod).expect(201)
@@ -50,7 +50,7 @@ def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
             )
         )
     finally:
-        world.api.patch(live, {"data": {uid: None}}).expect(200)
+        world.api.patch(gate_keys, {"data": {uid: None}}).expect(200)
     world.nominate(replacement, target).expect(200)
     world.delete_pod(held).expect(200)
     world.wait_gone(held)

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from rescheduler.testing.binaries import BinariesMissing, find
-from rescheduler.testing.manifests import FOLDER
+from harness.controlplane.binaries import BinariesMissing, find
+from harness.controlplane.manifests import FOLDER
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.world import node_of
+from harness.controlplane.world import node_of
 
 WRONG_UID = "11111111-1111-1111-1111-111111111111"
 
@@ -85,7 +85,7 @@ def test_the_eviction_of_an_unknown_pod_is_not_found(world):
 
 def test_a_terminating_pod_is_evicted_again(world):
     node = world.node("a")
-    pod = world.pod("slow", nodeName=node, grace=5, annotations={"sim.rescheduler.dev/stop-after": "1.5"})
+    pod = world.pod("slow", nodeName=node, grace=5, annotations={"sandbox.rescheduler.dev/stop-after": "1.5"})
     world.wait(lambda: world.get_pod("slow")["status"].get("phase") == "Running")
     assert world.evict(pod).status == 201
     assert world.evict(pod).status == 201

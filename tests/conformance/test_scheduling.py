@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.nodes import cordon
-from rescheduler.testing.world import condition, node_of
+from harness.controlplane.nodes import cordon
+from harness.controlplane.world import condition, node_of
 
 
 @pytest.fixture(scope="module")

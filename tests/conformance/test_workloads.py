@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.world import is_ready, node_of
+from harness.controlplane.world import is_ready, node_of
 
 
 def uids(pods):
@@ -36,7 +36,10 @@ def test_a_job_replaces_an_evicted_pod_and_completes(world):
             "backoffLimit": 4,
             "podReplacementPolicy": "TerminatingOrFailed",
             "template": {
-                "metadata": {"labels": {"app": "sum"}, "annotations": {"sim.rescheduler.dev/run-for": "1.5"}},
+                "metadata": {
+                    "labels": {"app": "sum"},
+                    "annotations": {"sandbox.rescheduler.dev/run-for": "1.5"},
+                },
                 "spec": world.spec(restartPolicy="Never"),
             },
         },
@@ -176,7 +179,7 @@ def test_a_pod_that_is_not_ready_uses_a_budget_up(world):
 
 def test_an_unhealthy_pod_may_go_if_the_budget_says_so(world):
     world.node("a", cpu="8")
-    world.workload("ReplicaSet", "web", 2, annotations={"sim.rescheduler.dev/ready-after": "never"})
+    world.workload("ReplicaSet", "web", 2, annotations={"sandbox.rescheduler.dev/ready-after": "never"})
     pods = world.wait(
         lambda: (
             [p for p in world.pods("web") if p["status"].get("phase") == "Running"][1:] and world.pods("web")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.api import APPLY, JSON_PATCH, MERGE, STRATEGIC
+from harness.controlplane.api import APPLY, JSON_PATCH, MERGE, STRATEGIC
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.sim.kubelet import KubeletSettings
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import RESERVATIONS, World
+from harness.controlplane import manifests
+from harness.controlplane.api import Api, HttpTransport
+from harness.controlplane.controllers import running
+from harness.controlplane.world import RESERVATIONS, World
+from rescheduler.sandbox.kubelet import KubeletSettings
+from rescheduler.sandbox.sandbox import Sandbox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -36,10 +36,8 @@ def reserving(control_plane, controller):
 
 @pytest.fixture(scope="module")
 def embedded_api():
-    """The embedded cluster in real time, with everything of ``manifests/`` installed."""
-    with EmbeddedCluster(
-        clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
-    ) as cluster:
+    """The sandbox in real time, with everything of ``manifests/`` installed."""
+    with Sandbox(clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)) as cluster:
         api = Api(HttpTransport(cluster.start().url))
         manifests.apply(api, manifests.load())
         yield api

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescheduler.testing.world import RESERVATIONS, condition, node_of
+from harness.controlplane.world import RESERVATIONS, condition, node_of
 
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 

@@ -7,11 +7,11 @@ import json
 import pytest
 from reserving import PLACEHOLDERS, look, of_web, on, phase, reserve, scale
 
+from harness.controlplane.world import World, node_of
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.scheduler_probe import answered, is_probe, probe_manifest
-from rescheduler.testing.world import World, node_of
 
 
 def decoded(wire):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reserving import look, of_web, on, path_of, phase, placeholders, reserve, scale, told
 
-from rescheduler.testing.world import condition, gates_of, node_of
+from harness.controlplane.world import condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -78,7 +78,7 @@ def test_a_template_without_requests_holds_a_slot(world):
 def test_an_end_in_the_past_is_an_end(world):
     reserve(world, "room", of_web(world), expires="2020-01-01T00:00:00Z").expect()
     ready = condition({"status": phase(world, "room", "Failed")}, "Ready")
-    assert (ready["reason"], ready["message"]) == ("Expired", "expired before anybody used it")
+    assert (ready["reason"], ready["message"]) == ("Expired", "expired before a pod used it")
     assert placeholders(world, "room") == []
 
 

@@ -2,12 +2,14 @@
 
 import pytest
 
-from rescheduler.config import Configuration, ConfiguredPolicy
+from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.metrics import Metrics
 from rescheduler.kube.transport import TransportError
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.scheduling.state import SharedSchedulingState
 from rescheduler.testing import builders as b
 
 CONFIGURATION = Configuration(
@@ -42,7 +44,7 @@ def cluster(app):
 def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
     metrics = Metrics()
     issuer = Issuer(metrics, away=away)
-    cycle = Cycle(issuer=issuer, metrics=metrics, gate_ready=lambda: True)
+    cycle = Cycle(issuer=issuer, metrics=metrics, gate_ready=lambda: True, states=SharedSchedulingState())
     if away:
         with pytest.raises(TransportError):
             cycle.run(cluster, CONFIGURATION)
@@ -56,7 +58,9 @@ def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
 def test_without_a_gate_nothing_begins_and_everything_is_counted(cluster):
     metrics = Metrics()
     issuer = Issuer(metrics, away=False)
-    decision = Cycle(issuer=issuer, metrics=metrics, gate_ready=lambda: False).run(cluster, CONFIGURATION)
+    decision = Cycle(
+        issuer=issuer, metrics=metrics, gate_ready=lambda: False, states=SharedSchedulingState()
+    ).run(cluster, CONFIGURATION)
     assert issuer.begun == ()
     assert decision.issued == ()
     assert staying(metrics) == 3

@@ -4,7 +4,7 @@ import pytest
 from test_rooms_by_the_rules import actions, holder, room
 
 from rescheduler.model import names
-from rescheduler.model.timestamps import format_timestamp
+from rescheduler.model.times import format_timestamp
 from rescheduler.reservations.actions import (
     CreatePlaceholder,
     DeletePlaceholder,

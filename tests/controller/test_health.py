@@ -8,9 +8,9 @@ from rescheduler.model.kinds import Kind
 def test_a_dead_informer_makes_the_process_unwell():
     alive = Heartbeat()
     assert health(alive, ()).ok
-    verdict = health(alive, (Kind.POD, Kind.NODE))
-    assert not verdict.ok
-    assert verdict.reason == "the informers of Pod, Node died"
+    report = health(alive, (Kind.POD, Kind.NODE))
+    assert not report.ok
+    assert report.reason == "the informers of Pod, Node died"
 
 
 def test_a_loop_that_stands_still_makes_the_process_unwell():

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rescheduler.testing.world import RESERVATIONS, World, is_ready
+from harness.controlplane.world import RESERVATIONS, World, is_ready
 
 pytestmark = pytest.mark.realcluster
 

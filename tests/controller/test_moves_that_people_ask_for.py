@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescheduler.testing.world import RESERVATIONS, World, is_ready, node_of
+from harness.controlplane.world import RESERVATIONS, World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
 
@@ -170,7 +170,9 @@ def test_a_pod_without_a_controller_is_not_moved(world):
     world.wait(lambda: is_ready(world.get_pod("alone")))
     world.node("b", cpu="4")
     move(world, "alone", podRef={"name": "alone"}, target={"nodeName": node(world, "b")})
-    assert "no controller would replace the pod" in wait_reason(world, "alone", "NotMovable")["message"]
+    assert (
+        "has no controller that would bring it back" in wait_reason(world, "alone", "NotMovable")["message"]
+    )
 
 
 def test_a_pod_that_was_recreated_under_its_name_is_left_alone(world):
@@ -182,7 +184,7 @@ def test_a_pod_that_was_recreated_under_its_name_is_left_alone(world):
     new = world.wait_ready("db", 1)[0]
     ref = {"name": "db-0", "uid": old["metadata"]["uid"]}
     move(world, "late", podRef=ref, target={"nodeName": node(world, "b")})
-    assert "another one now" in wait_reason(world, "late", "PodReplaced")["message"]
+    assert "was replaced by another pod" in wait_reason(world, "late", "PodReplaced")["message"]
     assert undisturbed(world, new)
 
 

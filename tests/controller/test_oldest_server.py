@@ -3,7 +3,7 @@
 import pytest
 
 from rescheduler.controller.run import Controller, MissingParts, Options
-from rescheduler.kube.discovery import Capabilities, Version
+from rescheduler.kube.discovery import Capabilities, ServerVersion
 
 QUIET = "{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: []}"
 
@@ -32,10 +32,12 @@ def test_before_1_30_nothing_is_begun(start, minor):
     with pytest.raises(
         MissingParts, match=r"Kubernetes 1\.30 or newer is needed .* this server is v1\.\d\d\.3"
     ):
-        start(Version(1, minor, f"v1.{minor}.3"))
+        start(ServerVersion(1, minor, f"v1.{minor}.3"))
 
 
-@pytest.mark.parametrize("version", [Version(1, 30, "v1.30.0"), Version(1, 37, "v1.37.0"), Version(0, 0, "")])
+@pytest.mark.parametrize(
+    "version", [ServerVersion(1, 30, "v1.30.0"), ServerVersion(1, 37, "v1.37.0"), ServerVersion(0, 0, "")]
+)
 def test_newer_ones_and_those_that_do_not_tell_are_taken(start, version):
     with pytest.raises(ConnectionError, match="the start went on"):
         start(version)
@@ -43,11 +45,11 @@ def test_newer_ones_and_those_that_do_not_tell_are_taken(start, version):
 
 def test_a_dry_run_reads_from_any(start):
     with pytest.raises(ConnectionError, match="the start went on"):
-        start(Version(1, 27, "v1.27.3"), there=False, dry_run=True)
+        start(ServerVersion(1, 27, "v1.27.3"), there=False, dry_run=True)
 
 
 def test_the_age_is_told_before_missing_kinds(start):
     with pytest.raises(MissingParts, match="is needed"):
-        start(Version(1, 27, "v1.27.3"), there=False)
+        start(ServerVersion(1, 27, "v1.27.3"), there=False)
     with pytest.raises(MissingParts, match="kubectl apply -k manifests/crds"):
-        start(Version(1, 30, "v1.30.3"), there=False)
+        start(ServerVersion(1, 30, "v1.30.3"), there=False)

@@ -1,15 +1,11 @@
 """Claimants stay at the gate while the scheduler would count the room of another pod twice, and not for ever."""
 
-import msgspec
 import pytest
 from test_rooms_by_the_rules import actions, room
 
-from rescheduler.controller.executor import ApplyExecutor
-from rescheduler.kube.errors import NotFoundError
 from rescheduler.model import names
-from rescheduler.model.records import ObjectKey
-from rescheduler.model.timestamps import format_timestamp
-from rescheduler.reservations.actions import TakeBackNomination, Ungate
+from rescheduler.model.times import format_timestamp
+from rescheduler.reservations.actions import Ungate
 from rescheduler.testing import builders as b
 
 NODE = b.node("n1").cpu("2")
@@ -34,7 +30,7 @@ def claimant(ago_s=10):
 
 
 def preemptor(priority=0):
-    """It was promised the room of ``victim``."""
+    """It is nominated to the room of ``victim``."""
     return (
         b.pod("other", "shop").cpu("1").set("status.nominatedNodeName", "n1").set("spec.priority", priority)
     )
@@ -70,43 +66,3 @@ def test_what_would_keep_it_out_in_any_case_is_no_reason_to_wait():
 @pytest.mark.parametrize(("ago_s", "waits"), [(44, True), (46, False)])
 def test_it_does_not_wait_until_it_may_not_be_held_any_more(ago_s, waits):
     assert let_go(claimant(ago_s), preemptor(), victim()) is not waits
-
-
-class Server:
-    """Has one pod, ``holder``; remembers what is patched."""
-
-    def __init__(self, **metadata):
-        self.metadata, self.patched = metadata, []
-
-    def get(self, path):
-        if not self.metadata:
-            raise NotFoundError(404, "NotFound", path)
-        return msgspec.json.encode({"metadata": self.metadata})
-
-    def merge_patch(self, path, patch):
-        self.patched.append((path, patch))
-        return b'{"metadata":{"resourceVersion":"8"}}'
-
-
-@pytest.mark.parametrize(
-    ("holder", "taken_back"),
-    [
-        ({"uid": "h"}, True),
-        ({"uid": "h", "deletionTimestamp": at(1)}, False),
-        ({"uid": "another"}, False),
-        ({}, False),
-    ],
-    ids=["stands", "is going", "another", "gone"],
-)
-def test_a_nomination_is_taken_back_only_while_the_server_knows_the_placeholder(holder, taken_back):
-    server = Server(**holder)
-    executor = ApplyExecutor(
-        api=server, engine=None, namespace="rescheduler", gate=None, still_leader=lambda: True
-    )
-    back = TakeBackNomination(ObjectKey("shop", "web-0"), "web-0", ObjectKey("rescheduler", "room-x"), "h")
-    effect = executor.execute(back)
-    assert bool(server.patched) is bool(effect.touched) is taken_back
-    if taken_back:
-        ((path, patch),) = server.patched
-        assert path == "/api/v1/namespaces/shop/pods/web-0/status"
-        assert not patch["status"]["nominatedNodeName"]

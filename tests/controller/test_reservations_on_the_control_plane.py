@@ -1,12 +1,12 @@
-"""Reservations that people make, on the real control plane: shared and promised rooms, every kind of owner."""
+"""Reservations that people make, on the real control plane: shared and preallocated rooms, every kind of owner."""
 
 from __future__ import annotations
 
 import pytest
 from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 
+from harness.controlplane.world import WORLD, World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.testing.world import WORLD, World, condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -43,7 +43,7 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
     assert len(on(world, node)) == 6
 
 
-def test_promised_rooms_come_in_pieces_and_disturb_nobody(world):
+def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):
     nodes = [world.node(f"full{i}", cpu="2") for i in range(3)]
     old = [world.pod(f"old-{i}-{half}", nodeName=node) for i, node in enumerate(nodes) for half in "ab"]
     crowd(world, 9)
@@ -66,7 +66,7 @@ def test_promised_rooms_come_in_pieces_and_disturb_nobody(world):
     assert [n for node in nodes for n in on(world, node, "crowd")] == []
 
 
-def test_a_room_on_the_node_is_handed_over_and_the_promise_beside_it_loses_nothing(world):
+def test_a_room_on_the_node_is_handed_over_and_the_preallocation_beside_it_loses_nothing(world):
     node = world.node("both", cpu="3")
     old = [world.pod(f"old-{half}", nodeName=node) for half in "ab"]
     world.workload("Deployment", "web", 0)
@@ -74,16 +74,16 @@ def test_a_room_on_the_node_is_handed_over_and_the_promise_beside_it_loses_nothi
     phase(world, "room", "Available")
     crowd(world, 9)
     mine = {"object": {"namespace": world.namespace, "name": "mine"}}
-    reserve(world, "promise", mine, node=node, cpu="2", preAllocation=True).expect()
-    phase(world, "promise", "Waiting")
-    nominated = lambda: [p["status"].get("nominatedNodeName", "") for p in placeholders(world, "promise")]  # noqa: E731
+    reserve(world, "later", mine, node=node, cpu="2", preAllocation=True).expect()
+    phase(world, "later", "Waiting")
+    nominated = lambda: [p["status"].get("nominatedNodeName", "") for p in placeholders(world, "later")]  # noqa: E731
     world.wait(lambda: nominated() == [node])
     scale(world, 1)
     world.wait(lambda: nominated() == [""])
     for pod in old:
         world.delete_pod(pod)
     phase(world, "room", "Succeeded")
-    phase(world, "promise", "Available")
+    phase(world, "later", "Available")
     assert len(on(world, node)) == 1
     assert on(world, node, "crowd") == []
     taints = lambda: world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"].get("taints")  # noqa: E731
@@ -109,7 +109,7 @@ def test_two_rooms_for_several_on_one_node_are_handed_out_together(world):
     assert on(world, node, "crowd") == []
 
 
-def test_a_promise_that_no_node_can_keep_says_so(world):
+def test_a_preallocation_that_no_node_can_keep_says_so(world):
     node = world.node("small", cpu="2")
     reserve(world, "big", of_web(world), node=node, cpu="5", preAllocation=True).expect()
     status = world.wait(lambda: look(world, "big") if look(world, "big").get("conditions") else None)
@@ -200,9 +200,9 @@ def test_owners_and_ttl_can_be_edited_while_it_is_available(world):
     mine = {"object": {"namespace": world.namespace, "name": "mine"}}
     world.api.patch(path, {"spec": {"owners": [mine], "ttl": "2h"}}).expect()
     world.wait(lambda: look(world, "room")["expires"] != before["expires"])
-    live = "/api/v1/namespaces/rescheduler/configmaps/live"
+    gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
     key = f"object.{world.namespace}.mine"
-    world.wait(lambda: key in (world.api.get(live).expect().body.get("data") or {}))
+    world.wait(lambda: key in (world.api.get(gate_keys).expect().body.get("data") or {}))
     world.pod("mine")
     assert world.wait_bound("mine") == node
 

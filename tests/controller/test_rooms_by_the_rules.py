@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.controller.executor import RecordExecutor
+from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
-from rescheduler.controller.rules import RulesPlacement
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
@@ -25,7 +26,7 @@ class Keys:
     def entries(self):
         return {}
 
-    def write(self, add, remove):
+    def write(self, add, remove, content):
         pass
 
 
@@ -60,11 +61,23 @@ def holder(reservation, node):
     return b.pod(name, "rescheduler").cpu("1").owner("Reservation", record.name, record.uid).on(node)
 
 
+class Recorder:
+    """Carries out nothing."""
+
+    def __init__(self):
+        self.actions = []
+
+    def execute(self, action):
+        self.actions.append(action)
+        return NO_EFFECT
+
+
 def actions(*objects):
     """What is done in one round."""
-    executor, placement = RecordExecutor(), RulesPlacement(namespace="rescheduler")
+    executor, placement = Recorder(), RulesPlacement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    Reconciler(executor=executor, placement=placement, **mirrors).round(b.snapshot(*objects), b.NOW_S)
+    mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
+    Reconciler(executor=executor, placement=placement, **mirrors).reconcile(b.snapshot(*objects), b.NOW_S)
     return executor.actions
 
 
@@ -244,6 +257,34 @@ def test_an_unbound_claim_is_named_once_the_room_is_held():
     words = not_held(room(volumes=[PVC]), claim, b.storage_class("slow"))
     assert "claim data has no volume yet" in words
     assert "has no volume" not in not_held(room(volumes=[PVC]), *BOUND)
+
+
+@pytest.mark.parametrize("labels", [{}, {"app": "web"}])
+@pytest.mark.parametrize(("cpu", "fits"), [("2", True), ("1900m", False)])
+def test_a_room_that_is_handed_over_counts_once(labels, cpu, fits):
+    """The placeholder of another move's room still stands, and its claimant is nominated."""
+    web = b.replicaset("web", "shop").cpu("1").replicas(2)
+    claimant = web.pod("web-1").nominated("n2")
+    claims = {"namespace": "shop", "name": "web-1", "uid": claimant.build().uid}
+    held = {"phase": "Available", "nodeName": "n2"}
+    other = room("other", status={**held, "currentOwners": [claims]}, labels=labels)
+    own = room("own", status=held)
+    n1, n2 = nodes(("n1", "a"), ("n2", "b"))
+    cluster = b.snapshot(
+        n1,
+        n2.cpu(cpu),
+        web,
+        web.pod("web-0").on("n1"),
+        claimant,
+        other,
+        own,
+        holder(other, "n2"),
+        holder(own, "n2"),
+    )
+    placement = RulesPlacement(namespace="rescheduler")
+    placement.begin(cluster)
+    pod = next(pod for pod in cluster.pods.values() if pod.name == "web-0")
+    assert placement.fits(pod, "n2", own.build()).ok is fits
 
 
 def test_the_room_of_a_move_does_not_count_against_its_own_pod():

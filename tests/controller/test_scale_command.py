@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
+from harness.controlplane.controllers import running
+from harness.controlplane.world import RESERVATIONS, World
 from rescheduler.cli.main import main
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import RESERVATIONS, World
 
 pytestmark = pytest.mark.realcluster
 
@@ -45,7 +45,7 @@ def test_command_shows_rooms_scales_and_reports(controller, control_plane, world
 
 
 def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.scaling.NOBODY_ACTS_S", 1.0)
+    monkeypatch.setattr("rescheduler.cli.scale_up.NO_CONTROLLER_AFTER_S", 1.0)
     world.node("n", cpu="4")
     world.workload("Deployment", "web", 1)
     world.wait_ready("web", 1)

@@ -3,8 +3,8 @@
 import pytest
 from test_scaling_into_rooms import scale_up, stuck
 
+from harness.controlplane.world import World, node_of
 from rescheduler.model.names import HOSTNAME, ZONE
-from rescheduler.testing.world import World, node_of
 
 MINE = {"matchLabels": {"app": "web"}}
 APART = {

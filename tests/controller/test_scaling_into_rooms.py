@@ -5,14 +5,14 @@ import time
 
 import pytest
 
+from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.reserve_view import line
-from rescheduler.cli.rooms import Rooms
-from rescheduler.cli.scaling import ScaleUp, Tools
+from rescheduler.cli.reservation_client import ReservationClient
+from rescheduler.cli.reserve.printing import reservation_line
+from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
-from rescheduler.testing.world import World, gates_of, node_of
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def world(api):
 def scale_up(world, text, replicas, seconds=60.0):
     api = KubeApi(world.api.transport)
     found = read_workload(api, parse_workload(text, world.namespace))
-    tools = Tools(
+    tools = ScaleDependencies(
         api=api,
-        rooms=Rooms(api, Decoder()),
+        rooms=ReservationClient(api, Decoder()),
         clock=time.monotonic,
         pause=lambda: time.sleep(0.1),
         show=lambda *_: None,
@@ -39,7 +39,7 @@ def scale_up(world, text, replicas, seconds=60.0):
 def stuck(world, landing):
     """What became of rooms that nobody landed in, for the failure message."""
     holders = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
-    found = [line(room) for room in landing.missed]
+    found = [reservation_line(room) for room in landing.missed]
     for room in landing.missed:
         for pod in [p for p in holders if p["metadata"]["name"].startswith(room.name)] + [
             world.get_pod(owner.name) for owner in room.status.current_owners

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from reserving import look, of_web, path_of, phase, reserve, told
 
-from rescheduler.testing.api import Api
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import condition
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import condition
 
 pytestmark = pytest.mark.realcluster
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World, gates_of, node_of
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 

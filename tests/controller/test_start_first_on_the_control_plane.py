@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, gates_of, is_ready, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World, gates_of, is_ready, node_of
 
 pytestmark = pytest.mark.realcluster
 

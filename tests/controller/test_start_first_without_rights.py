@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE
-from rescheduler.testing.api import Api
-from rescheduler.testing.controllers import running
-from rescheduler.testing.world import World, condition, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reserving import of_web, phase, placeholders, reserve, told
 
-from rescheduler.testing.world import node_of
+from harness.controlplane.world import node_of
 
 pytestmark = pytest.mark.realcluster
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rescheduler.controller.wakeups import concerns_moves
-from rescheduler.model.cluster import Change
+from rescheduler.model.cluster import RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import GATE
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint
@@ -17,7 +17,7 @@ NODE = Node(name="n", resource_version="1")
 @pytest.mark.parametrize(("kind", "record"), [(Kind.POD, POD), (Kind.NODE, NODE)])
 def test_a_heartbeat_does_not(kind, record):
     later = msgspec.structs.replace(record, resource_version="2")
-    assert not concerns_moves(kind, Change(record, later))
+    assert not concerns_moves(kind, RecordChange(record, later))
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def test_a_heartbeat_does_not(kind, record):
 )
 def test_every_other_change_of_a_pod_does(change):
     later = msgspec.structs.replace(POD, resource_version="2", **change)
-    assert concerns_moves(Kind.POD, Change(POD, later))
+    assert concerns_moves(Kind.POD, RecordChange(POD, later))
 
 
 def test_new_and_deleted_objects_do():
-    assert concerns_moves(Kind.POD, Change(None, POD))
-    assert concerns_moves(Kind.POD, Change(POD, None))
-    assert concerns_moves(Kind.NODE, Change(NODE, msgspec.structs.replace(NODE, taints=(Taint("t"),))))
+    assert concerns_moves(Kind.POD, RecordChange(None, POD))
+    assert concerns_moves(Kind.POD, RecordChange(POD, None))
+    assert concerns_moves(Kind.NODE, RecordChange(NODE, msgspec.structs.replace(NODE, taints=(Taint("t"),))))

@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
+from harness.controlplane.api import Api
+from harness.controlplane.binaries import BinariesMissing, build, cache_folder, find
+from harness.controlplane.other_versions import module_text
+from harness.controlplane.world import World
 from rescheduler.kube.transport import TransportError
-from rescheduler.testing.api import Api
-from rescheduler.testing.binaries import BinariesMissing, build, cache_folder, find
-from rescheduler.testing.other_versions import module_text
-from rescheduler.testing.world import World
 
 REAL = pytest.mark.realcluster
 
@@ -116,7 +116,7 @@ def test_staging_modules_are_those_of_the_version(monkeypatch):
             ],
         },
     ]
-    monkeypatch.setattr("rescheduler.testing.other_versions._asked", lambda *_: answers.pop(0))
+    monkeypatch.setattr("harness.controlplane.other_versions._asked", lambda *_: answers.pop(0))
     assert module_text("v1.35.4").splitlines() == [
         "module rescheduler.dev/compatibility",
         "go 1.25.0",

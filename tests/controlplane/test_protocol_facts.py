@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.controlplane.world import World, controller_reference, gates_of, node_of
 from rescheduler.model.names import GATE
-from rescheduler.testing.world import World, controller_reference, gates_of, node_of
 
 pytestmark = pytest.mark.realcluster
 
-LIVE = "/api/v1/namespaces/rescheduler/configmaps/live"
+GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 ROOMS = 6
 
 
@@ -183,7 +183,7 @@ def test_the_gate_holds_the_very_next_pod_after_a_proof(world):
         )
         owner.body.update(apiVersion="v1", kind="ConfigMap")
         reference = controller_reference(owner.body)
-        world.api.patch(LIVE, {"data": {owner.uid: "room"}}).expect(200)
+        world.api.patch(GATE_KEYS, {"data": {owner.uid: "room"}}).expect(200)
         probe = {"metadata": {"name": "probe", "ownerReferences": [reference]}, "spec": world.spec()}
         world.wait(
             lambda probe=probe: gates_of(
@@ -192,7 +192,7 @@ def test_the_gate_holds_the_very_next_pod_after_a_proof(world):
             seconds=2,
         )
         held.append(gates_of(world.pod(f"replacement{number}", owner=reference)))
-        world.api.patch(LIVE, {"data": {owner.uid: None}}).expect(200)
+        world.api.patch(GATE_KEYS, {"data": {owner.uid: None}}).expect(200)
     assert held == [[GATE]] * 5
 
 
@@ -200,11 +200,11 @@ def test_the_gate_is_in_force_from_the_first_answer_of_a_restarted_api_server(wo
     owner = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201)
     owner.body.update(apiVersion="v1", kind="ConfigMap")
     reference = controller_reference(owner.body)
-    world.api.patch(LIVE, {"data": {owner.uid: "room"}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {owner.uid: "room"}}).expect(200)
     control_plane.stop_apiserver()
     control_plane.start_apiserver()
     assert gates_of(world.pod("p", owner=reference)) == [GATE]
-    world.api.patch(LIVE, {"data": {owner.uid: None}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {owner.uid: None}}).expect(200)
 
 
 def test_a_successor_of_the_same_name_is_not_hit(world):
@@ -236,7 +236,7 @@ def test_start_first_passes_a_budget_that_allows_nothing(world):
     owner = old["metadata"]["ownerReferences"][0]["uid"]
     world.pod("orphan", "2", labels={"app": "web", "moved": "yes"}, nodeName=target)
     world.wait(lambda: world.api.get(budget).body["status"]["currentHealthy"] == 2)
-    world.api.patch(LIVE, {"data": {owner: "room"}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {owner: "room"}}).expect(200)
     world.wait(lambda: world.evict(old).status == 201)
     digest = old["metadata"]["labels"]["pod-template-hash"]
     world.wait(lambda: [p for p in world.pods("web") if gates_of(p)])
@@ -245,6 +245,6 @@ def test_start_first_passes_a_budget_that_allows_nothing(world):
     ).expect(200)
     world.wait_gone(old)
     (survivor,) = world.wait_ready("web", 1)
-    world.api.patch(LIVE, {"data": {owner: None}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {owner: None}}).expect(200)
     assert survivor["metadata"]["name"] == "orphan"
     assert survivor["metadata"]["ownerReferences"][0]["uid"] == owner

@@ -1,24 +1,28 @@
 """The documents tell the truth: links lead somewhere, and tables hold what the program holds."""
 
 import re
+import tomllib
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from rescheduler import config
 from rescheduler.cli.main import COMMANDS
-from rescheduler.config_rooms import ReservationsWire
+from rescheduler.configuration.document import keys, parse_configuration
+from rescheduler.configuration.reader import camel_case
+from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.metrics import Metrics
 from rescheduler.migrations.lifecycle import MigrationReason
-from rescheduler.model.durations import parse_duration
-from rescheduler.planning.aggressiveness import NAMED_LEVELS, limits_for
+from rescheduler.model.times import parse_duration
+from rescheduler.planning.limits import NAMED_LEVELS, TABLE, limits_for
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.reservations.lifecycle import ReservationReason
+from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/*.md")]
+)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
@@ -64,9 +68,16 @@ def test_every_document_is_reachable_from_the_index():
 
 
 def test_every_reason_has_a_row_that_says_what_to_do():
-    assert {*SkipReason, *MigrationReason, *ReservationReason} == {
+    assert {*SkipReason, *MigrationReason, *ReservationReason, *HandoverWait} == {
         name for name in first_cells("docs/troubleshooting.md") if re.fullmatch(r"[A-Z]\w+", name)
     }
+
+
+def test_every_wait_of_a_claimant_has_a_row_with_its_message():
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", text("docs/troubleshooting.md"), re.MULTILINE)
+    messages = {reason: message.format(node="NODE") for reason, message in WAIT_MESSAGES.items()}
+    assert messages == {name: cell for name, cell in rows if name in set(HandoverWait)}
+    assert set(messages) == set(HandoverWait)
 
 
 def test_metrics_are_those_of_the_program():
@@ -79,24 +90,19 @@ def test_metrics_are_those_of_the_program():
 
 
 def test_configuration_reference_has_every_key():
-    named = first_cells("docs/configuration.md")
-    for section, kind in (
-        ("limits", config._LimitsWire),
-        ("protections", config._ProtectionsWire),
-        ("reservations", ReservationsWire),
-        ("leaderElection", config._LeaderElectionWire),
-        ("server", config._ServerWire),
-        ("gate", config._GateWire),
-    ):
-        for field in msgspec.structs.fields(kind):
-            assert f"{section}.{field.encode_name}" in named
-    sections = {name.partition(".")[0] for name in named}
-    assert set(config._TOP_LEVEL) - {"apiVersion", "kind", "metadata"} <= sections
+    named = {name for name in first_cells("docs/configuration.md") if not name.startswith("rescheduler.dev/")}
+    assert named == {*keys(), "policies[].mode"}
+
+
+def test_configuration_reference_names_what_changes_at_a_restart_only():
+    _, after = text("docs/configuration.md").split("these keys wait for a restart:")
+    sentence, _, _ = after.partition("Until then")
+    assert set(re.findall(r"`([^`]+)`", sentence)) == set(START_ONLY)
 
 
 def test_the_example_of_the_configuration_is_valid():
     for example in re.findall(r"```yaml\n(.*?)```", text("docs/configuration.md"), re.DOTALL):
-        config.parse_configuration(example, "docs/configuration.md")
+        parse_configuration(example, "docs/configuration.md")
 
 
 def test_aggressiveness_table_is_that_of_the_program():
@@ -106,14 +112,11 @@ def test_aggressiveness_table_is_that_of_the_program():
     documented = {name: cells for name, *cells in rows}
     for column, level in enumerate(("conservative", "balanced", "aggressive")):
         limits = limits_for(NAMED_LEVELS[level])
-        for field in msgspec.structs.fields(type(limits)):
-            value = getattr(limits, field.name)
-            name = config._camel(field.name.removesuffix("_s"))
+        for row in TABLE:
+            name = camel_case(row.field.removesuffix("_s"))
             cell = documented[name][column]
-            assert (parse_duration(cell) if field.name.endswith("_s") else float(cell)) == value, (
-                name,
-                level,
-            )
+            value = parse_duration(cell) if row.field.endswith("_s") else float(cell)
+            assert value == getattr(limits, row.field), (name, level)
 
 
 def test_policies_and_commands_are_all_described():
@@ -121,3 +124,10 @@ def test_policies_and_commands_are_all_described():
     assert set(REGISTRY) <= headings
     commands = " ".join(HEADING.findall(text("docs/commands.md")))
     assert all(name in commands for name in COMMANDS)
+
+
+def test_layers_are_those_that_import_linter_checks():
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["name"] == "Layers"]
+    (drawn,) = re.findall(r"^# Layers\n\n```\n(.*?)\n```", text("docs/design/01-layers.md"), re.DOTALL)
+    assert drawn.splitlines() == layers

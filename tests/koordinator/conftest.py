@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.binaries import BinariesMissing
-from rescheduler.testing.controllers import running
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.koordinator import Koordinator, find
-from rescheduler.testing.world import World
+from harness.controlplane import manifests
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.controllers import running
+from harness.controlplane.koordinator import Koordinator, find
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World
+from rescheduler.sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

@@ -9,22 +9,22 @@ import json
 import msgspec
 import pytest
 
-from rescheduler.config import ConfigurationError, default_configuration, parse_configuration
-from rescheduler.config_rooms import Engine
-from rescheduler.controller.engines import in_force
-from rescheduler.controller.index import RoundIndex
-from rescheduler.controller.koordinator import led_astray, with_koordinator
-from rescheduler.kube.discovery import Capabilities, Version
+from rescheduler.configuration.document import default_configuration, parse_configuration
+from rescheduler.configuration.engines import with_engine
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.configuration.reservations_section import EngineChoice
+from rescheduler.coordination.observe_reservations import with_koordinator
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.conditions import condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.koordinator import KoordinatorPhase, KoordinatorReservation
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
+    KoordinatorPhase,
+    KoordinatorReservation,
     ObjectRef,
     Reservation,
     ReservationOwner,
@@ -34,8 +34,8 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations import actions as act
-from rescheduler.reservations.handover import wants_taint
 from rescheduler.reservations.koordinator import KoordinatorEngine, backs
+from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import (
     Choice,
@@ -44,6 +44,7 @@ from rescheduler.reservations.observed import (
     ReservationSettings,
 )
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.builders import node, pod
 
@@ -99,6 +100,8 @@ def look(reservation, held=None, **fields):
             eviction_requested_at_s=NOW - 3,
             evicted_at_s=NOW - 2,
         )
+    claimant = fields.pop("claimant", None)
+    base["owners"] = (claimant,) if claimant else ()
     observed = ObservedReservation(reservation=reservation, koordinator=held, **{**base, **fields})
     return step(observed, NOW, SETTINGS)
 
@@ -185,7 +188,7 @@ def test_a_move_gives_the_room_only_to_its_own_replacement():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE)
     found = look(move, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER))
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "PlaceholderLost")
-    claimed = look(move, theirs(), offered=(replacement(),))
+    claimed = look(move, theirs(), assigned=(replacement(),))
     assert (why(claimed), claimed.status.current_owners) == ("Claimed", OWNER)
 
 
@@ -198,15 +201,8 @@ def test_the_hand_over_is_one_patch():
     assert kinds(look(move, theirs(), claimant=replacement(gated=False))) == []
     landed = look(move, theirs(), claimant=replacement(gated=False, on="n2"))
     assert landed.status.phase is ReservationPhase.SUCCEEDED
-    observed = ObservedReservation(
-        reservation=move,
-        node=NODE,
-        claimant=replacement(),
-        koordinator=theirs(),
-        by_koordinator=True,
-        contended=True,
-    )
-    assert not wants_taint(observed)
+    waits = look(move, theirs(), claimant=replacement(), wait=Wait(reason=HandoverWait.NODE_NOT_USABLE))
+    assert kinds(waits) == []
 
 
 def test_a_claimant_is_not_steered_to_a_room_that_is_lost():
@@ -261,11 +257,9 @@ def test_pods_that_wait_for_a_lost_room_are_let_go():
         gated=False,
         annotations=LabelSet({names.ANNOTATION_RESERVATION: "r", names.KOORDINATOR_AFFINITY: "{}"}),
     )
-    state = ClusterState()
-    state.apply(Kind.POD, waiting)
-    assert [p.uid for p, _ in led_astray(RoundIndex.of(state.snapshot(NOW)))] == ["p"]
-    state.apply(Kind.RESERVATION, ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER))
-    assert not list(led_astray(RoundIndex.of(state.snapshot(NOW))))
+    assert [action.uid for action in unsteered([waiting], {})] == ["p"]
+    live = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
+    assert not list(unsteered([waiting], {"r": live}))
 
 
 # What is asked of Koordinator ----------------------------------------------------------------------
@@ -335,7 +329,7 @@ def test_what_exists_decides_before_the_configuration():
     seen = ObservedReservation(reservation=reservation)
     assert with_koordinator(seen, state.snapshot(NOW), "koord-scheduler").by_koordinator
     assert not with_koordinator(seen, state.snapshot(NOW), "").by_koordinator
-    placed = ObservedReservation(reservation=reservation, placeholder=replacement(on="n2"))
+    placed = ObservedReservation(reservation=reservation, placeholders=(replacement(on="n2"),))
     assert not with_koordinator(placed, state.snapshot(NOW), "koord-scheduler").by_koordinator
     state.apply(Kind.KOORDINATOR_RESERVATION, read(body))
     assert with_koordinator(seen, state.snapshot(NOW), "").by_koordinator
@@ -393,23 +387,23 @@ def test_room_that_koordinator_holds_is_taken_for_planning():
 @pytest.mark.parametrize(
     ("engine", "there", "expected"),
     [
-        ("Auto", True, Engine.KOORDINATOR),
-        ("Auto", False, Engine.PLACEHOLDER),
-        ("Placeholder", True, Engine.PLACEHOLDER),
-        ("Koordinator", True, Engine.KOORDINATOR),
+        ("Auto", True, EngineChoice.KOORDINATOR),
+        ("Auto", False, EngineChoice.PLACEHOLDER),
+        ("Placeholder", True, EngineChoice.PLACEHOLDER),
+        ("Koordinator", True, EngineChoice.KOORDINATOR),
     ],
 )
 def test_discovery_and_configuration_choose(engine, there, expected):
     text = f"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\nreservations: {{engine: {engine}}}\n"
-    capabilities = Capabilities(version=Version(), koordinator_reservations=there)
-    found = in_force(parse_configuration(text, "f"), capabilities)
+    found = with_engine(parse_configuration(text, "f"), koordinator_served=there)
+    assert with_engine(found, koordinator_served=there) == found
     assert found.reservations.engine is expected
-    assert found.profile.judges("koord-scheduler") is (expected is Engine.KOORDINATOR)
+    assert found.profile.judges("koord-scheduler") is (expected is EngineChoice.KOORDINATOR)
     assert found.profile.judges("default-scheduler")
 
 
 def test_demanding_what_is_not_there_is_refused():
     configuration = default_configuration()
-    wanted = replace(configuration.reservations, engine=Engine.KOORDINATOR)
+    wanted = replace(configuration.reservations, engine=EngineChoice.KOORDINATOR)
     with pytest.raises(ConfigurationError, match="does not serve"):
-        in_force(dataclasses.replace(configuration, reservations=wanted), Capabilities(version=Version()))
+        with_engine(dataclasses.replace(configuration, reservations=wanted), koordinator_served=False)

@@ -15,6 +15,29 @@ import pytest
 from rescheduler.kube.transport import Request, Response
 
 
+class Clock:
+    """Seconds that pass only while somebody sleeps."""
+
+    def __init__(self):
+        self.now_s, self.slept = 0.0, []
+
+    def __call__(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(mocker):
+    """The clock of tenacity's strategies; a jitter is always the whole of its ceiling."""
+    made = Clock()
+    mocker.patch("tenacity.time.monotonic", made)
+    mocker.patch("tenacity.wait.random.uniform", lambda low, high: high)
+    return made
+
+
 @dataclass
 class Call:
     method: str

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rescheduler.kube.connection import connect_to
-from rescheduler.kube.election import Election, LeaseTiming, Move, microtime, parse_lease
+from rescheduler.kube.election import Election, LeaseAction, LeaseTiming, microtime, parse_lease
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.transport import Request, Response, TransportError
 
@@ -40,38 +40,38 @@ def election():
 
 
 def test_a_lease_that_nobody_has_is_made(election):
-    assert election.look(None, 0.0) is Move.CREATE
-    spec = election.desired(Move.CREATE, 0.0)
+    assert election.look(None, 0.0) is LeaseAction.CREATE
+    spec = election.desired(LeaseAction.CREATE, 0.0)
     assert (spec.holder_identity, spec.lease_transitions) == ("me", 0)
     assert spec.acquire_time == spec.renew_time == "1970-01-01T00:00:00.000000Z"
 
 
 def test_anothers_lease_expires_when_we_saw_no_change_for_its_duration(election):
-    assert election.look(lease(), 100.0) is Move.WAIT
-    assert election.look(lease(), 114.9) is Move.WAIT
-    assert election.look(lease(renewed="2"), 115.0) is Move.WAIT
-    assert election.look(lease(renewed="2"), 129.9) is Move.WAIT
-    assert election.look(lease(renewed="2"), 130.1) is Move.TAKE
+    assert election.look(lease(), 100.0) is LeaseAction.WAIT
+    assert election.look(lease(), 114.9) is LeaseAction.WAIT
+    assert election.look(lease(renewed="2"), 115.0) is LeaseAction.WAIT
+    assert election.look(lease(renewed="2"), 129.9) is LeaseAction.WAIT
+    assert election.look(lease(renewed="2"), 130.1) is LeaseAction.TAKE
 
 
 @pytest.mark.parametrize(
     "renewed", ["1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", "nonsense"]
 )
 def test_clocks_that_differ_change_nothing(election, renewed):
-    assert election.look(lease(renewed=renewed), 0.0) is Move.WAIT
-    assert election.look(lease(renewed=renewed), 15.1) is Move.TAKE
+    assert election.look(lease(renewed=renewed), 0.0) is LeaseAction.WAIT
+    assert election.look(lease(renewed=renewed), 15.1) is LeaseAction.TAKE
 
 
 def test_a_released_lease_is_taken_at_once_and_the_change_is_counted(election):
-    assert election.look(lease(holder=""), 0.0) is Move.TAKE
-    spec = election.desired(Move.TAKE, 10.0)
+    assert election.look(lease(holder=""), 0.0) is LeaseAction.TAKE
+    spec = election.desired(LeaseAction.TAKE, 10.0)
     assert spec.lease_transitions == 4
     assert spec.acquire_time == spec.renew_time == microtime(10.0)
 
 
 def test_renewing_keeps_the_term(election):
-    assert election.look(lease(holder="me"), 0.0) is Move.RENEW
-    spec = election.desired(Move.RENEW, 10.0)
+    assert election.look(lease(holder="me"), 0.0) is LeaseAction.RENEW
+    spec = election.desired(LeaseAction.RENEW, 10.0)
     assert (spec.lease_transitions, spec.acquire_time) == (3, "2026-01-01T00:00:00.000000Z")
     assert spec.renew_time == "1970-01-01T00:00:10.000000Z"
 
@@ -83,7 +83,7 @@ def test_our_time_counts_from_before_the_write_and_ends_before_others_may_start(
     assert not election.leads(116.0, margin_s=5.0)
     other = Election("other", TIMING)
     other.look(lease(holder="me", duration=30), 100.0)
-    assert other.look(lease(holder="me", duration=30), 129.9) is Move.WAIT
+    assert other.look(lease(holder="me", duration=30), 129.9) is LeaseAction.WAIT
 
 
 def test_times_have_microseconds_even_on_whole_seconds():

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import time
 
@@ -5,23 +6,28 @@ import msgspec
 import pytest
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.discovery import Version, discover
-from rescheduler.kube.event_series import WINDOW_S, EventSeries, ObjectReference, Occurrence, Write
+from rescheduler.kube.discovery import ServerVersion, discover
+from rescheduler.kube.event_correlator import (
+    WINDOW_S,
+    EventCorrelator,
+    EventWrite,
+    ObjectReference,
+    Occurrence,
+)
 from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.gate import Gate, GateEntry
+from rescheduler.kube.gate import PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model.records import NodeUsage, OwnerRef
 
 OWNER = OwnerRef("apps/v1", "ReplicaSet", "web-5d", "uid-1")
-ENTRY = GateEntry("uid-1", "rsv-1")
 
 
 class GateServer:
     """A ConfigMap and a policy that comes into force after ``lag`` probes."""
 
-    def __init__(self, answer, refusal, *, lag=0, data=None, policy=True):
-        self.answer, self.refusal = answer, refusal
+    def __init__(self, answer, refusal, *, lag=0, data=None, policy=True, held_for=""):
+        self.answer, self.refusal, self.held_for = answer, refusal, held_for
         self.data, self.lag, self.policy, self.probes = data, lag, policy, []
 
     def __call__(self, request):
@@ -29,14 +35,9 @@ class GateServer:
             return self.probe(request)
         if "mutatingadmission" in request.path:
             return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound")
-        if request.method == "POST":
-            self.data = msgspec.json.decode(request.body)["data"]
-            return self.answer(201, {})
+        assert request.path == "/api/v1/namespaces/ns/configmaps/gate-keys"
         if self.data is None:
             return self.refusal(404, "NotFound")
-        if request.method == "PATCH":
-            changes = msgspec.json.decode(request.body)["data"]
-            self.data = {k: v for k, v in {**self.data, **changes}.items() if v is not None}
         return self.answer(200, {"data": self.data or None})
 
     def probe(self, request):
@@ -47,69 +48,53 @@ class GateServer:
         uid = pod["metadata"]["ownerReferences"][0]["uid"]
         if self.lag < 0 and self.policy and uid in (self.data or {}):
             pod["spec"]["schedulingGates"] = [{"name": "other"}, {"name": "rescheduler.dev/hold"}]
-            pod["metadata"]["annotations"] = {"rescheduler.dev/reservation": self.data[uid]}
+            pod["metadata"]["annotations"] = {"rescheduler.dev/reservation": self.held_for or self.data[uid]}
         return self.answer(201, pod)
 
 
 @pytest.fixture
-def gate(fake_transport, answer, refusal):
+def gate(fake_transport, answer, refusal, clock):
     def make(**options):
         server = GateServer(answer, refusal, **options)
-        now = [0.0]
         api = KubeApi(fake_transport(server), NO_RETRY)
-        return Gate(
-            api,
-            "ns",
-            clock=lambda: now[0],
-            sleep=lambda s: now.__setitem__(0, now[0] + s),
-            chance=lambda: 0.5,
-        ), server
+        return Gate(api, "ns", proof=dataclasses.replace(PROOF, sleep=clock.sleep)), server
 
     return make
 
 
-def test_the_gate_is_switched_key_by_key(gate):
-    gates, server = gate(data={"other": "rsv-0"})
-    gates.switch_on(ENTRY)
-    assert gates.entries() == {"other": "rsv-0", "uid-1": "rsv-1"}
-    gates.switch_off("uid-1", "never-on")
-    assert server.data == {"other": "rsv-0"}
-
-
-def test_a_missing_config_map_is_made_and_its_absence_is_off(gate):
-    gates, server = gate()
-    assert gates.entries() == {}
-    gates.switch_off("uid-1")
-    assert server.data is None
-    gates.switch_on(ENTRY)
-    assert server.data == {"uid-1": "rsv-1"}
-
-
 def test_the_gate_is_proven_by_a_pod_that_is_held_for_that_reservation(gate):
     gates, server = gate(data={"uid-1": "rsv-1"})
-    assert gates.proven(ENTRY, OWNER, "apps")
+    assert gates.proves(OWNER, "apps")
     (pod,) = server.probes
     reference = pod["metadata"]["ownerReferences"][0]
     assert (reference["uid"], reference["controller"], pod["metadata"]["namespace"]) == (
         "uid-1",
         True,
-        "apps",
+        "ns",
     )
 
 
 def test_a_probe_that_comes_too_early_is_repeated(gate):
     gates, server = gate(data={"uid-1": "rsv-1"}, lag=2)
-    assert gates.proven(ENTRY, OWNER, "apps")
+    assert gates.proves(OWNER, "apps")
     assert len(server.probes) == 3
 
 
-@pytest.mark.parametrize(
-    "options", [{"data": {}}, {"data": {"uid-1": "rsv-1"}, "policy": False}, {"data": {"uid-1": "another"}}]
-)
-def test_a_gate_that_is_not_in_force_is_never_proven(gate, options):
-    gates, server = gate(**options)
-    assert not gates.proven(ENTRY, OWNER, "apps")
+@pytest.mark.parametrize("options", [{"policy": False}, {"held_for": "another"}])
+def test_a_gate_that_is_not_in_force_is_never_proven(gate, clock, options):
+    gates, server = gate(data={"uid-1": "rsv-1"}, **options)
+    assert not gates.proves(OWNER, "apps")
     assert 2 < len(server.probes) < 50
+    assert clock.now_s < 2
+
+
+@pytest.mark.parametrize(
+    ("data", "namespace"), [(None, "apps"), ({}, "apps"), ({"uid-1": "rsv-1"}, "kube-system")]
+)
+def test_nothing_is_tried_where_no_key_is_set_or_the_policy_leaves_the_namespace_out(gate, data, namespace):
+    gates, server = gate(data=data)
+    assert not gates.proves(OWNER, namespace)
+    assert server.probes == []
 
 
 def test_whether_it_is_installed(gate):
@@ -131,8 +116,8 @@ def test_discovery_of_a_bare_server(fake_transport, refusal):
         lambda r: refusal(503) if "metrics" in r.path else groups.get(r.path, refusal(404, "NotFound"))
     )
     found = discover(KubeApi(transport, NO_RETRY))
-    assert found.version == Version(1, 36, "v1.36.2-vendor")
-    assert found.version >= Version(1, 36)
+    assert found.version == ServerVersion(1, 36, "v1.36.2-vendor")
+    assert found.version >= ServerVersion(1, 36)
     assert (found.mutating_admission_policies, found.node_metrics, found.koordinator_reservations) == (
         True,
         False,
@@ -154,6 +139,7 @@ def test_node_usage_leaves_damaged_entries_out(fake_transport):
             "usage": {"cpu": "1500000n", "memory": "5"},
         },
         {"metadata": {"name": "x"}, "usage": {"cpu": "lots"}},
+        {"metadata": {"name": "half"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "1"}},
         {"metadata": {}},
     ]
     api = KubeApi(fake_transport(lambda _: {"items": items}), NO_RETRY)
@@ -173,30 +159,30 @@ def said(note="n", reason="Evicted", regarding=POD):
 
 
 def test_the_same_thing_again_is_counted_not_written():
-    series = EventSeries()
-    assert series.on_occurrence(said(), "e1", 0.0)[0] is Write.CREATE
-    assert series.on_occurrence(said("another note"), "e2", 10.0)[0] is Write.COUNT_ONLY
+    series = EventCorrelator()
+    assert series.on_occurrence(said(), "e1", 0.0)[0] is EventWrite.CREATE
+    assert series.on_occurrence(said("another note"), "e2", 10.0)[0] is EventWrite.COUNT_ONLY
     write, known = series.on_occurrence(said(), "e3", 40.0)
-    assert (write, known.name, known.count) == (Write.UPDATE, "e1", 3)
-    assert series.on_occurrence(said(), "e4", 41.0 + WINDOW_S)[0] is Write.CREATE
+    assert (write, known.name, known.count) == (EventWrite.UPDATE, "e1", 3)
+    assert series.on_occurrence(said(), "e4", 41.0 + WINDOW_S)[0] is EventWrite.CREATE
 
 
 def test_another_reason_or_object_is_another_event():
-    series = EventSeries()
+    series = EventCorrelator()
     series.on_occurrence(said(), "e1", 0.0)
-    assert series.on_occurrence(said(reason="Landed"), "e2", 0.0)[0] is Write.CREATE
+    assert series.on_occurrence(said(reason="Landed"), "e2", 0.0)[0] is EventWrite.CREATE
     other = ObjectReference("Pod", "web-2", "apps", "u2")
-    assert series.on_occurrence(said(regarding=other), "e3", 0.0)[0] is Write.CREATE
+    assert series.on_occurrence(said(regarding=other), "e3", 0.0)[0] is EventWrite.CREATE
 
 
 def test_a_storm_is_cut_to_the_rate():
-    series = EventSeries(per_second=5, burst=50)
+    series = EventCorrelator(per_second=5, burst=50)
     writes = [
         series.on_occurrence(said(regarding=ObjectReference("Pod", f"p{n}", "apps")), "e", n / 1000)[0]
         for n in range(1000)
     ]
-    assert 50 <= writes.count(Write.CREATE) <= 56
-    assert writes.count(Write.DROP) >= 900
+    assert 50 <= writes.count(EventWrite.CREATE) <= 56
+    assert writes.count(EventWrite.DROP) >= 900
 
 
 @pytest.fixture

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 import pytest
 
+from harness.controlplane import manifests
+from harness.controlplane.api import Api, HttpTransport
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.connection import connect
-from rescheduler.kube.discovery import Version, discover
+from rescheduler.kube.discovery import ServerVersion, discover, served_kinds
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
-from rescheduler.kube.event_series import ObjectReference, Occurrence
+from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.gate import Gate, GateEntry
+from rescheduler.kube.gate import Gate
 from rescheduler.kube.informer import end_of
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.metrics_api import node_usage
@@ -25,11 +28,10 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
-from rescheduler.sim.cluster import EmbeddedCluster
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api, HttpTransport
+from rescheduler.sandbox.sandbox import Sandbox
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
+GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def real_server(control_plane):
 @pytest.fixture(scope="session")
 def embedded_server(tmp_path_factory):
     kubeconfig = tmp_path_factory.mktemp("embedded") / "kubeconfig"
-    with EmbeddedCluster(clock=time.time) as cluster:
+    with Sandbox(clock=time.time) as cluster:
         api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
         manifests.apply(api, manifests.load())
         yield Server(api, str(kubeconfig))
@@ -82,15 +84,15 @@ def namespace(server):
     admin = server.admin
     name = f"kube-{uuid.uuid4().hex[:8]}"
     admin.create("/api/v1/namespaces", {"metadata": {"name": name}}).expect()
-    # after a restart of the API server the controller manager may need a while to find it again
-    until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok, timeout=120)
+    until(lambda: admin.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").ok)
     yield name
     for item in admin.get(f"/api/v1/namespaces/{name}/pods").items:
         admin.delete(f"/api/v1/namespaces/{name}/pods/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
     admin.delete(f"/api/v1/namespaces/{name}")
 
 
-def until(condition, timeout=20):
+def until(condition, timeout=120):
+    """120 s: the controller manager opens a watch again 30 s after a refusal, and other tests restart the API server."""
     ends = time.monotonic() + timeout
     while time.monotonic() < ends:
         if found := condition():
@@ -139,9 +141,27 @@ def mirror(informers, known=None):
     return known
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "scalable"),
+    [
+        ("apps/v1", "Deployment", True),
+        ("apps/v1", "DaemonSet", False),
+        ("v1", "ReplicationController", True),
+        ("apps/v1beta9", "Deployment", True),
+        ("rescheduler.dev/v1alpha1", "Reservation", False),
+        ("away.example.com/v1", "Widget", False),
+    ],
+)
+def test_discovery_tells_which_kinds_can_be_scaled(api, api_version, kind, scalable):
+    """A version that is not served any more is looked up under the preferred version of its group."""
+    found = served_kinds(api, api_version, kind)
+    assert (kind in found.scalable) is scalable
+    assert (kind in found.kinds) is (not api_version.startswith("away"))
+
+
 def test_discovery(api):
     found = discover(api)
-    assert found.version >= Version(1, 36)
+    assert found.version >= ServerVersion(1, 36)
     assert found.mutating_admission_policies
     assert found.events
     assert (found.node_metrics, found.koordinator_reservations) == (False, False)
@@ -197,7 +217,7 @@ def test_pods_that_are_over_are_as_good_as_deleted(api, informers, namespace):
 
 def test_informers_survive_a_restart_of_the_api_server(server, api, informers, namespace):
     if server.restart is None:
-        pytest.skip("the embedded server does not restart")
+        pytest.skip("the API server of the sandbox does not restart")
     watching = informers()
     known = mirror(watching)
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -297,7 +317,7 @@ def budget(name, **selector):
 @pytest.fixture
 def running(server, api, namespace):
     """Factory: a pod that runs, on a node of its own."""
-    from rescheduler.testing.nodes import add_node, node_object  # noqa: PLC0415
+    from harness.controlplane.nodes import add_node, node_object  # noqa: PLC0415
 
     admin = server.admin
     node = f"node-{namespace}"
@@ -349,15 +369,15 @@ def test_what_an_eviction_answers(server, api, namespace, running):
 def test_the_gate_is_proven_only_while_it_is_on(api):
     gate = Gate(api)
     uid = str(uuid.uuid4())
-    owner, entry = OwnerRef("apps/v1", "ReplicaSet", "web", uid), GateEntry(uid, "rsv-1")
+    owner = OwnerRef("apps/v1", "ReplicaSet", "web", uid)
     assert gate.installed()
-    assert not gate.proven(entry, owner, gate.namespace)
-    gate.switch_on(entry)
-    assert gate.entries()[uid] == "rsv-1"
-    assert gate.proven(entry, owner, gate.namespace)
-    assert not gate.proven(GateEntry(uid, "another"), owner, gate.namespace)
-    gate.switch_off(uid)
-    assert uid not in gate.entries()
+    assert not gate.proves(owner, "shop")
+    api.merge_patch(GATE_KEYS, {"data": {uid: "rsv-1"}})
+    assert read_config_map(api, "rescheduler", "gate-keys")[uid] == "rsv-1"
+    assert gate.proves(owner, "shop")
+    assert gate.holds_for(owner, gate.namespace) == "rsv-1"
+    api.merge_patch(GATE_KEYS, {"data": {uid: None}})
+    assert not gate.proves(owner, "shop")
 
 
 def test_events_are_taken_and_counted(server, api, namespace):
@@ -407,11 +427,11 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     reading.stop()
 
     uid = str(uuid.uuid4())
-    gate, entry = Gate(api), GateEntry(uid, "rsv-1")
+    gate = Gate(api)
     assert gate.installed()
-    gate.switch_on(entry)
-    assert gate.proven(entry, OwnerRef("apps/v1", "ReplicaSet", "web", uid), gate.namespace)
-    gate.switch_off(uid)
+    api.merge_patch(GATE_KEYS, {"data": {uid: "rsv-1"}})
+    assert gate.proves(OwnerRef("apps/v1", "ReplicaSet", "web", uid), "shop")
+    api.merge_patch(GATE_KEYS, {"data": {uid: None}})
 
     recorder = EventRecorder(api, instance="test")
     recorder.start()

@@ -14,9 +14,9 @@ from rescheduler.kube.reflector import (
     ChangeType,
     End,
     EndKind,
-    ListPage,
-    OpenWatch,
+    ListRequest,
     Reflector,
+    WatchRequest,
 )
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
@@ -46,48 +46,48 @@ def end(machine, kind, now_s=1.0, chance=1.0, retry_after_s=None):
 
 def test_pages_are_asked_for_one_after_the_other_and_then_it_watches():
     machine = Reflector(Kind.NODE, watch_list=False)
-    assert machine.next_step() == ListPage("")
+    assert machine.next_step() == ListRequest("")
     assert summary(machine.on_page([Thing("a")], "9", "t1", 1.0)) == [(ChangeType.ADDED, "a")]
     assert not machine.synced
-    assert machine.next_step() == ListPage("t1")
+    assert machine.next_step() == ListRequest("t1")
     assert summary(machine.on_page([Thing("b")], "10", "", 2.0)) == [
         (ChangeType.ADDED, "b"),
         (ChangeType.SYNCED, None),
     ]
     assert machine.synced
-    assert machine.next_step() == OpenWatch("10", initial=False)
+    assert machine.next_step() == WatchRequest("10", initial=False)
     assert machine.last_contact_s == 2.0
 
 
 def test_the_initial_events_of_a_watch_replace_the_list():
     machine = Reflector(Kind.NODE)
-    assert machine.next_step() == OpenWatch("", initial=True)
+    assert machine.next_step() == WatchRequest("", initial=True)
     machine.on_opened(0.0)
     machine.on_change(Thing("a"), "5", deleted=False, now_s=1.0)
     assert not machine.synced
     assert summary(machine.on_bookmark("7", initial_end=True, now_s=2.0)) == [(ChangeType.SYNCED, None)]
     assert (machine.synced, machine.filling) == (True, False)
     end(machine, EndKind.CLEAN)
-    assert machine.next_step() == OpenWatch("7", initial=False)
+    assert machine.next_step() == WatchRequest("7", initial=False)
 
 
 def test_a_server_without_watch_list_is_listed_at_once():
     machine = Reflector(Kind.NODE)
     assert end(machine, EndKind.UNSUPPORTED) == (0.0, [])
-    assert machine.next_step() == ListPage("")
+    assert machine.next_step() == ListRequest("")
 
 
 def test_a_server_that_never_marks_the_end_of_the_initial_events_is_listed():
     machine = Reflector(Kind.NODE)
     machine.on_opened(0.0)
     end(machine, EndKind.BROKEN)
-    assert machine.next_step() == ListPage("")
+    assert machine.next_step() == ListRequest("")
 
 
 def test_a_server_that_is_away_does_not_lose_watch_list():
     machine = Reflector(Kind.NODE)
     end(machine, EndKind.BROKEN)
-    assert machine.next_step() == OpenWatch("", initial=True)
+    assert machine.next_step() == WatchRequest("", initial=True)
 
 
 def test_changes_carry_what_was_before():
@@ -100,7 +100,7 @@ def test_changes_carry_what_was_before():
     )
     (deleted,) = machine.on_change(Thing("a", 3), "12", deleted=True, now_s=1.0)
     assert (deleted.type, deleted.old, deleted.record) == (ChangeType.DELETED, Thing("a", 2), Thing("a", 3))
-    assert machine.next_step() == OpenWatch("12", initial=False)
+    assert machine.next_step() == WatchRequest("12", initial=False)
 
 
 def test_repeated_events_are_told_once():
@@ -119,7 +119,7 @@ def test_a_successor_of_the_same_name_is_another_object():
 def test_what_was_missed_is_found_by_the_difference(reason):
     machine = listed(Thing("kept"), Thing("changed", 1), Thing("gone"))
     end(machine, reason)
-    assert machine.next_step() == ListPage("")
+    assert machine.next_step() == ListRequest("")
     assert machine.synced
     events = machine.on_page([Thing("kept"), Thing("changed", 2), Thing("new")], "20", "", 5.0)
     assert summary(events) == [
@@ -128,14 +128,14 @@ def test_what_was_missed_is_found_by_the_difference(reason):
         (ChangeType.DELETED, "gone"),
     ]
     assert machine.relists[reason] == 1
-    assert machine.next_step() == OpenWatch("20", initial=False)
+    assert machine.next_step() == WatchRequest("20", initial=False)
 
 
 def test_a_page_token_that_expires_restarts_the_list_without_losing_anything():
     machine = Reflector(Kind.NODE, watch_list=False)
     machine.on_page([Thing("a"), Thing("b")], "9", "t1", 0.0)
     end(machine, EndKind.EXPIRED)
-    assert machine.next_step() == ListPage("")
+    assert machine.next_step() == ListRequest("")
     events = machine.on_page([Thing("a")], "12", "", 1.0)
     assert summary(events) == [(ChangeType.DELETED, "b"), (ChangeType.SYNCED, None)]
 
@@ -144,14 +144,14 @@ def test_a_failed_page_is_asked_for_again():
     machine = Reflector(Kind.NODE, watch_list=False)
     machine.on_page([Thing("a")], "9", "t1", 0.0)
     end(machine, EndKind.BROKEN)
-    assert machine.next_step() == ListPage("t1")
+    assert machine.next_step() == ListRequest("t1")
 
 
 def test_a_broken_watch_goes_on_from_the_last_version():
     machine = listed(Thing("a"))
     machine.on_bookmark("33", initial_end=False, now_s=3.0)
     end(machine, EndKind.BROKEN)
-    assert machine.next_step() == OpenWatch("33", initial=False)
+    assert machine.next_step() == WatchRequest("33", initial=False)
     assert machine.last_contact_s == 3.0
 
 
@@ -245,7 +245,7 @@ def test_a_damaged_object_is_set_aside():
     events = machine.on_damaged(ObjectKey("", "a"), "11", 1.0)
     assert summary(events) == [(ChangeType.DELETED, "a")]
     assert machine.damaged == 1
-    assert machine.next_step() == OpenWatch("11", initial=False)
+    assert machine.next_step() == WatchRequest("11", initial=False)
 
 
 class Mirror:
@@ -287,7 +287,7 @@ def test_whatever_happens_the_consumer_ends_up_with_what_the_server_has(  # noqa
 
     def catch_up():
         step = machine.next_step()
-        while isinstance(step, ListPage):
+        while isinstance(step, ListRequest):
             names = sorted(server)
             start = int(step.token or 0)
             token = str(start + 2) if start + 2 < len(names) else ""
@@ -345,4 +345,4 @@ def test_silence_where_nothing_happens_is_no_problem():
     machine.on_opened(1.0)
     wait_s, _ = end(machine, EndKind.SILENT, now_s=76.0)
     assert wait_s < 1.0
-    assert (machine.problem, machine.next_step()) == ("", OpenWatch("10", initial=False))
+    assert (machine.problem, machine.next_step()) == ("", WatchRequest("10", initial=False))

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from rescheduler.controller.metrics import Metrics, MoveResult
-from rescheduler.controller.server import Heartbeat, Server, Verdict
+from rescheduler.controller.server import HealthReport, Heartbeat, Server
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
@@ -26,8 +26,8 @@ def server():
 
     def start(**answers):
         options = {
-            "health": lambda: Verdict(ok=True),
-            "ready": lambda: Verdict(ok=True),
+            "health": lambda: HealthReport(ok=True),
+            "ready": lambda: HealthReport(ok=True),
             "metrics": lambda: b"m 1\n",
             **answers,
         }
@@ -50,7 +50,7 @@ def get(server, path, method="GET"):
 
 
 def test_each_path_has_its_own_answer(server):
-    running = server(ready=lambda: Verdict(ok=False, reason="waiting for Pod"))
+    running = server(ready=lambda: HealthReport(ok=False, reason="waiting for Pod"))
     assert get(running, "/healthz") == (200, "ok\n")
     assert get(running, "/readyz?verbose") == (503, "waiting for Pod\n")
     assert get(running, "/metrics") == (200, "m 1\n")
@@ -78,11 +78,11 @@ def test_health_is_the_heart_beat_of_the_loop():
     now = [0.0]
     heart = Heartbeat(limit_s=60, clock=lambda: now[0])
     now[0] = 59
-    assert heart.verdict().ok
+    assert heart.report().ok
     now[0] = 90
-    assert heart.verdict() == Verdict(ok=False, reason="the loop has stood still for 90 s")
+    assert heart.report() == HealthReport(ok=False, reason="the loop has stood still for 90 s")
     heart.beat()
-    assert heart.verdict().ok
+    assert heart.report().ok
 
 
 @pytest.fixture
@@ -138,4 +138,4 @@ def test_names_follow_the_conventions_and_labels_are_bounded(metrics):
         name, labels = re.fullmatch(r"(\w+)(\{.*\})?", series).groups()
         assert name.startswith("rescheduler_")
         for label in re.findall(r'(\w+)="', labels or ""):
-            assert label in {"outcome", "result", "reason", "kind", "le", "version"}
+            assert label in {"outcome", "result", "reason", "kind", "key", "le", "version"}

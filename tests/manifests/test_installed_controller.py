@@ -9,12 +9,15 @@ import urllib.request
 
 import pytest
 
-from rescheduler.testing import manifests
-from rescheduler.testing.processes import free_port
-from rescheduler.testing.world import World, node_of
+from harness.controlplane import manifests
+from harness.controlplane.controllers import forget_past_moves
+from harness.controlplane.processes import free_port
+from harness.controlplane.world import World, node_of
+from rescheduler.kube.client import KubeApi
 
 pytestmark = pytest.mark.realcluster
 
+HISTORY = "/api/v1/namespaces/rescheduler/configmaps/move-history"
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 MIGRATIONS = "rescheduler.dev/v1alpha1"
 START = "from rescheduler.cli.main import main; main()"
@@ -35,6 +38,7 @@ def log(control_plane, tmp_path_factory, port):
     api.patch(
         CONFIG_MAP, {"data": {"config.yaml": f"{before}interval: 2s\nserver: {{port: {port}}}\n"}}
     ).expect()
+    forget_past_moves(KubeApi(api.transport))
     kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
     path = tmp_path_factory.mktemp("controller") / "log"
     with path.open("wb") as output:
@@ -109,6 +113,29 @@ def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
     assert {node_of(p) for p in world.wait_ready("web", 1)} == {target}
 
 
+def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_back(world, port, log):
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.node("source", cpu="2")
+    world.workload("Deployment", "web", 1, cpu="2")
+    (pod,) = world.wait_ready("web", 1)
+    migrate(world, pod, world.node("target", cpu="2"))
+    path = world.path("podmigrations", "move", group=MIGRATIONS)
+    uid = world.api.get(path).expect().body["metadata"]["uid"]
+    assert world.wait(lambda: finished(world), seconds=60)["phase"] == "Succeeded"
+
+    def entry():
+        return (world.api.get(HISTORY).body.get("data") or {}).get(uid, "")
+
+    world.wait(lambda: "ended=" in entry(), seconds=10)
+    kept = entry()
+    assert kept.split()[1:3] == ["by=request", f"pod={pod['metadata']['uid']}"]
+    assert "evicting=" in kept
+    world.api.delete(path).expect()
+    world.wait(lambda: world.api.get(path).status == 404)
+    world.api.delete(HISTORY).expect()
+    world.wait(lambda: entry() == kept, seconds=60)
+
+
 def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
     source = world.node("source", cpu="4")
@@ -125,6 +152,16 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     assert sum(node_of(pod) == source for pod in pods) == len(before) - 1, (
         "one at a time, then the workload rests"
     )
+
+
+def test_a_changed_configuration_comes_by_the_watch(world, port, log):
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    taken = 'rescheduler_configuration_reloads_total{result="taken"} '
+    before = world.api.get(CONFIG_MAP).expect().body["data"]["config.yaml"]
+    assert f"{taken}0.0" in answer(port, "/metrics")[1]
+    world.api.patch(CONFIG_MAP, {"data": {"config.yaml": f"{before}mode: ReserveFirst\n"}}).expect()
+    world.wait(lambda: f"{taken}1.0" in answer(port, "/metrics")[1], seconds=10)
+    assert 'rescheduler_cache_synced{kind="ConfigMap"} 1.0' in answer(port, "/metrics")[1]
 
 
 def test_no_right_was_missing(world, log):

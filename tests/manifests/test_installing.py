@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.reservations.engine import PlaceholderEngine
 from rescheduler.reservations.observed import ReservationSettings
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.world import World
+from rescheduler.reservations.placeholder import PlaceholderEngine
 
 pytestmark = pytest.mark.realcluster
 USER = "system:serviceaccount:rescheduler:rescheduler"
@@ -60,11 +60,11 @@ def test_everything_is_applied_with_one_command_and_again_without_change(bare):
     assert "reservations.rescheduler.dev created" in kubectl(bare, "apply", "-k", "manifests/crds")
     applied = kubectl(bare, "apply", "-k", "manifests/")
     assert "mutatingadmissionpolicy.admissionregistration.k8s.io/gate.rescheduler.dev created" in applied
-    live = "/api/v1/namespaces/rescheduler/configmaps/live"
-    bare.api().patch(live, {"data": {"some-uid": "some-room"}}).expect(200)
+    gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
+    bare.api().patch(gate_keys, {"data": {"some-uid": "some-room"}}).expect(200)
     again = kubectl(bare, "apply", "-k", "manifests/")
     assert "created" not in again
-    assert bare.api().get(live).body["data"] == {"some-uid": "some-room"}
+    assert bare.api().get(gate_keys).body["data"] == {"some-uid": "some-room"}
     kubectl(bare, "get", "rsv,pmig", "-A", "-o", "wide")
     kubectl(bare, "get", "rescheduler", "-A")
 
@@ -76,7 +76,14 @@ def test_overlays_are_taken_by_the_api_server(bare, overlay):
     kubectl(bare, "apply", "-k", f"manifests/{overlay}", "--dry-run=server")
 
 
-@pytest.mark.parametrize("file", ["start-first/role-start-first.yaml", "flow-control/flowschema.yaml"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "start-first/role-start-first.yaml",
+        "dry-run-creation/role-dry-run-creation.yaml",
+        "flow-control/flowschema.yaml",
+    ],
+)
 def test_components_are_taken_by_the_api_server(bare, file):
     kubectl(bare, "apply", "-f", f"manifests/components/{file}", "--dry-run=server")
 
@@ -164,8 +171,11 @@ ALLOWED = [
     ("create", "events", {"group": "events.k8s.io", "namespace": "default"}),
     ("create", "pods", {"namespace": "rescheduler"}),
     ("delete", "pods", {"namespace": "rescheduler"}),
-    ("patch", "configmaps", {"namespace": "rescheduler", "name": "live"}),
-    ("patch", "configmaps", {"namespace": "rescheduler", "name": "avoid"}),
+    ("watch", "configmaps", {"namespace": "rescheduler", "name": "rescheduler"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "gate-keys"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "avoid-nodes"}),
+    ("patch", "configmaps", {"namespace": "rescheduler", "name": "move-history"}),
+    ("create", "configmaps", {"namespace": "rescheduler"}),
     ("update", "leases", {"group": "coordination.k8s.io", "namespace": "rescheduler"}),
     ("watch", "volumeattachments", {"group": "storage.k8s.io"}),
     ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
@@ -179,6 +189,9 @@ REFUSED = [
     ("update", "reservations", {"group": "scheduling.koordinator.sh", "subresource": "status"}),
     ("get", "secrets", {"namespace": "rescheduler"}),
     ("get", "configmaps", {"namespace": "default"}),
+    ("create", "configmaps", {"namespace": "default"}),
+    ("delete", "configmaps", {"namespace": "rescheduler", "name": "move-history"}),
+    ("watch", "configmaps", {"namespace": "rescheduler"}),
     ("patch", "configmaps", {"namespace": "rescheduler", "name": "rescheduler"}),
     ("delete", "nodes", {}),
     ("patch", "deployments", {"group": "apps", "namespace": "default"}),

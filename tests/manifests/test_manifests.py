@@ -8,12 +8,13 @@ import re
 import pytest
 import yaml
 
-from rescheduler.config import GateDefaults, parse_configuration
+from harness.controlplane import manifests
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.process_sections import GateSection
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model import names
 from rescheduler.model.kinds import RESOURCES
-from rescheduler.testing import manifests
-from rescheduler.webhook.configuration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
+from rescheduler.webhook.registration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
 from rescheduler.webhook.secret import SECRET_NAME
 
 MONITORING = manifests.FOLDER / "monitoring"
@@ -39,8 +40,8 @@ def test_the_configuration_is_valid_and_moves_little(objects):
     assert configuration.aggressiveness < 0.5
 
 
-def test_the_parameters_of_the_policies_are_empty_config_maps(objects):
-    for name in (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP):
+def test_what_the_controller_writes_are_empty_config_maps(objects):
+    for name in (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP, names.HISTORY_CONFIG_MAP):
         config_map = objects["ConfigMap", name]
         assert config_map["metadata"]["namespace"] == names.DEFAULT_NAMESPACE
         assert "data" not in config_map, "applying the manifests again would switch off what is in force"
@@ -136,13 +137,6 @@ def test_labels_in_alerts_are_those_of_the_metrics():
         assert f'rescheduler_moves_landed_total{{result="{result}"}}' in text
 
 
-def test_the_image_installs_what_is_pinned():
-    text = (manifests.FOLDER.parent / "Dockerfile").read_text()
-    assert "--constraint constraints.txt" in text
-    assert re.search(r"^USER 65532", text, re.MULTILINE)
-    assert len(re.findall(r"^FROM \$\{PYTHON\}", text, re.MULTILINE)) == 2
-
-
 def test_the_webhook_component_grants_its_own_objects_only_and_ships_no_content():
     component = {
         (obj["kind"], obj["metadata"]["name"]): obj
@@ -151,7 +145,7 @@ def test_the_webhook_component_grants_its_own_objects_only_and_ships_no_content(
     assert "data" not in component["Secret", SECRET_NAME]
     assert "webhooks" not in component["MutatingWebhookConfiguration", CONFIGURATION_NAME]
     (port,) = component["Service", SERVICE_NAME]["spec"]["ports"]
-    assert (port["port"], port["targetPort"]) == (SERVICE_PORT, GateDefaults().port)
+    assert (port["port"], port["targetPort"]) == (SERVICE_PORT, GateSection().port)
     for (kind, _), obj in component.items():
         for rule in obj["rules"] if kind in ("Role", "ClusterRole") else ():
             assert rule["resourceNames"], "a right without names reaches other people's objects"

@@ -4,8 +4,8 @@ import secrets
 
 import pytest
 
-from rescheduler.testing.api import Api
-from rescheduler.testing.world import RESERVATIONS, World
+from harness.controlplane.api import Api
+from harness.controlplane.world import RESERVATIONS, World
 
 pytestmark = pytest.mark.realcluster
 LIMITS = "/api/v1/namespaces/rescheduler/configmaps/reservation-limits"

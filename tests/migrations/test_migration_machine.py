@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import msgspec
 import pytest
 
-from rescheduler.controller.recent import Recent
+from rescheduler.coordination.memory import Answers
+from rescheduler.errors import TransitionError
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, TransitionError, enter
+from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, enter
 from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, Verdict
+from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, Permission
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodPhase, PodSpec
@@ -23,6 +25,7 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
+from rescheduler.planning.availability import Availability
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 
 NOW = 1_000.0
@@ -119,7 +122,7 @@ def budget(allowed, expected=3, desired=2, name="web"):
         ({}, {"pod": None}, "PodGone"),
         ({}, {"pod": pod(uid="other")}, "PodReplaced"),
         ({}, {"pod": pod(deleting=True)}, "PodGone"),
-        ({}, {"movable": Verdict(ok=False, message="DaemonSet")}, "NotMovable"),
+        ({}, {"movable": Permission(ok=False, message="DaemonSet")}, "NotMovable"),
         ({}, {"target_node": None}, "TargetNotFound"),
         ({}, {"target": "n1", "target_node": Node(name="n1")}, "AlreadyOnTarget"),
         ({}, {"budgets": (budget(1), budget(1, name="b"))}, "MultipleBudgets"),
@@ -148,7 +151,7 @@ def test_hopeless_moves_end_at_once_and_nothing_is_reserved(fields, extra, reaso
         ({}, {"target": "", "target_message": "0/3 nodes"}, "NoTarget", "0/3 nodes"),
         (
             {},
-            {"fits": Verdict(ok=False, message="Insufficient cpu")},
+            {"fits": Permission(ok=False, message="Insufficient cpu")},
             "TargetUnschedulable",
             "Insufficient cpu",
         ),
@@ -236,15 +239,15 @@ def test_a_server_that_may_only_be_starting_is_asked_again_before_the_move_ends(
 
 
 def test_answers_that_forbid_count_from_the_first_one_in_a_row():
-    recent, key = Recent(), migration(PHASE.EVICTING).key
+    answers, key = Answers(), migration(PHASE.EVICTING).key
     no, yes = EvictionResult(EvictionOutcome.FORBIDDEN), EvictionResult(EvictionOutcome.EVICTED)
-    recent.dry_run(key, no, 100.0)
-    recent.eviction(key, no, 105.0)
-    assert recent.calls[key].forbidden_since_s == 100.0
-    recent.dry_run(key, yes, 106.0)
-    assert recent.calls[key].forbidden_since_s == 0.0
-    recent.eviction(key, no, 107.0)
-    assert recent.calls[key].forbidden_since_s == 107.0
+    answers.dry_run(key, no, 100.0)
+    answers.eviction(key, no, 105.0)
+    assert answers.of(key).forbidden_since_s == 100.0
+    answers.dry_run(key, yes, 106.0)
+    assert answers.of(key).forbidden_since_s == 0.0
+    answers.eviction(key, no, 107.0)
+    assert answers.of(key).forbidden_since_s == 107.0
 
 
 def test_pod_and_owner_are_told_of_the_eviction():
@@ -262,6 +265,54 @@ def test_a_crash_after_the_eviction_is_recognised_from_the_objects(seen):
     assert outcome.status.phase is PHASE.HANDING_OVER
 
 
+def too_few(settles_at_s=None):
+    """Two of three pods are available, the one to be moved among them."""
+    return Availability(
+        workload="Deployment default/web",
+        wanted=3,
+        available=frozenset({pod().uid, "other"}),
+        settles_at_s=settles_at_s,
+    )
+
+
+PROVEN = Calls(
+    dry_run=EvictionResult(EvictionOutcome.EVICTED),
+    dry_run_at_s=NOW,
+    gate_asked_at_s=NOW - 3,
+    gate_proven_at_s=NOW - 3,
+)
+
+
+@pytest.mark.parametrize("requested", [0.0, NOW - 3])
+def test_without_a_budget_the_eviction_waits_for_the_other_pods_of_the_workload(requested):
+    def step(availability):
+        m = migration(PHASE.EVICTING, requested=requested)
+        return look(m, reservation=reservation(), calls=PROVEN, availability=availability)
+
+    waiting = step(too_few(settles_at_s=NOW + 7))
+    assert (waiting.status.phase, waiting.status.reason) == (PHASE.EVICTING, "TooFewAvailable")
+    assert "2 of 3 pods of Deployment default/web are available" in waiting.status.message
+    assert not waiting.status.eviction_requested_at_s, "without the intent no new pod is gated"
+    assert act.Evict not in kinds(waiting)
+    assert waiting.wake_at_s == NOW + 7, "no event tells when minReadySeconds are over"
+    enough = dataclasses.replace(too_few(), available=frozenset({pod().uid, "other", "third"}))
+    going = step(enough)
+    assert going.status.eviction_requested_at_s
+    assert (act.Evict in kinds(going)) is bool(requested)
+
+
+def test_an_eviction_that_may_have_happened_keeps_its_intent_while_too_few_are_available():
+    lost = dataclasses.replace(
+        PROVEN, eviction=EvictionResult(EvictionOutcome.UNKNOWN), eviction_at_s=NOW - 2
+    )
+    m = migration(PHASE.EVICTING, requested=NOW - 3)
+    outcome = look(m, reservation=reservation(), calls=lost, availability=too_few())
+    assert outcome.status.eviction_requested_at_s, "its replacement must be gated"
+    assert act.Evict not in kinds(outcome)
+    again = look(m, reservation=reservation(), calls=lost)
+    assert act.Evict in kinds(again)
+
+
 @pytest.mark.parametrize("requested", [0.0, NOW - 3])
 def test_a_room_that_is_lost_before_its_status_tells_so_stops_the_eviction(requested):
     seen = {"reservation": reservation(), "room_held": False, "calls": Calls(gate_proven_at_s=NOW - 2)}
@@ -274,7 +325,7 @@ def test_a_room_that_is_lost_before_its_status_tells_so_stops_the_eviction(reque
 
 
 def test_a_stale_decision_disturbs_nobody():
-    stale = Verdict(ok=False, message="Insufficient cpu")
+    stale = Permission(ok=False, message="Insufficient cpu")
     outcome = look(migration(PHASE.EVICTING), reservation=reservation(), fits=stale)
     assert outcome.status.reason == "DecisionStale"
     assert DeleteReservation in kinds(outcome)
@@ -303,17 +354,17 @@ def test_landing_and_readiness_are_recorded():
 
 
 @pytest.mark.parametrize(
-    ("gone", "stray", "reason"),
+    ("gone", "ungated", "reason"),
     [
         (NOW - 61, None, "ReplacementMissing"),
         (NOW - 6, pod(uid="u9"), "ReplacementUngated"),
         (NOW - 1, None, ""),
     ],
 )
-def test_a_replacement_that_does_not_come_is_a_stated_end(gone, stray, reason):
+def test_a_replacement_that_does_not_come_is_a_stated_end(gone, ungated, reason):
     m = migration(PHASE.HANDING_OVER, requested=NOW - 95, evicted=NOW - 90)
     calls = Calls(pod_gone_at_s=gone)
-    outcome = look(m, reservation=reservation(), pod=None, calls=calls, stray=stray)
+    outcome = look(m, reservation=reservation(), pod=None, calls=calls, ungated=ungated)
     assert (outcome.status.phase is PHASE.FAILED) == bool(reason)
     if reason:
         assert outcome.status.reason == reason

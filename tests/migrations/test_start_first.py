@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 import pytest
-from swapping import (
+from start_first_objects import (
     ADOPTED,
     LABELLED,
     LABELS,
@@ -20,15 +20,15 @@ from swapping import (
     kinds,
     look,
     migration,
-    orphan,
     pod,
+    replacement,
     replica_set,
     said,
-    swap,
+    seen,
 )
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.observed import Calls, MigrationSettings, Verdict
+from rescheduler.migrations.observed import Calls, MigrationSettings, Permission
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import (
@@ -58,12 +58,12 @@ def test_a_budget_that_allows_nothing_does_not_keep_it_from_starting():
 @pytest.mark.parametrize(
     ("fields", "extra", "expected"),
     [
-        ({}, {"swap": swap(busy="default/other")}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"swap": swap(owned=2)}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"swap": swap(deployment=deployment(rolling_out=True))}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"swap": swap(deployment=deployment(replicas=4))}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"swap": swap(deployment=deployment(revision="2"))}, (PHASE.FAILED, "OwnerChanged")),
-        ({}, {"fits": Verdict(ok=False, message="full")}, (PHASE.PENDING, "TargetUnschedulable")),
+        ({}, {"start_first": seen(busy="default/other")}, (PHASE.PENDING, "OwnerBusy")),
+        ({}, {"start_first": seen(owned=2)}, (PHASE.PENDING, "OwnerBusy")),
+        ({}, {"start_first": seen(deployment=deployment(rolling_out=True))}, (PHASE.PENDING, "OwnerBusy")),
+        ({}, {"start_first": seen(deployment=deployment(replicas=4))}, (PHASE.PENDING, "OwnerBusy")),
+        ({}, {"start_first": seen(deployment=deployment(revision="2"))}, (PHASE.FAILED, "OwnerChanged")),
+        ({}, {"fits": Permission(ok=False, message="full")}, (PHASE.PENDING, "TargetUnschedulable")),
         ({"paused": True}, {}, (PHASE.PENDING, "Paused")),
         (
             {},
@@ -84,7 +84,9 @@ def test_a_crash_before_the_replacement_was_made_makes_it_now():
 
 
 def test_a_crash_after_it_was_made_finds_it_again():
-    outcome = look(migration(PHASE.RESERVING, started=False), swap=swap(orphan=orphan(ready=False)))
+    outcome = look(
+        migration(PHASE.RESERVING, started=False), start_first=seen(replacement=replacement(ready=False))
+    )
     assert outcome.status.replacement == REF
     assert act.StartReplacement not in kinds(outcome)
 
@@ -93,39 +95,79 @@ def test_a_crash_after_it_was_made_finds_it_again():
     ("extra", "expected", "words"),
     [
         (
-            {"swap": swap(orphan=orphan(node="", ready=False, unschedulable_message="0/3 nodes"))},
+            {
+                "start_first": seen(
+                    replacement=replacement(node="", ready=False, unschedulable_message="0/3 nodes")
+                )
+            },
             (PHASE.RESERVING, "Starting"),
             "0/3 nodes",
         ),
-        ({"swap": swap(orphan=orphan(ready=False))}, (PHASE.RESERVING, "ReplacementNotReady"), "not Ready"),
-        ({"swap": swap(orphan=orphan())}, (PHASE.EVICTING, "Checking"), "is Ready on node n2"),
-        ({"swap": swap(orphan=None)}, (PHASE.FAILED, "ReplacementGone"), "gone"),
-        ({"swap": swap(orphan=orphan(uid="other"))}, (PHASE.FAILED, "ReplacementGone"), "gone"),
-        ({"swap": swap(orphan=orphan(deleting=True))}, (PHASE.FAILED, "ReplacementGone"), "ended"),
-        ({"swap": swap(orphan=orphan(phase=PodPhase.FAILED))}, (PHASE.FAILED, "ReplacementGone"), "ended"),
-        ({"swap": swap(orphan=orphan(labels=LABELS))}, (PHASE.FAILED, "ReplacementGone"), "another pod"),
-        ({"swap": swap(orphan=orphan(controller=RS))}, (PHASE.FAILED, "OwnerChanged"), "too early"),
         (
-            {"swap": swap(orphan=orphan(), deployment=deployment(revision="2"))},
+            {"start_first": seen(replacement=replacement(ready=False))},
+            (PHASE.RESERVING, "ReplacementNotReady"),
+            "not Ready",
+        ),
+        (
+            {"start_first": seen(replacement=replacement())},
+            (PHASE.EVICTING, "Checking"),
+            "is Ready on node n2",
+        ),
+        ({"start_first": seen(replacement=None)}, (PHASE.FAILED, "ReplacementGone"), "gone"),
+        (
+            {"start_first": seen(replacement=replacement(uid="other"))},
+            (PHASE.FAILED, "ReplacementGone"),
+            "gone",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(deleting=True))},
+            (PHASE.FAILED, "ReplacementGone"),
+            "ended",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(phase=PodPhase.FAILED))},
+            (PHASE.FAILED, "ReplacementGone"),
+            "ended",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(labels=LABELS))},
+            (PHASE.FAILED, "ReplacementGone"),
+            "another pod",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(controller=RS))},
+            (PHASE.FAILED, "OwnerChanged"),
+            "before the old pod was evicted",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(), deployment=deployment(revision="2"))},
             (PHASE.FAILED, "OwnerChanged"),
             "rollout",
         ),
-        ({"swap": swap(orphan=orphan(), replica_set=None)}, (PHASE.FAILED, "OwnerChanged"), "gone"),
         (
-            {"swap": swap(orphan=orphan(), deployment=None)},
+            {"start_first": seen(replacement=replacement(), replica_set=None)},
+            (PHASE.FAILED, "OwnerChanged"),
+            "gone",
+        ),
+        (
+            {"start_first": seen(replacement=replacement(), deployment=None)},
             (PHASE.FAILED, "OwnerChanged"),
             "Deployment is gone",
         ),
         (
-            {"swap": swap(orphan=orphan()), "target_node": None},
+            {"start_first": seen(replacement=replacement()), "target_node": None},
             (PHASE.FAILED, "TargetNotFound"),
             "n2 is gone",
         ),
-        ({"pod": None, "swap": swap(orphan=orphan())}, (PHASE.FAILED, "PodGone"), "does not exist"),
         (
-            {"now": NOW + 400, "swap": swap(orphan=orphan(ready=False))},
+            {"pod": None, "start_first": seen(replacement=replacement())},
+            (PHASE.FAILED, "PodGone"),
+            "does not exist",
+        ),
+        (
+            {"now": NOW + 400, "start_first": seen(replacement=replacement(ready=False))},
             (PHASE.FAILED, "Timeout"),
-            "time is over",
+            "within the ttl",
         ),
     ],
 )
@@ -136,7 +178,7 @@ def test_starting(extra, expected, words):
     assert not {act.Evict, DeleteReservation} & set(kinds(outcome))
 
 
-REFUSED = {"calls": Calls(start_refused="pods is forbidden"), "swap": swap()}
+REFUSED = {"calls": Calls(start_refused="pods is forbidden"), "start_first": seen()}
 CLOSED = DisruptionBudget(
     namespace="default",
     name="web",
@@ -172,7 +214,7 @@ def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(de
     assert (noted.status, noted.reason) == ("False", "Forbidden")
     assert "components/start-first" in noted.message
     assert "pods is forbidden" in noted.message
-    later = look(msgspec.structs.replace(migration(), status=outcome.status), swap=None)
+    later = look(msgspec.structs.replace(migration(), status=outcome.status), start_first=None)
     (room,) = [a for a in later.actions if isinstance(a, act.CreateReservation)]
     assert (room.name, room.node, room.soft) == ("r", "n2", mode is MoveMode.SOFT)
 
@@ -187,20 +229,20 @@ def test_refused_by_the_server_no_room_is_taken_where_the_budget_never_allows_it
 def test_a_bare_replica_set_waits_for_its_budget_before_anything_is_started():
     """Its replacement would not be counted, so the eviction could not pass."""
     bare = {"replica_set": replica_set(controller=None), "deployment": None}
-    outcome = look(migration(), swap=swap(**bare), budgets=(CLOSED,))
+    outcome = look(migration(), start_first=seen(**bare), budgets=(CLOSED,))
     assert said(outcome) == (PHASE.PENDING, "DisruptionBudget")
     assert not kinds(outcome)[1:], "only the words are written"
     open_one = msgspec.structs.replace(CLOSED, desired_healthy=2, disruptions_allowed=1)
-    assert act.StartReplacement in kinds(look(migration(), swap=swap(**bare), budgets=(open_one,)))
+    assert act.StartReplacement in kinds(look(migration(), start_first=seen(**bare), budgets=(open_one,)))
     assert act.StartReplacement in kinds(look(migration(), budgets=(CLOSED,)))
 
 
 def test_it_must_be_ready_for_min_ready_seconds():
-    slow = swap(deployment=deployment(min_ready_s=30), orphan=orphan(ready_since_s=NOW - 20))
-    outcome = look(migration(PHASE.RESERVING), swap=slow)
+    slow = seen(deployment=deployment(min_ready_s=30), replacement=replacement(ready_since_s=NOW - 20))
+    outcome = look(migration(PHASE.RESERVING), start_first=slow)
     assert said(outcome) == (PHASE.RESERVING, "ReplacementNotReady")
     assert outcome.wake_at_s == NOW + 11
-    assert look(migration(PHASE.RESERVING), swap=slow, now=NOW + 11).status.phase is PHASE.EVICTING
+    assert look(migration(PHASE.RESERVING), start_first=slow, now=NOW + 11).status.phase is PHASE.EVICTING
 
 
 # Evicting
@@ -208,18 +250,20 @@ def test_it_must_be_ready_for_min_ready_seconds():
 
 def test_nothing_is_evicted_before_ready_intent_and_proof():
     evicts = set()
-    found = (None, orphan(), orphan(ready=False), orphan(node=""), orphan(deleting=True))
+    found = (None, replacement(), replacement(ready=False), replacement(node=""), replacement(deleting=True))
     for phase, requested, there, calls in itertools.product(PHASE, (0.0, NOW - 3), found, (PASSED, PROVEN)):
         if phase is PHASE.HANDING_OVER and not requested:
             continue
-        outcome = look(migration(phase, requested=requested), swap=swap(orphan=there), calls=calls)
+        outcome = look(
+            migration(phase, requested=requested), start_first=seen(replacement=there), calls=calls
+        )
         if act.Evict in kinds(outcome):
             evicts.add((phase, requested > 0, found.index(there), calls is PROVEN))
     assert evicts == {(PHASE.EVICTING, True, 1, True)}
 
 
 def test_the_order_of_the_eviction():
-    ready = {"swap": swap(orphan=orphan())}
+    ready = {"start_first": seen(replacement=replacement())}
     assert kinds(look(migration(PHASE.EVICTING), **ready))[-1] is act.DryRunEvict
     intent = look(migration(PHASE.EVICTING), calls=PASSED, **ready)
     assert intent.status.eviction_requested_at_s == NOW
@@ -229,17 +273,23 @@ def test_the_order_of_the_eviction():
 @pytest.mark.parametrize(
     ("observed", "expected"),
     [
-        (swap(orphan=orphan(ready=False)), (PHASE.RESERVING, "ReplacementNotReady")),
-        (swap(orphan=None), (PHASE.FAILED, "ReplacementGone")),
-        (swap(orphan=orphan(), owned=4), (PHASE.EVICTING, "OwnerBusy")),
-        (swap(orphan=orphan(), busy="default/other"), (PHASE.EVICTING, "OwnerBusy")),
-        (swap(orphan=orphan(), deployment=deployment(rolling_out=True)), (PHASE.EVICTING, "OwnerBusy")),
-        (swap(orphan=orphan(), deployment=deployment(revision="2")), (PHASE.FAILED, "OwnerChanged")),
+        (seen(replacement=replacement(ready=False)), (PHASE.RESERVING, "ReplacementNotReady")),
+        (seen(replacement=None), (PHASE.FAILED, "ReplacementGone")),
+        (seen(replacement=replacement(), owned=4), (PHASE.EVICTING, "OwnerBusy")),
+        (seen(replacement=replacement(), busy="default/other"), (PHASE.EVICTING, "OwnerBusy")),
+        (
+            seen(replacement=replacement(), deployment=deployment(rolling_out=True)),
+            (PHASE.EVICTING, "OwnerBusy"),
+        ),
+        (
+            seen(replacement=replacement(), deployment=deployment(revision="2")),
+            (PHASE.FAILED, "OwnerChanged"),
+        ),
     ],
 )
 @pytest.mark.parametrize("requested", [0.0, NOW - 3])
 def test_what_is_seen_right_before_the_eviction_stops_it(observed, expected, requested):
-    outcome = look(migration(PHASE.EVICTING, requested=requested), swap=observed, calls=PROVEN)
+    outcome = look(migration(PHASE.EVICTING, requested=requested), start_first=observed, calls=PROVEN)
     assert said(outcome) == expected
     assert outcome.status.eviction_requested_at_s == 0.0, "the gate goes off"
     assert act.Evict not in kinds(outcome)
@@ -256,22 +306,29 @@ def test_what_is_seen_right_before_the_eviction_stops_it(observed, expected, req
 @pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
 def test_a_target_that_dies_before_the_eviction_stops_it(phase, node, expected):
     outcome = look(
-        migration(phase, requested=NOW - 3), swap=swap(orphan=orphan()), calls=PROVEN, target_node=node
+        migration(phase, requested=NOW - 3),
+        start_first=seen(replacement=replacement()),
+        calls=PROVEN,
+        target_node=node,
     )
     assert said(outcome) == expected
     assert act.Evict not in kinds(outcome)
 
 
 def test_a_paused_deployment_is_moved():
-    still = swap(orphan=orphan(), deployment=deployment(paused=True))
-    assert act.Evict in kinds(look(migration(PHASE.EVICTING, requested=NOW - 3), swap=still, calls=PROVEN))
+    still = seen(replacement=replacement(), deployment=deployment(paused=True))
+    assert act.Evict in kinds(
+        look(migration(PHASE.EVICTING, requested=NOW - 3), start_first=still, calls=PROVEN)
+    )
 
 
 @pytest.mark.parametrize(
     "old", [None, pod(uid="other"), pod(deleting=True)], ids=["gone", "replaced", "ending"]
 )
 def test_a_crash_after_the_eviction_goes_on_with_the_adoption(old):
-    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), pod=old, swap=swap(orphan=orphan()))
+    outcome = look(
+        migration(PHASE.EVICTING, requested=NOW - 3), pod=old, start_first=seen(replacement=replacement())
+    )
     assert outcome.status.phase is PHASE.HANDING_OVER
 
 
@@ -281,31 +338,37 @@ def test_a_crash_after_the_eviction_goes_on_with_the_adoption(old):
 @pytest.mark.parametrize(
     ("observed", "now", "expected"),
     [
-        (swap(orphan=LABELLED), NOW, (PHASE.HANDING_OVER, "Adopting")),
-        (swap(orphan=LABELLED), NOW + 60, (PHASE.FAILED, "ReplacementPending")),
-        (swap(orphan=ADOPTED, owned=4), NOW, (PHASE.HANDING_OVER, "Adopting")),
-        (swap(orphan=ADOPTED, owned=4), NOW + 60, (PHASE.SUCCEEDED, "Landed")),
-        (swap(orphan=ADOPTED), NOW, (PHASE.SUCCEEDED, "Landed")),
-        (swap(orphan=None), NOW, (PHASE.FAILED, "ReplacementGone")),
-        (swap(orphan=orphan(deleting=True)), NOW, (PHASE.FAILED, "ReplacementGone")),
-        (swap(orphan=orphan(), replica_set=None), NOW, (PHASE.FAILED, "OwnerChanged")),
-        (swap(orphan=orphan(), replica_set=replica_set(deleting=True)), NOW, (PHASE.FAILED, "OwnerChanged")),
+        (seen(replacement=LABELLED), NOW, (PHASE.HANDING_OVER, "Adopting")),
+        (seen(replacement=LABELLED), NOW + 60, (PHASE.FAILED, "ReplacementPending")),
+        (seen(replacement=ADOPTED, owned=4), NOW, (PHASE.HANDING_OVER, "Adopting")),
+        (seen(replacement=ADOPTED, owned=4), NOW + 60, (PHASE.SUCCEEDED, "Landed")),
+        (seen(replacement=ADOPTED), NOW, (PHASE.SUCCEEDED, "Landed")),
+        (seen(replacement=None), NOW, (PHASE.FAILED, "ReplacementGone")),
+        (seen(replacement=replacement(deleting=True)), NOW, (PHASE.FAILED, "ReplacementGone")),
+        (seen(replacement=replacement(), replica_set=None), NOW, (PHASE.FAILED, "OwnerChanged")),
+        (
+            seen(replacement=replacement(), replica_set=replica_set(deleting=True)),
+            NOW,
+            (PHASE.FAILED, "OwnerChanged"),
+        ),
     ],
 )
 def test_adopting(observed, now, expected):
-    outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, swap=observed, now=now)
+    outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, start_first=observed, now=now)
     assert said(outcome) == expected
 
 
 def test_the_missing_labels_are_put_on_even_while_the_owner_moves_on():
-    later = swap(orphan=orphan(ready=False), deployment=deployment(revision="2"))
-    outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, swap=later)
+    later = seen(replacement=replacement(ready=False), deployment=deployment(revision="2"))
+    outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, start_first=later)
     (patch,) = [a for a in outcome.actions if isinstance(a, act.LabelReplacement)]
-    assert (patch.uid, dict(patch.labels)) == ("orphan", {"pod-template-hash": "1"})
+    assert (patch.uid, dict(patch.labels)) == ("replacement", {"pod-template-hash": "1"})
 
 
 def test_the_end_tells_where_the_replacement_is():
-    outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, swap=swap(orphan=ADOPTED))
+    outcome = look(
+        migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, start_first=seen(replacement=ADOPTED)
+    )
     assert (outcome.status.node_name, outcome.status.replacement, outcome.status.landed_at_s) == (
         "n2",
         REF,
@@ -317,7 +380,7 @@ def test_hints_keep_the_workload_from_going_back():
     outcome = look(
         migration(PHASE.HANDING_OVER, requested=NOW - 3),
         pod=None,
-        swap=swap(orphan=orphan()),
+        start_first=seen(replacement=replacement()),
         source=Node(name="n1"),
     )
     (hint,) = [a for a in outcome.actions if isinstance(a, act.WriteAvoidHints)]

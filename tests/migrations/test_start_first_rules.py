@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from swapping import (
+from start_first_objects import (
     LABELS,
     PHASE,
     RS,
@@ -12,35 +12,28 @@ from swapping import (
     kinds,
     look,
     migration,
-    orphan,
     pod,
+    replacement,
     replica_set,
     said,
+    seen,
     selector,
-    swap,
 )
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.observed import MigrationSettings, Verdict
-from rescheduler.migrations.start_first_orphan import (
-    orphan_manifest,
-    orphan_name,
+from rescheduler.migrations.observed import MigrationSettings, Permission
+from rescheduler.migrations.start_first_replacement import (
     replaced_by,
+    replacement_manifest,
+    replacement_name,
     replaces,
 )
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.records import (
-    ObjectKey,
-    OwnerRef,
-    PersistentVolumeClaim,
-    PodSpec,
-    PodVolume,
-    VolumeKind,
-    Workload,
-)
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, PodVolume, VolumeKind, Workload
 from rescheduler.model.selectors import LabelSet
-from rescheduler.planning.side_by_side import declared, orphan_labels, refusal
+from rescheduler.model.storage_records import PersistentVolumeClaim
+from rescheduler.planning.start_first_mode import declared, refusal, replacement_labels
 
 # Mode
 
@@ -57,12 +50,12 @@ from rescheduler.planning.side_by_side import declared, orphan_labels, refusal
 )
 def test_only_a_declared_mode_is_chosen(asked, default, declares, mode):
     settings = MigrationSettings(default_mode=default)
-    outcome = look(migration(mode=asked), settings=settings, swap=swap(declared=declares))
+    outcome = look(migration(mode=asked), settings=settings, start_first=seen(declared=declares))
     assert (outcome.status.phase, outcome.status.mode) == (PHASE.RESERVING, mode)
 
 
 def test_auto_reserves_first_where_two_pods_may_not_stand_side_by_side():
-    outcome = look(migration(), swap=swap(eligible=Verdict(ok=False, message="no")))
+    outcome = look(migration(), start_first=seen(eligible=Permission(ok=False, message="no")))
     assert act.CreateReservation in kinds(outcome)
 
 
@@ -70,12 +63,12 @@ def test_auto_reserves_first_where_two_pods_may_not_stand_side_by_side():
     ("observed", "words"),
     [
         (None, "must be declared"),
-        (swap(declared=False), "rescheduler.dev/mode: StartFirst"),
-        (swap(eligible=Verdict(ok=False, message="Recreate")), "Recreate"),
+        (seen(declared=False), "rescheduler.dev/mode: StartFirst"),
+        (seen(eligible=Permission(ok=False, message="Recreate")), "Recreate"),
     ],
 )
 def test_asked_for_by_name_it_is_refused_with_the_reason(observed, words):
-    outcome = look(migration(mode=MoveMode.START_FIRST), swap=observed)
+    outcome = look(migration(mode=MoveMode.START_FIRST), start_first=observed)
     assert said(outcome) == (PHASE.FAILED, "ModeNotSupported")
     assert words in outcome.status.message
 
@@ -161,7 +154,9 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
             "nodeName": "elsewhere",
             "containers": [{"name": "c", "image": "x"}],
             "affinity": {
-                "podAntiAffinity": {"x": 1},
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack"}]
+                },
                 "nodeAffinity": {
                     "preferredDuringSchedulingIgnoredDuringExecution": [1],
                     "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -171,8 +166,8 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
             },
         },
     }
-    labels = orphan_labels(LABELS, "m", alone=False)
-    made = orphan_manifest(
+    labels = replacement_labels(LABELS, "m", alone=False)
+    made = replacement_manifest(
         template,
         key=ObjectKey("default", "web-1-x"),
         migration=ObjectKey("default", "m"),
@@ -188,7 +183,7 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
         {"matchExpressions": [1], "matchFields": [pin]},
         {"matchFields": [2, pin]},
     ]
-    assert affinity["podAntiAffinity"] == {"x": 1}
+    assert affinity["podAntiAffinity"] == template["spec"]["affinity"]["podAntiAffinity"]
     assert "nodeName" not in made["spec"]
     assert made["metadata"]["labels"] == {"app": "web", names.LABEL_START_FIRST: "m"}
     assert made["metadata"]["annotations"]["inject"] == "yes"
@@ -197,17 +192,17 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
 
 
 def test_without_a_deployment_only_our_own_label_keeps_it_apart():
-    assert orphan_labels(LABELS, "m", alone=True) == {names.LABEL_START_FIRST: "m"}
+    assert replacement_labels(LABELS, "m", alone=True) == {names.LABEL_START_FIRST: "m"}
 
 
 @pytest.mark.parametrize("owner", ["web", "a" * 253, "a" * 56 + ".-"])
 def test_names_are_valid_and_differ_by_move(owner):
-    name = orphan_name(owner, "m")
-    assert name == orphan_name(owner, "m") != orphan_name(owner, "n")
+    name = replacement_name(owner, "m")
+    assert name == replacement_name(owner, "m") != replacement_name(owner, "n")
     assert len(name) <= 64
     assert not {"-", "."} & {name.rsplit("-", 1)[0][-1]}
 
 
 def test_of_whom_it_takes_the_place_is_read_back():
-    assert replaced_by(orphan()) == ("rs", "old")
+    assert replaced_by(replacement()) == ("rs", "old")
     assert replaced_by(pod()) == ("", "")

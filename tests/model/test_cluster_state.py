@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rescheduler.model.cluster import Change, ClusterState, key_of
+from rescheduler.model.cluster import ClusterState, RecordChange, key_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import NodeUsage, ObjectKey
 from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, replicaset, snapshot
@@ -82,9 +82,9 @@ def test_a_list_tells_what_differs():
     state.replace(Kind.POD, [kept, changed, gone])
     newer, fresh = pod("changed").on("n1").version("2").build(), pod("new").build()
     assert state.replace(Kind.POD, [pod("kept").build(), newer, fresh]) == (
-        Change(changed, newer),
-        Change(None, fresh),
-        Change(gone, None),
+        RecordChange(changed, newer),
+        RecordChange(None, fresh),
+        RecordChange(gone, None),
     )
     assert sorted(key.name for key in state.snapshot(0.0).pods) == ["changed", "kept", "new"]
 
@@ -94,14 +94,14 @@ def test_a_list_may_bring_back_what_was_deleted():
     state.apply(Kind.POD, record)
     state.remove(Kind.POD, record)
     assert state.apply(Kind.POD, record) is None
-    assert state.replace(Kind.POD, [record]) == (Change(None, record),)
+    assert state.replace(Kind.POD, [record]) == (RecordChange(None, record),)
 
 
 def test_a_pod_of_the_same_name_is_another_pod():
     state = ClusterState()
     first, second = pod("web-0").uid("u1").version("9").build(), pod("web-0").uid("u2").version("3").build()
     state.apply(Kind.POD, first)
-    assert state.apply(Kind.POD, second) == Change(first, second)
+    assert state.apply(Kind.POD, second) == RecordChange(first, second)
     assert state.delete(Kind.POD, ObjectKey("default", "web-0"), "u1") is None
     assert state.get(Kind.POD, ObjectKey("default", "web-0")) is second
 
@@ -111,8 +111,8 @@ def test_objects_without_uid_may_come_and_go():
     record = pod("a").uid("").build()
     assert record.uid == "Pod/default/a"
     for _ in range(2):
-        assert state.apply(Kind.POD, record) == Change(None, record)
-        assert state.remove(Kind.POD, record) == Change(record, None)
+        assert state.apply(Kind.POD, record) == RecordChange(None, record)
+        assert state.remove(Kind.POD, record) == RecordChange(record, None)
 
 
 def test_a_snapshot_is_not_changed_by_later_events():

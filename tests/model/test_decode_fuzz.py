@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.model.api_objects import migration_manifest, reservation_manifest
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder, UndecodableError
+from rescheduler.model.encode import migration_manifest, reservation_manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import ObjectRef, ReservationOwner
 from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, volume

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.model.csi_migration import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
+from rescheduler.model.csi_translation import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Image, ObjectKey, Taint
 from rescheduler.model.resources import Resources

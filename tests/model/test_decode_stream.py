@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError
-from rescheduler.model.intern import InternTable
+from rescheduler.model.decode.interning import InternTable
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.testing.builders import deployment, node, object_of, pod
 

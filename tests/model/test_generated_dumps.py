@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder
-from rescheduler.model.dump import items_of
+from rescheduler.model.decode.dump import items_of
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.durations import DurationError, format_duration, parse_duration
-from rescheduler.model.timestamps import TimestampError, format_seconds, format_timestamp, parse_timestamp
+from rescheduler.model.times import (
+    DurationError,
+    TimestampError,
+    format_duration,
+    format_seconds,
+    format_timestamp,
+    parse_duration,
+    parse_timestamp,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +29,24 @@ from rescheduler.model.timestamps import TimestampError, format_seconds, format_
 )
 def test_times_of_any_zone_are_one_moment(text, seconds):
     assert parse_timestamp(text) == pytest.approx(seconds, abs=1e-9)
+
+
+@given(st.floats(allow_nan=False))
+def test_every_number_of_seconds_has_a_text_that_reads_back(seconds):
+    for text in (format_timestamp(seconds), format_seconds(seconds)):
+        assert format_timestamp(parse_timestamp(text)) in (text, text.replace("Z", ".000000Z"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59Z"),
+        ("0001-01-01T00:00:00+12:00", "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_a_time_that_leaves_the_calendar_in_utc_is_its_first_or_last_second(text, shown):
+    assert format_timestamp(parse_timestamp(text)) == shown
+    assert format_seconds(parse_timestamp(text)) == shown
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,8 @@ def test_pods_that_are_not_ready(app, budget, free):
     ],
 )
 def test_each_limit_is_named(decide, app, limits, reason, moves):
-    plan = decide(b.snapshot(*NODES, tainted(app)), "NodeTaints", inputs=PlanningInputs(limits=limits))
+    cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
+    plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=limits))
     assert len(plan.moves) == moves
     assert reasons(plan) == [reason] * (3 - moves)
 

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.memory import Memory
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
@@ -134,9 +133,9 @@ def build():
 def test_every_decision_is_the_one_that_a_fresh_start_would_make(unlimited, history):
     snapshot, steps = history
     inputs = PlanningInputs(unlimited=unlimited)
-    state, memory, policies = SchedulingState(snapshot), Memory(), build()
-    plan(snapshot, policies, inputs, state, memory=memory)
+    state, policies = SchedulingState(snapshot), build()
+    plan(snapshot, policies, inputs, state)
     for kind, one, two in steps:
         snapshot = STEPS[kind](snapshot, one, two)
-        remembered = plan(snapshot, policies, inputs, state, memory=memory)
+        remembered = plan(snapshot, policies, inputs, state)
         assert remembered == plan(snapshot, build(), inputs, SchedulingState(snapshot))

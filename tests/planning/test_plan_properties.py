@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
-from rescheduler.planning.replacement import replacement_of
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -86,7 +86,7 @@ def carried_out(cluster, made):
         assert old.node == move.source
         now = dataclasses.replace(cluster, pods=pods)
         state = SchedulingState(now)
-        new = replacement_of(old, now)
+        new = Replacements(now).of(old).pod
         state.remove(old)
         assert state.filter(new).feasible[state.node_index[move.target]], move
         del pods[old.key]
@@ -112,7 +112,7 @@ def test_no_room_is_used_twice_even_if_all_old_pods_still_stand(cluster):
     state = SchedulingState(cluster)
     pods = {p.uid: p for p in cluster.pods.values()}
     for move in made.moves:
-        state.place(replacement_of(pods[move.pod.uid], cluster), move.target)
+        state.place(Replacements(cluster).of(pods[move.pod.uid]).pod, move.target)
     for move in made.moves:
         at = state.node_index[move.target]
         for resource in ("cpu", "memory", "pods"):

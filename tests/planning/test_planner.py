@@ -5,11 +5,13 @@ import dataclasses
 import msgspec
 
 from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
-from rescheduler.model.records import AvoidEntry, PodSpec
+from rescheduler.model.records import AvoidEntry, PodSpec, SpreadConstraint
+from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.replacement import replacement_of
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import Profile
 from rescheduler.testing import builders as b
 
 OLD = b.node("n1").taint("old")
@@ -55,6 +57,57 @@ def test_pending_and_nominated_pods_keep_their_room(decide, app):
         OLD, b.node("n2"), b.node("n3"), waiting, nominated, app("web", ["n1"] * 1, lambda s: s.cpu("2"))
     )
     assert reasons(decide(cluster, "NodeTaints")) == {"web-0": "NoTarget"}
+
+
+def test_a_nominated_pod_keeps_its_room_although_another_of_its_kind_fits_nowhere(decide, app):
+    """While leaver-0 ends on n2, there is room for b-1 or for web-0: kube-scheduler keeps it for b-1."""
+    alike = [b.pod(name).cpu("3") for name in ("a-0", "b-1")]
+    cluster = b.snapshot(
+        OLD,
+        b.node("n2"),
+        b.node("n3").cpu("1").label(kind="x"),
+        app("leaver", ["n2"], lambda s: s.cpu("1").node_selector({"kind": "x"})),
+        alike[0],
+        alike[1].nominated("n2"),
+        app("web", ["n1"], lambda s: s.cpu("1")),
+    )
+    plan = decide(cluster, "NodeAffinity", "NodeTaints")
+    assert [m.pod.name for m in plan.moves] == ["leaver-0"]
+    assert reasons(plan) == {"web-0": "NoTarget"}
+
+
+def test_no_room_is_asked_for_what_the_scheduler_ignores(decide, app, landings):
+    wanting = {"cpu": "1", "license.example/seat": "1", "gpu.example/card": "2"}
+    cluster = b.snapshot(
+        OLD, b.node("n2").cpu("3"), app("web", ["n1"] * 3, lambda s: s.requests(wanting)),
+        app("first", ["n1"], lambda s: s.cpu("1")),
+    )  # fmt: skip
+    assert landings(decide(cluster, "NodeTaints")) == {"first-0": "n2"}
+    ignoring = Profile(
+        ignored_resources=frozenset({"license.example/seat"}),
+        ignored_resource_groups=frozenset({"gpu.example"}),
+    )
+    found = decide(cluster, "NodeTaints", profile=ignoring)
+    assert len(found.moves) == 3
+    assert set(reasons(found).values()) == {"NoTarget"}, "cpu is asked for all the same"
+
+
+def test_that_a_pending_pod_fits_nowhere_says_nothing_about_those_of_another_controller(decide, app):
+    """Both pods look alike, but default spread counts by the selectors of their controllers."""
+    alike = {"matchLabels": {"app": "x"}}, {"matchLabels": {"set": "other"}}
+    owners = [
+        b.replicaset(name).cpu("2").set("spec.selector", selector)
+        for name, selector in zip(("first", "second"), alike, strict=True)
+    ]
+    waiting = [owner.pod(f"p-{i}").set("metadata.labels", {"app": "x"}) for i, owner in enumerate(owners)]
+    running = b.pod("running").cpu("1").set("metadata.labels", {"app": "x"}).on("n2")
+    cluster = b.snapshot(
+        OLD, b.node("n2"), b.node("n3").taint("full"), *owners, *waiting, running,
+        app("web", ["n1"], lambda s: s.cpu("1500m")),
+    )  # fmt: skip
+    evenly = SpreadConstraint(max_skew=1, topology_key=HOSTNAME, hard=True, selector=None)
+    profile = Profile(default_spread=(evenly,), system_default_spread=False)
+    assert reasons(decide(cluster, "NodeTaints", profile=profile)) == {"web-0": "NoTarget"}
 
 
 def test_a_pending_pod_that_fits_nowhere_stands_in_nobodys_way(decide, app, landings):
@@ -120,13 +173,15 @@ def test_the_template_of_today_decides_not_the_old_pod(decide):
     pod = owner.pod("db-0").on("n1")
     cluster = b.snapshot(OLD, b.node("n2").cpu("2"), b.node("n3").cpu("4"), owner.cpu("3"), pod)
     assert [m.target for m in decide(cluster, "NodeTaints").moves] == ["n3"]
-    built = replacement_of(record(cluster, "db-0"), cluster)
+    built = Replacements(cluster).of(record(cluster, "db-0")).pod
     assert (built.name, built.node, built.spec.requests.cpu_milli) == ("db-0", "", 3000)
 
 
 def test_an_unknown_template_falls_back_to_the_old_pod():
     cluster = b.snapshot(b.node("n1"), b.pod("x").cpu("2").on("n1").owner("Custom", "c", "c", "example/v1"))
-    assert replacement_of(record(cluster, "x"), cluster).spec.requests.cpu_milli == 2000
+    rules = ReplacementRules(replacing=frozenset({("example", "Custom")}))
+    cluster = dataclasses.replace(cluster, replacement_rules=rules)
+    assert Replacements(cluster).of(record(cluster, "x")).pod.spec.requests.cpu_milli == 2000
 
 
 def test_ties_go_where_the_scheduler_would_put_the_pod(decide, app, landings):

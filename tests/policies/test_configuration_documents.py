@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.config import parse_configuration
+from rescheduler.configuration.document import parse_configuration
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import LabelExpressionArgs, LabelSelectorArgs, NamespacesArgs
 

@@ -88,7 +88,37 @@ def test_the_disruption_budget_counts_for_the_whole_node(decide, app):
 
 def test_limits_spread_the_emptying_of_a_node_over_cycles(decide, app):
     inputs = PlanningInputs(limits=Limits(moves_at_once=9, per_node=2, per_workload=9))
-    cluster = b.snapshot(b.node("n1"), b.node("n2"), load(app, "a", "n1", 3, "100m"), load(app, "b", "n2", 4))
+    cluster = b.snapshot(
+        b.node("n1"),
+        b.node("n2"),
+        load(app, "a", "n1", 3, "100m"),
+        load(app, "b", "n2", 4),
+        b.pdb("a").allows(3),
+    )
     plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
     assert [m.target for m in plan.moves] == ["n2", "n2"]
     assert [str(s.reason) for s in plan.skipped] == ["LimitPerNode"]
+
+
+def test_a_group_that_is_undone_gives_its_disruptions_back(decide, app, landings):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3"),
+        app("web", ["n1", "n2"], lambda spec: spec.cpu("300m")), b.pdb("web").allows(1),
+        b.pod("bare").cpu("100m").on("n1"), load(app, "c", "n2", 1, "200m"), load(app, "d", "n3", 4),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    # web-0 is planned first and spends the disruption; then the bare pod keeps n1 from being emptied.
+    assert landings(plan) == {"web-1": "n3", "c-0": "n3"}
+
+
+def test_what_a_limit_cuts_off_a_group_gives_its_disruptions_back(decide, app, landings):
+    agent = b.daemonset("agent").cpu("200m")
+    inputs = PlanningInputs(limits=Limits(moves_at_once=9, per_node=1, per_workload=9))
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3"), agent, agent.pod("agent-2").on("n2"),
+        app("web", ["n1", "n1", "n2"], lambda spec: spec.cpu("100m")), b.pdb("web").allows(2),
+        load(app, "d", "n3", 4),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
+    # Both pods of n1 are planned before the limit is looked at, which leaves the second for later.
+    assert landings(plan) == {"web-0": "n3", "web-2": "n3"}

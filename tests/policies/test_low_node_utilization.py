@@ -6,12 +6,15 @@ from collections import Counter
 import pytest
 
 from rescheduler.model.records import NodeUsage
-from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
+from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
 
-def with_usage(cluster, **milli):
-    usage = {name: NodeUsage(name, cpu, 0) for name, cpu in milli.items()}
+def with_usage(cluster, *, age_s=30.0, **milli):
+    measured_at_s = cluster.taken_at_s - age_s
+    usage = {name: NodeUsage(name, cpu, 0, measured_at_s) for name, cpu in milli.items()}
     return dataclasses.replace(cluster, usage=usage)
 
 
@@ -97,9 +100,87 @@ def test_measured_usage_instead_of_requests(decide, app, landings):
     assert list(moved.values()) == ["n2"]
 
 
+ACTUAL = ("LowNodeUtilization", {**CPU, "usage": "actual"})
+
+
 def test_node_that_nobody_measured_is_no_target(decide, app):
     cluster = with_usage(b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 2)), n1=3600)
-    assert decide(cluster, ("LowNodeUtilization", {**CPU, "usage": "actual"})).moves == ()
+    plan = decide(cluster, ACTUAL)
+    assert plan.moves == ()
+    (warning,) = plan.metadata.warnings
+    assert "leaves out 1 of 2 nodes (n2; never measured)" in warning
+    assert "metrics-server" in warning
+
+
+def overfull(app):
+    """By requests four pods of n1 are to go."""
+    return b.snapshot(b.node("n1"), b.node("n2"), b.node("n3"), crowd(app, "n1", 9))
+
+
+def test_where_nothing_is_measured_nothing_is_proposed(decide, app):
+    """An outage of metrics-server starts no moves: requests do not take the place of a usage that is not known."""
+    assert len(decide(overfull(app), ("LowNodeUtilization", CPU)).moves) == 4
+    plan = decide(overfull(app), ACTUAL)
+    assert plan.moves == () == plan.skipped
+    (warning,) = plan.metadata.warnings
+    assert "leaves out 3 of 3 nodes (n1, n2, n3; never measured) and proposes nothing" in warning
+    assert decide(overfull(app), ("LowNodeUtilization", CPU)).metadata.warnings == ()
+
+
+@pytest.mark.parametrize(("age_s", "moves"), [(-30.0, 4), (0.0, 4), (180.0, 4), (181.0, 0)])
+def test_a_measurement_that_is_old_is_none(decide, app, age_s, moves):
+    cluster = with_usage(overfull(app), age_s=age_s, n1=3600, n2=0, n3=0)
+    plan = decide(cluster, ACTUAL)
+    assert len(plan.moves) == moves
+    assert bool(plan.metadata.warnings) is not bool(moves)
+    assert all("last measured at 2027-01-15T07:56:59Z" in w for w in plan.metadata.warnings)
+
+
+def test_a_measurement_without_a_time_is_none(decide, app):
+    cluster = dataclasses.replace(
+        overfull(app),
+        usage={name: NodeUsage(name, cpu, 0) for name, cpu in (("n1", 3600), ("n2", 0), ("n3", 0))},
+    )
+    plan = decide(cluster, ACTUAL)
+    assert plan.moves == ()
+    assert "never measured" in plan.metadata.warnings[0]
+
+
+def test_an_overfull_node_without_a_measurement_gives_nothing(decide, app):
+    assert decide(with_usage(overfull(app), n2=0, n3=0), ACTUAL).moves == ()
+
+
+def test_nodes_without_a_measurement_are_in_no_mean(decide, app):
+    """The mean of n1 and n2 is 50 %; with eight empty nodes that are not measured it would be 10 %, and n2 too full."""
+    relative = {
+        "thresholds": {"cpu": 10.0},
+        "target_thresholds": {"cpu": 10.0},
+        "use_deviation_thresholds": True,
+    }
+    nodes = [b.node(f"n{i}") for i in range(1, 11)]
+    cluster = b.snapshot(nodes, crowd(app, "n1", 9), crowd(app, "n2", 1, name="other"))
+    plan = decide(
+        with_usage(cluster, n1=3600, n2=400), ("LowNodeUtilization", {**relative, "usage": "actual"})
+    )
+    assert plan.moves
+    assert {(m.source, m.target) for m in plan.moves} == {("n1", "n2")}
+
+
+def test_resources_that_are_not_measured_go_by_requests(decide, app):
+    pods = {"thresholds": {"pods": 4.0}, "target_thresholds": {"pods": 5.0}, "usage": "actual"}
+    plan = decide(overfull(app), ("LowNodeUtilization", pods))
+    assert plan.before.policies[0].badly_placed == 4
+    assert plan.metadata.warnings == ()
+
+
+def test_of_a_pod_from_a_node_without_a_measurement_the_requests_are_counted(app):
+    cluster = with_usage(overfull(app), n2=1800, n3=0)
+    state = SchedulingState(cluster)
+    policy = LowNodeUtilization(LowNodeUtilizationArgs(**CPU, usage="actual"))
+    pod = next(iter(cluster.pods.values()))
+    over = policy.overloaded_with(pod, PolicyView.of(cluster, state))
+    # 400m of 4 CPUs more: n2 would be at 55 %, n3 at 10 %.
+    assert dict(zip(state.node_names, over.tolist(), strict=True)) == {"n1": False, "n2": True, "n3": False}
 
 
 def test_protected_pods_count_but_others_go(decide, app, landings):

@@ -1,4 +1,4 @@
-"""NodeTaints: who leaves tainted nodes, and where to."""
+"""NodeTaints: which pods leave tainted nodes, and where to."""
 
 import pytest
 

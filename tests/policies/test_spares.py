@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from rescheduler.policies.framework import View
+from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -18,7 +18,7 @@ def view():
     nodes = [b.node(f"n{i}").zone("abc"[i]).cpu("4") for i in range(3)]
     owner = b.replicaset("web").cpu("600m").replicas(6).spread("topology.kubernetes.io/zone", app="web")
     snapshot = b.snapshot(*nodes, owner, *(owner.pod(f"web-{k}").on("n0") for k in range(6)))
-    return View.of(snapshot, SchedulingState(snapshot))
+    return PolicyView.of(snapshot, SchedulingState(snapshot))
 
 
 @pytest.mark.parametrize("name", ["LowNodeUtilization", "TopologySpread"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import msgspec
 import pytest
 
+from rescheduler.errors import TransitionError
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase
@@ -28,7 +28,6 @@ from rescheduler.reservations.lifecycle import (
     FINISHED,
     TRANSITIONS,
     ReservationEvent,
-    TransitionError,
     transition,
 )
 from rescheduler.reservations.machine import step
@@ -38,7 +37,7 @@ from rescheduler.reservations.observed import (
     ObservedReservation,
     ReservationSettings,
 )
-from rescheduler.reservations.scheduler_lag import NO_LAG, SchedulerLag
+from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, PlaceholderTurn, Wait
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
@@ -81,8 +80,17 @@ def placeholder(node="n2", **fields):
     return pod("holder", gated=False, node=node, **fields)
 
 
+def observed(r, *, placeholder=None, claimant=None, **fields):
+    return ObservedReservation(
+        reservation=r,
+        placeholders=(placeholder,) if placeholder else (),
+        owners=(claimant,) if claimant else (),
+        **{"node": NODE, **fields},
+    )
+
+
 def look(r, **fields):
-    return step(ObservedReservation(reservation=r, **{"node": NODE, **fields}), NOW, SETTINGS)
+    return step(observed(r, **fields), NOW, SETTINGS)
 
 
 def kinds(outcome):
@@ -128,19 +136,21 @@ def test_a_named_node_that_is_refused_gets_no_placeholder_and_keeps_none():
 @pytest.mark.parametrize("refused", ["", "0/3 nodes"])
 def test_a_placeholder_that_is_not_bound_goes_when_another_room_on_its_node_is_handed_over(refused):
     waiting = placeholder("", unschedulable_message=refused)
-    assert "DeletePlaceholder" in kinds(look(reservation(), placeholder=waiting, beside_hand_over=True))
+    assert "DeletePlaceholder" in kinds(
+        look(reservation(), placeholder=waiting, turn=PlaceholderTurn.GIVE_WAY)
+    )
     assert "DeletePlaceholder" not in kinds(look(reservation(), placeholder=waiting))
 
 
-def test_a_promise_that_was_let_in_and_refused_goes_for_a_hand_over_and_is_made_anew_afterwards():
+def test_a_preallocation_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_recreated_afterwards():
     let_in = placeholder("", unschedulable_message="0/3 nodes")
-    promised = reservation(pre_allocation=True)
-    gone = look(promised, placeholder=let_in, beside_hand_over=True)
+    preallocated = reservation(pre_allocation=True)
+    gone = look(preallocated, placeholder=let_in, turn=PlaceholderTurn.GIVE_WAY)
     assert "DeletePlaceholder" in kinds(gone)
     waiting = msgspec.structs.replace(
-        promised, status=msgspec.structs.replace(gone.status, node_name="n2", current_owners=())
+        preallocated, status=msgspec.structs.replace(gone.status, node_name="n2", current_owners=())
     )
-    assert "CreatePlaceholder" not in kinds(look(waiting, beside_hand_over=True))
+    assert "CreatePlaceholder" not in kinds(look(waiting, turn=PlaceholderTurn.GIVE_WAY))
     again = look(waiting)
     assert again.status.phase is ReservationPhase.WAITING
     made = next(action for action in again.actions if isinstance(action, act.CreatePlaceholder))
@@ -182,7 +192,7 @@ def test_available_only_on_a_usable_node(node, phase):
     ("fields", "words"),
     [
         ({"owners": ()}, "spec.owners is empty"),
-        ({"owners": (ReservationOwner(),)}, "names nobody"),
+        ({"owners": (ReservationOwner(),)}, "names no pod"),
         ({"ttl_s": 5.0, "expires_at_s": NOW + 5}, "exclude each other"),
         ({"template": None}, "spec.template"),
     ],
@@ -235,7 +245,7 @@ def test_a_lost_placeholder_fails_an_unclaimed_room(lost):
 
 
 def test_claim_is_one_compare_and_swap_and_nothing_else():
-    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), offered=(pod(),))
+    outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), assigned=(pod(),))
     assert kinds(outcome) == ["WriteReservationStatus"]
     assert outcome.status.current_owners == CLAIMED
     assert outcome.actions[0].resource_version == "7"
@@ -256,15 +266,65 @@ def test_the_order_of_the_hand_over():
     assert "DeletePlaceholder" not in kinds(first)
     assert does[1] in kinds(second)
     assert not {*does} & {*kinds(third)}
+    (deletion,) = (action for action in second.actions if isinstance(action, act.DeletePlaceholder))
+    assert [(each.pod.name, each.node) for each in deletion.nominated] == [(pod().name, "n2")]
     assert does[2] in kinds(fourth)
     assert last.status.phase is ReservationPhase.SUCCEEDED
 
 
-def test_a_bad_node_stops_the_hand_over_before_anything_is_given_up():
-    bad = replace(NODE, unschedulable=True)
-    outcome = claimed(pod(nominated="n2"), placeholder=placeholder(), node=bad)
-    assert kinds(outcome) == ["WriteReservationStatus"]
-    assert "schedulable" in condition(outcome.status.conditions, "Ready").message
+@pytest.mark.parametrize("reason", HandoverWait)
+@pytest.mark.parametrize("nominated", ["", "n2"])
+@pytest.mark.parametrize("holder", [None, placeholder()], ids=["emptied", "held"])
+def test_while_a_claimant_waits_nothing_is_given_up_and_the_reason_is_told(reason, nominated, holder):
+    waits = claimed(pod(nominated=nominated), placeholder=holder, wait=Wait(reason=reason, until_s=NOW + 9))
+    back = (
+        {"TakeBackNomination"} if reason is HandoverWait.SCHEDULER_BEHIND and nominated and holder else set()
+    )
+    assert {*kinds(waits)} == {"WriteReservationStatus", *back}
+    told = WAIT_MESSAGES[reason].format(node="n2")
+    assert condition(waits.status.conditions, "Ready").message == f"claimed by default/p; waiting: {told}"
+    assert waits.wake_at_s == NOW + 9
+
+
+def test_a_wait_is_told_only_after_a_second_and_taken_back_when_it_is_over():
+    """A hand-over without trouble takes less than that, and must not cost a further write."""
+    room = claimed(pod(nominated="n2"), placeholder=placeholder(deleting=True)).status
+    room = replace(reservation(ReservationPhase.AVAILABLE, current=CLAIMED), status=room)
+
+    def waited(seconds):
+        wait = Wait(reason=HandoverWait.OTHER_LANDING, since_s=NOW - seconds)
+        return look(room, claimant=pod(), placeholder=placeholder(), wait=wait)
+
+    assert kinds(waited(0.0)) == kinds(waited(0.9)) == []
+    assert waited(0.4).wake_at_s == pytest.approx(NOW + 0.6)
+    told = waited(1.0)
+    assert kinds(told) == ["WriteReservationStatus"]
+    message = "claimed by default/p; waiting: another replacement on node n2 has not landed yet"
+    assert condition(told.status.conditions, "Ready").message == message
+    room = replace(room, status=told.status)
+    assert kinds(waited(5.0)) == [], "it is said once"
+    after = look(room, claimant=pod(), placeholder=placeholder())
+    assert kinds(after) == ["WriteReservationStatus", "Nominate"]
+    assert condition(after.status.conditions, "Ready").message == "claimed by default/p"
+
+
+def test_a_hand_over_without_trouble_writes_the_status_twice_claimed_and_landed():
+    held, room = placeholder(), reservation(ReservationPhase.AVAILABLE)
+    claims = look(room, placeholder=held, assigned=(pod(),))
+    room = replace(room, status=claims.status)
+    wait = Wait(reason=HandoverWait.PLACEHOLDER_TERMINATING, since_s=NOW - 0.5)
+    binding = Wait(reason=HandoverWait.BINDING, since_s=NOW - 0.5)
+    seen = (
+        {"claimant": pod(), "placeholder": held},
+        {"claimant": pod(nominated="n2"), "placeholder": held},
+        {"claimant": pod(nominated="n2"), "placeholder": placeholder(deleting=True), "wait": wait},
+        {"claimant": pod(nominated="n2")},
+        {"claimant": pod(gated=False, nominated="n2"), "wait": binding},
+        {"claimant": pod(gated=False, node="n2")},
+    )
+    written = [claims, *(look(room, **fields) for fields in seen)]
+    writes = ["WriteReservationStatus" in kinds(outcome) for outcome in written]
+    assert writes == [True, False, False, False, False, False, True]
 
 
 def test_nobody_is_held_longer_than_the_limit():
@@ -273,51 +333,14 @@ def test_nobody_is_held_longer_than_the_limit():
     assert {"ReleasePod", "DeletePlaceholder"} <= {*kinds(outcome)}
 
 
-def test_contended_rooms_wait_for_the_taint_and_are_tolerated():
-    waits = claimed(pod(nominated="n2"), placeholder=placeholder(), contended=True)
-    assert "DeletePlaceholder" not in kinds(waits)
+def test_a_released_claimant_tolerates_the_taint_that_is_there_or_about_to_come():
     tainted = replace(NODE, taints=(Taint(names.ANNOTATION_HANDOVER_TAINT, "r"),))
-    fresh = claimed(pod(nominated="n2"), placeholder=placeholder(), node=tainted, tainted_since_s=NOW - 0.5)
-    assert "DeletePlaceholder" not in kinds(fresh)
-    settled = claimed(pod(nominated="n2"), placeholder=placeholder(), node=tainted, tainted_since_s=NOW - 2)
-    assert "DeletePlaceholder" in kinds(settled)
-    ungated = claimed(pod(nominated="n2"), node=tainted, tainted_since_s=NOW - 3)
-    assert next(a for a in ungated.actions if isinstance(a, act.Ungate)).tolerations == (
-        HAND_OVER_TOLERATION,
-    )
-
-
-def test_the_room_is_not_given_up_before_the_scheduler_has_heard_of_the_nomination():
-    lags = ReservationSettings(lag=SchedulerLag(known={"default-scheduler": NOW + 9}))
-
-    def after_an_outage(claimant):
-        room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED)
-        seen = ObservedReservation(reservation=room, node=NODE, claimant=claimant, placeholder=placeholder())
-        return step(seen, NOW, lags)
-
-    waits = after_an_outage(pod())
-    assert not {"Nominate", "DeletePlaceholder"} & {*kinds(waits)}, "it passes over what comes with a new pod"
-    assert waits.wake_at_s == NOW + 9
-    waits = after_an_outage(pod(nominated="n2"))
-    (back,) = (a for a in waits.actions if isinstance(a, act.TakeBackNomination))
-    assert (back.uid, back.holder_uid) == (pod().uid, placeholder().uid), "only while that one stands"
-    assert "DeletePlaceholder" not in kinds(waits)
-    assert (waits.wake_at_s, waits.awaits) == (NOW + 9, {"default-scheduler"})
-
-
-def test_a_scheduler_is_waited_for_by_its_name_and_never_until_it_is_too_late_for_the_pod():
-    lag = SchedulerLag(known={"heard": 0.0, "asked": NOW + 9}, others_s=math.inf)
-
-    def awaited(*names, now_s=NOW, limit_s=NOW + 60):
-        pods = [replace(pod(name), spec=PodSpec(scheduler_name=name)) for name in names]
-        return lag.awaited(pods, now_s, limit_s=limit_s, held_s=60.0)
-
-    assert awaited("heard") is None
-    assert awaited("heard", "asked") == ({"asked"}, NOW + 9)
-    assert awaited("asked", now_s=NOW + 9) is None
-    assert awaited("heard", "asked", "new") == ({"asked", "new"}, NOW + 45)
-    assert awaited("new", now_s=NOW + 45) is None
-    assert NO_LAG.awaited([pod()], NOW, limit_s=NOW + 60, held_s=60.0) is None
+    for fields in ({"node": tainted}, {"needs_taint": True}):
+        ungated = claimed(pod(nominated="n2"), **fields)
+        (action,) = (a for a in ungated.actions if isinstance(a, act.Ungate))
+        assert action.tolerations == (HAND_OVER_TOLERATION,)
+    (action,) = (a for a in claimed(pod(nominated="n2")).actions if isinstance(a, act.Ungate))
+    assert action.tolerations is None, "others' pods are changed no more than needed"
 
 
 def test_a_claimant_that_goes_away_opens_the_room_again():

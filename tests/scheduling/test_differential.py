@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from rescheduler.testing.differential.clusters import random_cluster
-from rescheduler.testing.differential.comparison import Tally, compare
-from rescheduler.testing.differential.named import NAMED
-from rescheduler.testing.differential.named_configurations import REFUSED, TAKEN, about
-from rescheduler.testing.differential.program import Program, ProgramMissing, build
+from harness.differential.clusters import random_cluster
+from harness.differential.comparison import Tally, compare
+from harness.differential.named import NAMED
+from harness.differential.named_configurations import REFUSED, TAKEN, about
+from harness.differential.program import Program, ProgramMissing, build
 
 CLUSTERS = int(os.environ.get("RESCHEDULER_DIFFERENTIAL_CLUSTERS", "50"))
 DECIDING = {

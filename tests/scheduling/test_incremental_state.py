@@ -2,17 +2,20 @@
 
 import dataclasses
 import random
+from collections import Counter
 
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rescheduler.model.records import DeviceClass, ObjectKey, Taint, VolumeAttachment
+from harness.differential.clusters import random_cluster
+from harness.differential.comparison import profile_of, snapshot_of
+from rescheduler.model.records import DeviceClass, ObjectKey, Taint
 from rescheduler.model.selectors import LabelSet
+from rescheduler.model.storage_records import VolumeAttachment
+from rescheduler.scheduling.classes import class_key
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.differential.clusters import random_cluster
-from rescheduler.testing.differential.comparison import profile_of, snapshot_of
 
 REFERRED_TO = (
     "claims", "volumes", "attachments", "storage_classes", "csi_nodes", "csi_drivers", "csi_capacities",
@@ -129,14 +132,14 @@ class IncrementalState(RuleBasedStateMachine):
     def trial_removes(self, pick):
         pods = self.bound()
         if pods:
-            self.marks.append(self.state.checkpoint())
+            self.marks.append((self.state.checkpoint(), self.standing()))
             self.state.remove(pods[pick % len(pods)])
             self.trial = True
 
     @rule(pick=st.integers(0), where=st.integers(0))
     def trial_places(self, pick, where):
         pods = self.bound() + self.asked
-        self.marks.append(self.state.checkpoint())
+        self.marks.append((self.state.checkpoint(), self.standing()))
         node = self.state.node_names[where % len(self.state.node_names)]
         self.state.place(pods[pick % len(pods)], node)
         self.trial = True
@@ -145,9 +148,39 @@ class IncrementalState(RuleBasedStateMachine):
     @rule(pick=st.integers(0))
     def trial_is_rolled_back(self, pick):
         mark = pick % len(self.marks)
-        self.state.rollback(self.marks[mark])
+        checkpoint, before = self.marks[mark]
+        self.state.rollback(checkpoint)
+        assert self.standing() == before, "a kept answer with the stamp of before would be wrong"
         del self.marks[mark:]
         self.trial = bool(self.marks)
+
+    def standing(self):
+        """Versions, and where which record stands, position by position: what kept answers rely on."""
+        cluster = self.state.cluster
+        return cluster.version, {
+            kind.key: (kind.version, [*map(id, kind.pods)], [*kind.nodes], kind.hypothetical)
+            for kind in cluster.classes
+            if kind.pods
+        }
+
+    @invariant()
+    def every_pod_is_in_its_class_once(self):
+        kinds = [kind for kind in self.state.cluster.classes if kind.pods]
+        by_class = [
+            (node, id(pod)) for kind in kinds for pod, node in zip(kind.pods, kind.nodes, strict=True)
+        ]
+        by_node = [
+            (self.state.node_index[name], id(pod))
+            for name in self.state.node_names
+            for pod in self.state.pods_on(name)
+        ]
+        assert sorted(by_class) == sorted(by_node)
+        for kind in kinds:
+            assert {class_key(pod) for pod in kind.pods} == {kind.key}
+            assert kind.where.tolist() == kind.nodes
+            for group in kind.groups:
+                counted = Counter(node for known in group.classes for node in known.nodes)
+                assert group.per_node.values == counted
 
     @invariant()
     def judges_as_from_scratch(self):

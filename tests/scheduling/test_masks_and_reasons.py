@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from harness.differential.clusters import random_cluster
+from harness.differential.comparison import profile_of, snapshot_of
 from rescheduler.model.records import ObjectKey
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.registry import FILTERS
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.differential.clusters import random_cluster
-from rescheduler.testing.differential.comparison import profile_of, snapshot_of
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness.differential.named_configurations import REFUSED
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile, ScoringStrategy
-from rescheduler.testing.differential.named_configurations import REFUSED
 
 
 def document(**profile):
@@ -229,10 +229,16 @@ def test_what_changes_no_verdict_is_refused_as_kube_scheduler_refuses_it(bad, wo
         {"clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 50, "burst": 100}},
         {"healthzBindAddress": "", "enableProfiling": True, "delayCacheUntilActive": True},
         profiles(queue(enabled=["PrioritySort"], disabled=["*"])),
-        profiles(queue(), queue(name="b")),
         with_args("VolumeBinding", bindTimeoutSeconds=0),
         with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=1),
     ],
 )
 def test_what_kube_scheduler_takes_is_taken(good):
     assert parse_scheduler_configuration(document() | good) == Profile()
+
+
+def test_the_other_profiles_of_the_document_are_of_the_same_process():
+    found = parse_scheduler_configuration(document() | profiles(queue(), queue(name="b")))
+    assert found == Profile(process=frozenset({"b"}))
+    other = parse_scheduler_configuration(document() | profiles(queue(), queue(name="b")), "b")
+    assert other == Profile(scheduler_name="b", process=frozenset({"default-scheduler"}))

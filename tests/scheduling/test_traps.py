@@ -2,10 +2,11 @@
 
 import pytest
 
+from harness.differential import named
+from harness.differential.comparison import snapshot_of
+from harness.differential.manifests import metadata, namespaced
+from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.differential import named
-from rescheduler.testing.differential.comparison import snapshot_of
-from rescheduler.testing.differential.manifests import metadata, namespaced
 
 HOST = "kubernetes.io/hostname"
 
@@ -36,11 +37,11 @@ def spread(selector, *, skew=1, key=HOST):
     ]
 
 
-def verdicts(objects, name="asked"):
+def verdicts(objects, name="asked", profile=None):
     snapshot = snapshot_of(
         [*objects, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata("default")}]
     )
-    state = SchedulingState(snapshot)
+    state = SchedulingState(snapshot, profile)
     return {v.node: v for v in state.explain(snapshot.pods["default", name])}
 
 
@@ -63,6 +64,47 @@ def test_nominated_pods_of_equal_priority_hold_their_room_and_lower_ones_do_not(
     found = verdicts([*objects, pod("n", nominated="a", priority=5)])["a"]
     assert reasons(found) == [("NodeResourcesFit", "Insufficient cpu")]
     assert not found.refusals[0].unresolvable
+
+
+def test_nominated_pods_count_only_for_profiles_of_the_same_scheduler_process():
+    objects = [node("a", cpu="1500m"), pod("n", nominated="a", schedulerName="batch"), pod("asked")]
+    assert verdicts(objects)["a"].feasible
+    together = Profile(process=frozenset({"batch"}))
+    assert reasons(verdicts(objects, profile=together)["a"]) == [("NodeResourcesFit", "Insufficient cpu")]
+    # Both are pods of another process than the profile's, which knows of its own nominations.
+    foreign = pod("asked", schedulerName="batch")
+    judged_by = Profile(stands_for=frozenset({"batch"}))
+    assert not verdicts([*objects[:2], foreign], profile=judged_by)["a"].feasible
+    assert verdicts([objects[0], pod("n", nominated="a"), foreign], profile=judged_by)["a"].feasible
+
+
+def test_by_default_spread_a_zone_without_a_name_is_that_of_the_nodes_without_a_zone():
+    service = namespaced("v1", "Service", "default", "s", {"selector": {"app": "x"}})
+    zone = {named.ZONE: ""}
+    nodes = [node("a", **zone), node("b"), node("c", **{named.ZONE: "z"})]
+    on_b = [pod(f"b{i}", "b", labels={"app": "x"}, cpu="") for i in range(3)]
+    on_c = [pod(f"c{i}", "c", labels={"app": "x"}, cpu="") for i in range(2)]
+    found = verdicts([*nodes, service, *on_b, *on_c, pod("asked", labels={"app": "x"}, cpu="")])
+    points = {name: dict(verdict.scores)["PodTopologySpread"] for name, verdict in found.items()}
+    # The three pods on b count for a. Node b itself has no zone, so that only its host costs it anything.
+    assert points == {"a": 75, "b": 100, "c": 58}
+
+
+def test_fields_in_the_affinity_of_a_volume_are_passed_over():
+    other = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+    zone = {"matchExpressions": [{"key": named.ZONE, "operator": "In", "values": ["z"]}]}
+    nodes = [node("a"), node("b", **{named.ZONE: "z"})]
+
+    def taken(*terms):
+        volume = named.volume("v", "c", reached_from=terms)
+        asked = pod("asked", volumes=named.use("c"))
+        found = verdicts([*nodes, volume, named.claim("c", volume="v"), asked])
+        return {name for name, verdict in found.items() if verdict.feasible}
+
+    assert taken(other) == {"a", "b"}, "a term of fields alone selects every node"
+    assert taken({**zone, "matchFields": other["matchFields"]}) == {"b"}
+    assert taken(zone) == {"b"}
+    assert taken({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}) == set()
 
 
 def test_a_pod_without_requests_passes_an_overfull_node_but_not_its_pod_limit():
@@ -182,7 +224,7 @@ def test_a_running_pods_foreign_ephemeral_claim_is_an_error_of_its_node():
     limits |= {"spec": {"drivers": [driver]}}
     objects = [node("a"), fast, limits, with_scratch("asked"), claim("asked", "uid-Pod-default-asked")]
     assert verdicts(objects)["a"].feasible
-    found = verdicts([*objects, with_scratch("r", on="a"), claim("r", "somebody")])["a"]
+    found = verdicts([*objects, with_scratch("r", on="a"), claim("r", "another")])["a"]
     assert found.refusals[0].plugin == "NodeVolumeLimits"
     assert (
         "PVC default/r-scratch was not created for pod default/r (pod is not owner)"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness.differential.comparison import snapshot_of
+from harness.differential.manifests import metadata, namespaced
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.differential.comparison import snapshot_of
-from rescheduler.testing.differential.manifests import metadata, namespaced
 
 STORAGE = "storage.k8s.io/v1"
 DRIVER = "one.csi"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.binaries import BinariesMissing, find
-from rescheduler.testing.controlplane import POLICIES_SINCE, ControlPlane, without_policies
+from harness.controlplane import manifests
+from harness.controlplane.binaries import BinariesMissing, find
+from harness.controlplane.servers import POLICIES_SINCE, ControlPlane, without_policies
+from rescheduler.sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

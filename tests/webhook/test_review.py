@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.webhook.conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions
+from rescheduler.webhook.match_conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions
 from rescheduler.webhook.review import (
     Purpose,
     UnreadableReviewError,

@@ -10,25 +10,26 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.controllers import running
+from harness.controlplane.processes import free_port
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.gate import Gate, GateEntry, probe_pod
+from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
-from rescheduler.sim.kubelet import KubeletThread
-from rescheduler.testing import manifests
-from rescheduler.testing.api import Api
-from rescheduler.testing.binaries import BinariesMissing
-from rescheduler.testing.controllers import running
-from rescheduler.testing.controlplane import ControlPlane
-from rescheduler.testing.processes import free_port
-from rescheduler.testing.world import World, gates_of, node_of
+from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
 pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
 OWN = "rescheduler"
+GATE_KEYS = f"/api/v1/namespaces/{OWN}/configmaps/gate-keys"
 PLUGINS = {"Policy": "MutatingAdmissionPolicy", "Webhook": "MutatingAdmissionWebhook"}
 
 
@@ -114,8 +115,7 @@ def nothing_left(world):
     placeholders = "/api/v1/namespaces/rescheduler/pods"
     query = {"labelSelector": LABEL_PLACEHOLDER}
     world.wait(lambda: not world.api.get(placeholders, **query).expect().items, 30)
-    live = "/api/v1/namespaces/rescheduler/configmaps/live"
-    world.wait(lambda: not world.api.get(live).expect().body.get("data"), 30)
+    world.wait(lambda: not world.api.get(GATE_KEYS).expect().body.get("data"), 30)
     assert not [p for p in world.pods() if gates_of(p)]
 
 
@@ -125,13 +125,12 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
     with both.gate_alone() as gate:
         for number in range(20):
             owner = OwnerRef("apps/v1", "ReplicaSet", "web", f"uid-of-web-{number}")
-            entry = GateEntry(owner.uid, "room")
-            gate.switch_on(entry)
-            both.world.wait(lambda e=entry, o=owner: gate.proven(e, o, OWN))
+            gate.api.merge_patch(GATE_KEYS, {"data": {owner.uid: "room"}})
+            both.world.wait(lambda o=owner: gate.proves(o, both.world.namespace))
             proven_s = time.monotonic()
             both.world.wait(lambda o=owner: both.held_by_the_second(o))
             lags.append(time.monotonic() - proven_s)
-            gate.switch_off(owner.uid)
+            gate.api.merge_patch(GATE_KEYS, {"data": {owner.uid: None}})
     assert max(lags) < MigrationSettings().gate_settle_s, lags
     both.begin()
     for kind in ("Deployment", "StatefulSet"):
@@ -150,6 +149,6 @@ def test_a_replacement_that_comes_ungated_is_a_soft_failure(servers):
     wanted = moved(one.world, "Deployment", 2)
     found = ended(one.world, wanted)
     assert {(s["phase"], s["reason"]) for s in found.values()} == {("Failed", "ReplacementUngated")}, found
-    assert all("goes where it likes" in s["message"] for s in found.values())
+    assert all("was created without the gate" in s["message"] for s in found.values())
     assert all(node_of(p) for p in one.world.wait_ready("web", 2, 60))
     nothing_left(one.world)

@@ -6,17 +6,17 @@ import time
 
 import pytest
 
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.processes import free_port
+from harness.controlplane.world import World, gates_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
-from rescheduler.kube.gate import Gate, GateEntry, probe_pod
+from rescheduler.kube.gate import probe_pod
 from rescheduler.model.names import AVOID_CONFIG_MAP
 from rescheduler.model.records import OwnerRef
-from rescheduler.testing.api import Api
-from rescheduler.testing.controllers import running
-from rescheduler.testing.processes import free_port
-from rescheduler.testing.world import World, gates_of
 from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
-from rescheduler.webhook.conditions import MOST_KEYS, MOVABLE
+from rescheduler.webhook.match_conditions import MOST_KEYS, MOVABLE
 from rescheduler.webhook.secret import CertificateStore
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.realcluster
 
 GROUP = "rescheduler.dev/v1alpha1"
 OWN = "rescheduler"
+GATE_KEYS = f"/api/v1/namespaces/{OWN}/configmaps/gate-keys"
 SECRET = "/api/v1/namespaces/rescheduler/secrets/rescheduler-webhook"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/rescheduler.dev"
 
@@ -61,7 +62,7 @@ def hooked(old_control_plane, transport):
     )
     webhook.start()
     api = old_control_plane.api()
-    for name in ("live", AVOID_CONFIG_MAP):
+    for name in ("gate-keys", AVOID_CONFIG_MAP):
         api.patch(f"/api/v1/namespaces/{OWN}/configmaps/{name}", {"data": None}).expect()
     wait_for(lambda: webhook.in_force)
     yield webhook
@@ -93,7 +94,7 @@ def prefill(transport, now_s):
     store.write(renewed(old, hosts, now_s), store.read().resource_version)
 
 
-def wait_for(look, seconds=20.0):
+def wait_for(look, seconds=60.0):
     limit = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < limit
@@ -229,7 +230,7 @@ def test_nothing_is_evicted_while_the_webhook_is_down(at_work, world):
 
 
 def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, transport):
-    Gate(KubeApi(transport), namespace=OWN).switch_on(GateEntry("uid-of-web", "room"))
+    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     hooked._server.stop()
     assert world.wait(lambda: not gates_of(tried(world, "uid-of-web")))
@@ -237,9 +238,8 @@ def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, tra
 
 def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
     asked = []
-    monkeypatch.setattr(hooked._live, "fresh", lambda: asked.append(1) or {})
-    gate = Gate(KubeApi(transport), namespace=OWN)
-    gate.switch_on(GateEntry("uid-of-web", "room"))
+    monkeypatch.setattr(hooked, "_read_gate_keys", lambda: asked.append(1) or {})
+    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     assert not gates_of(tried(world, "uid-of-another"))
     assert not gates_of(tried(world, "uid-of-web", nodeName="somewhere"))
@@ -247,13 +247,12 @@ def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
 
 
 def test_beyond_the_limit_of_conditions_the_webhook_itself_looks(hooked, world):
-    live = f"/api/v1/namespaces/{OWN}/configmaps/live"
     keys = {f"{number:08d}-0000-4000-8000-000000000000": "room" for number in range(MOST_KEYS)}
-    world.api.patch(live, {"data": keys}).expect()
+    world.api.patch(GATE_KEYS, {"data": keys}).expect()
     world.wait(lambda: gates_of(tried(world, f"{MOST_KEYS - 1:08d}-0000-4000-8000-000000000000")))
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert len(conditions[-1]["expression"]) > 30 * MOST_KEYS
-    world.api.patch(live, {"data": {"uid-of-web": "room"}}).expect()
+    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
     pod = world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and p)
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert conditions[-1]["expression"] == MOVABLE.expression
@@ -296,7 +295,7 @@ def through(api, world):
     }
     keys["label..example.org__tier.web"] = "labelled"
     keys["labelled.nowhere.example.org__tier"] = "elsewhere"
-    for name, value, more in (("live", "room", keys), (AVOID_CONFIG_MAP, "node-a,node-b", {})):
+    for name, value, more in (("gate-keys", "room", keys), (AVOID_CONFIG_MAP, "node-a,node-b", {})):
         path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
         api.patch(path, {"data": {"uid-of-web": value, **more}}).expect()
     try:
@@ -309,7 +308,7 @@ def through(api, world):
         ]
         return owned + [parts(api, world, {}, metadata, "") for metadata in METADATA]
     finally:
-        for name in ("live", AVOID_CONFIG_MAP):
+        for name in ("gate-keys", AVOID_CONFIG_MAP):
             api.patch(f"/api/v1/namespaces/{OWN}/configmaps/{name}", {"data": None}).expect()
 
 
@@ -345,8 +344,8 @@ def test_one_replica_leads_and_another_serves_the_same_certificate(
     follower = Webhook(transport, settings, leads=lambda: False)
     follower.start()
     try:
-        wait_for(lambda: follower._keeper._material)
-        assert follower._keeper._material == hooked._keeper._material
+        wait_for(lambda: follower._reconciler._material)
+        assert follower._reconciler._material == hooked._reconciler._material
         assert not follower.in_force
         assert str(hooked.port) in world.api.get(HOOKS).expect().body["webhooks"][0]["clientConfig"]["url"]
     finally:
@@ -356,6 +355,6 @@ def test_one_replica_leads_and_another_serves_the_same_certificate(
 def test_what_somebody_else_changes_is_put_right(hooked, world, monkeypatch):
     before = world.api.get(HOOKS).expect().body["webhooks"]
     world.api.patch(HOOKS, {"webhooks": None}).expect()
-    hooked._keeper._configuration_due_s = 0.0
-    hooked._keeper.wake()
+    hooked._reconciler._configuration_due_s = 0.0
+    hooked._reconciler.wake()
     world.wait(lambda: world.api.get(HOOKS).body.get("webhooks") == before)

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from rescheduler.webhook.certificates import renewed
+from rescheduler.webhook.https_server import MOST_BYTES, WebhookServer
 from rescheduler.webhook.review import UnreadableReviewError
-from rescheduler.webhook.server import MOST_BYTES, WebhookServer
 
 
 def echo(body):

@@ -1,8 +1,11 @@
 // Command differential answers questions about pods with the real kube-scheduler code.
 //
 // It reads one JSON document per line: {"objects": [...], "asks": ["namespace/name"], "configuration": "..."}.
-// Each asked pod is taken off its node, then PreEnqueue, PreFilter, Filter (with nominated pods), PreScore,
-// Score and NormalizeScore of the profile run against all nodes. One JSON document per line comes back.
+// Each asked pod is taken off its node, then PreEnqueue, PreFilter, Filter (with nominated pods of the same process), PreScore,
+// Score and NormalizeScore of the first profile run against all nodes. One JSON document per line comes back.
+//
+// Instead of "asks" a question may have "pods": {"id": {...}} and "moments": [{"pods": ["id"], "ask": "id"}]. Each
+// moment has the objects of the question and those pods only, and asks about one pod, which is not among them.
 package main
 
 import (
@@ -37,6 +40,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
@@ -44,6 +48,15 @@ type question struct {
 	Objects       []json.RawMessage `json:"objects"`
 	Asks          []string          `json:"asks"`
 	Configuration string            `json:"configuration"`
+
+	Pods    map[string]json.RawMessage `json:"pods"`
+	Moments []moment                   `json:"moments"`
+}
+
+// moment is one state of the cluster and the pod that is asked about in it, by their ids in the question.
+type moment struct {
+	Pods []string `json:"pods"`
+	Ask  string   `json:"ask"`
 }
 
 type nodeVerdict struct {
@@ -121,27 +134,50 @@ func judge(line []byte) ([]podVerdict, error) {
 		case *v1.Node:
 			nodes = append(nodes, typed)
 		case *v1.Pod:
+			completeAsTheServer(typed)
 			pods[typed.Namespace+"/"+typed.Name] = typed
 		}
 	}
-	profile, err := readProfile(asked.Configuration)
+	profiles, err := readProfiles(asked.Configuration)
 	if err != nil {
 		return nil, err
+	}
+	own := profile.Map{}
+	for _, one := range profiles {
+		own[one.SchedulerName] = nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	snapshots, nominated := &lister{cache.NewEmptySnapshot()}, &nominator{}
-	scheduler, err := newFramework(ctx, objects, profile, snapshots, nominated)
+	scheduler, err := newFramework(ctx, objects, &profiles[0], snapshots, nominated)
 	if err != nil {
 		return nil, err
 	}
 	var verdicts []podVerdict
+	variants, err := readPods(asked.Pods)
+	if err != nil {
+		return nil, err
+	}
+	for i, moment := range asked.Moments {
+		present := map[string]*v1.Pod{}
+		for _, id := range append(moment.Pods, moment.Ask) {
+			if variants[id] == nil {
+				return nil, fmt.Errorf("moment %d: no pod %s", i, id)
+			}
+			present[id] = variants[id]
+		}
+		verdict, err := ask(ctx, scheduler, variants[moment.Ask], present, nodes, snapshots, nominated, own)
+		if err != nil {
+			return nil, fmt.Errorf("moment %d: pod %s: %w", i, moment.Ask, err)
+		}
+		verdicts = append(verdicts, podVerdict{Pod: moment.Ask, Nodes: verdict})
+	}
 	for _, name := range asked.Asks {
 		pod, ok := pods[name]
 		if !ok {
 			return nil, fmt.Errorf("no pod %s", name)
 		}
-		verdict, err := ask(ctx, scheduler, pod, pods, nodes, snapshots, nominated)
+		verdict, err := ask(ctx, scheduler, pod, pods, nodes, snapshots, nominated, own)
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", name, err)
 		}
@@ -150,7 +186,31 @@ func judge(line []byte) ([]podVerdict, error) {
 	return verdicts, nil
 }
 
-func readProfile(document string) (*config.KubeSchedulerProfile, error) {
+// completeAsTheServer sets the field that the API server sets and the scheduler's code reads.
+func completeAsTheServer(pod *v1.Pod) {
+	if pod.Spec.SchedulerName == "" {
+		pod.Spec.SchedulerName = v1.DefaultSchedulerName
+	}
+}
+
+func readPods(raw map[string]json.RawMessage) (map[string]*v1.Pod, error) {
+	pods := map[string]*v1.Pod{}
+	for id, document := range raw {
+		object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("decoding pod %s: %w", id, err)
+		}
+		pod, ok := object.(*v1.Pod)
+		if !ok {
+			return nil, fmt.Errorf("%s is no pod", id)
+		}
+		completeAsTheServer(pod)
+		pods[id] = pod
+	}
+	return pods, nil
+}
+
+func readProfiles(document string) ([]config.KubeSchedulerProfile, error) {
 	var internal config.KubeSchedulerConfiguration
 	if document == "" {
 		var versioned configv1.KubeSchedulerConfiguration
@@ -164,7 +224,7 @@ func readProfile(document string) (*config.KubeSchedulerProfile, error) {
 	if err := validation.ValidateKubeSchedulerConfiguration(&internal); err != nil {
 		return nil, err
 	}
-	return &internal.Profiles[0], nil
+	return internal.Profiles, nil
 }
 
 func newFramework(ctx context.Context, objects []runtime.Object, profile *config.KubeSchedulerProfile, snapshots *lister, nominated *nominator) (framework.Framework, error) {
@@ -211,7 +271,7 @@ func newFramework(ctx context.Context, objects []runtime.Object, profile *config
 	return scheduler, nil
 }
 
-func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all map[string]*v1.Pod, nodes []*v1.Node, snapshots *lister, nominated *nominator) (map[string]*nodeVerdict, error) {
+func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all map[string]*v1.Pod, nodes []*v1.Node, snapshots *lister, nominated *nominator, own profile.Map) (map[string]*nodeVerdict, error) {
 	known := map[string]bool{}
 	for _, node := range nodes {
 		known[node.Name] = true
@@ -229,7 +289,7 @@ func ask(ctx context.Context, scheduler framework.Framework, bound *v1.Pod, all 
 				// Summing requests changes quantities of the pod itself (overhead on pod-level amounts).
 				standing = append(standing, other.DeepCopy())
 			}
-		} else if node := other.Status.NominatedNodeName; node != "" {
+		} else if node := other.Status.NominatedNodeName; node != "" && own.HandlesSchedulerName(other.Spec.SchedulerName) {
 			// As in the scheduler's queue: terms that cannot be parsed do not count.
 			info, _ := framework.NewPodInfo(other.DeepCopy())
 			nominated.byNode[node] = append(nominated.byNode[node], info)

@@ -1,0 +1,1 @@
+"""What proves the product and is not part of it: random histories, the comparison with kube-scheduler, real control planes."""

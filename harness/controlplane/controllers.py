@@ -1,0 +1,77 @@
+"""The whole controller in threads of this process, for a test: begun, and ended with the faults that it broke of."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.transport import Transport
+from rescheduler.model.kinds import CONFIG_MAPS
+from rescheduler.model.names import DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP
+
+END_LIMIT_S: Final = 20.0
+QUIET: Final[Mapping[str, Any]] = {
+    "apiVersion": "rescheduler.dev/v1alpha1",
+    "kind": "ReschedulerConfiguration",
+    "interval": "1h",
+    "leaderElection": {"enabled": False},
+    "policies": [],
+}
+"""It takes up what is asked for and decides nothing itself."""
+
+
+@dataclass
+class Running:
+    """A controller at work. ``faults``: what it broke of; the context manager shows them at the end."""
+
+    controller: Controller
+    faults: list[BaseException] = field(default_factory=list)
+
+    def run(self) -> None:
+        """The thread's work."""
+        try:
+            self.controller.run()
+        except BaseException as error:  # noqa: BLE001  shown to the test that it breaks
+            self.faults.append(error)
+
+
+def forget_past_moves(api: KubeApi) -> None:
+    """Empty ConfigMap ``move-history``, so that what other tests moved within the hour is not counted."""
+    with suppress(NotFoundError):
+        api.merge_patch(CONFIG_MAPS.object_path(DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP), {"data": None})
+
+
+@contextmanager
+def running(transport: Transport, **changes: Any) -> Iterator[Running]:
+    """A controller with the rights of ``transport``, quiet but for ``changes`` to its configuration.
+
+    What tests before it moved does not count in its limits. Raises at the end what the controller broke of.
+    """
+    forget_past_moves(KubeApi(transport))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(yaml.safe_dump({**QUIET, **changes}))
+        controller = Controller(
+            transport, Options(config_file=str(path), serve=False, timings=LoopTimings(turn_s=0.2))
+        )
+        work = Running(controller)
+        thread = threading.Thread(target=work.run, name="controller", daemon=True)
+        thread.start()
+        try:
+            yield work
+        finally:
+            controller.stop.set()
+            thread.join(END_LIMIT_S)
+    if work.faults:
+        raise work.faults[0]

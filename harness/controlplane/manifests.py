@@ -1,0 +1,25 @@
+"""Puts the project's manifests into a cluster under test, without kubectl, and fails at the first refusal."""
+
+from __future__ import annotations
+
+from harness.controlplane.api import APPLY, Answer, Api, Json
+from rescheduler.sandbox.installation import FOLDER, load, path_of
+
+__all__ = ["FOLDER", "apply", "load", "of", "path_of"]
+
+
+def of(gate: str) -> list[Json]:
+    """What is installed beside a controller outside of the cluster. ``gate``: "policy", or "webhook" (before 1.36)."""
+    base = [obj for obj in load() if obj["kind"] != "Deployment"]
+    if gate == "policy":
+        return base
+    component = load(FOLDER / "components" / "webhook")
+    return [obj for obj in base if not obj["kind"].startswith("MutatingAdmissionPolicy")] + component
+
+
+def apply(api: Api, objects: list[Json]) -> list[Answer]:
+    """Server-side apply of each object; AssertionError at the first refusal."""
+    return [
+        api.patch(path_of(obj), obj, APPLY, fieldManager="rescheduler-tests", force="true").expect()
+        for obj in objects
+    ]

@@ -1,0 +1,296 @@
+"""One test's corner of a cluster: a namespace and nodes of its own that no other test's pods can use.
+
+Nodes carry a taint and a label with the namespace's name; pods made here tolerate and select them. So many tests
+share one control plane. Everything is asked of the API server by raw calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from harness.controlplane.api import STRATEGIC, Answer, Api, Json
+from harness.controlplane.nodes import add_node, node_object
+from rescheduler.model.names import API_VERSION, GATE
+
+RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
+WORLD: Final = "test.rescheduler.dev/world"
+PAUSE_S: Final = 0.03
+PATIENCE_S: Final = 120.0
+"""After a restart of the API server the controller manager may need long to make service accounts again."""
+_numbers = itertools.count()
+T = TypeVar("T")
+
+
+class World:
+    """Context manager: an own namespace and own nodes on a shared cluster."""
+
+    def __init__(self, api: Api, name: str = "t") -> None:
+        self.api = api
+        self.namespace = f"{name}-{os.getpid():x}-{next(_numbers)}"
+        self._nodes: list[str] = []
+
+    def __enter__(self) -> Self:
+        self.api.create(
+            "/api/v1/namespaces",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
+        ).expect()
+        self.wait(lambda: self.api.get(self.path("serviceaccounts", "default")).ok, PATIENCE_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.api.delete(f"/api/v1/namespaces/{self.namespace}")
+        for name in self._nodes:
+            self.api.delete(f"/api/v1/nodes/{name}")
+
+    def path(self, plural: str, name: str = "", subresource: str = "", *, group: str = "") -> str:
+        """API path in the namespace; ``group`` is GROUP/VERSION, "" the core group."""
+        root = f"/apis/{group}" if group else "/api/v1"
+        parts = (f"{root}/namespaces/{self.namespace}/{plural}", name, subresource)
+        return "/".join(part for part in parts if part)
+
+    def node(self, name: str, *, labels: Mapping[str, str] | None = None, **amounts: Any) -> str:
+        """Adds a Ready node; gives its full name."""
+        full = f"{self.namespace}-{name}"
+        taint = {"key": WORLD, "value": self.namespace, "effect": "NoSchedule"}
+        labels = {WORLD: self.namespace, **(labels or {})}
+        add_node(self.api, node_object(full, labels=labels, taints=[taint], **amounts))
+        self._nodes.append(full)
+        return full
+
+    def spec(self, cpu: str = "1", *, grace: int = 1, gates: Sequence[str] = (), **more: Any) -> Json:
+        """A pod spec for this world's nodes that requests that much CPU."""
+        spec: Json = {
+            "terminationGracePeriodSeconds": grace,
+            "nodeSelector": {WORLD: self.namespace},
+            "tolerations": [{"key": WORLD, "operator": "Exists"}],
+            "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}],
+        }
+        if gates:
+            spec["schedulingGates"] = [{"name": gate} for gate in gates]
+        return {**spec, **more}
+
+    def pod(
+        self,
+        name: str,
+        cpu: str = "1",
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        owner: Json | None = None,
+        **spec: Any,
+    ) -> Json:
+        """Creates a pod; gives it as stored."""
+        return (
+            self.api.create(
+                self.path("pods"),
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {
+                        "name": name,
+                        "labels": dict(labels or {}),
+                        "annotations": dict(annotations or {}),
+                        "ownerReferences": [owner] if owner else [],
+                    },
+                    "spec": self.spec(cpu, **spec),
+                },
+            )
+            .expect()
+            .body
+        )
+
+    def workload(
+        self,
+        kind: str,
+        name: str,
+        replicas: int,
+        cpu: str = "1",
+        *,
+        annotations: Mapping[str, str] | None = None,
+        more: Json | None = None,
+        **spec: Any,
+    ) -> Json:
+        """Creates a Deployment, ReplicaSet or StatefulSet whose pods carry the label ``app: NAME``."""
+        labels = {"app": name}
+        body: Json = {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": dict(annotations or {})},
+                    "spec": self.spec(cpu, **spec),
+                },
+                **(more or {}),
+            },
+        }
+        if kind == "StatefulSet":
+            body["spec"].setdefault("serviceName", name)
+            body["spec"].setdefault("podManagementPolicy", "Parallel")
+        return self.api.create(self.path(kind.lower() + "s", group="apps/v1"), body).expect().body
+
+    def budget(self, name: str, app: str, **spec: Any) -> Json:
+        """Creates a PodDisruptionBudget for the pods of a workload."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+        }
+        return self.api.create(self.path("poddisruptionbudgets", group="policy/v1"), body).expect().body
+
+    def get_pod(self, name: str) -> Json:
+        """The pod as it is now. AssertionError if it is gone."""
+        return self.api.get(self.path("pods", name)).expect().body
+
+    def pods(self, app: str | None = None) -> list[Json]:
+        """The pods of the namespace, or of one workload."""
+        query = {"labelSelector": f"app={app}"} if app else {}
+        return self.api.get(self.path("pods"), **query).expect().items
+
+    def wait(self, look: Callable[[], T], seconds: float = 20.0) -> T:
+        """Polls until the value is true, and gives it. AssertionError after the limit."""
+        limit = time.monotonic() + seconds
+        while True:
+            value = look()
+            if value:
+                return value
+            if time.monotonic() > limit:
+                raise AssertionError(f"not within {seconds:.0f} s; pods: {self.summary()}")
+            time.sleep(PAUSE_S)
+
+    def summary(self) -> list[str]:
+        """One line per pod, for failure messages."""
+        return [
+            f"{pod['metadata']['name']} on {node_of(pod) or '-'} {pod['status'].get('phase')} "
+            f"{condition(pod, 'PodScheduled').get('message', '')}"
+            for pod in self.pods()
+        ]
+
+    def wait_bound(self, name: str, seconds: float = 20.0) -> str:
+        """Waits until the pod is bound; gives the node."""
+        return self.wait(lambda: node_of(self.get_pod(name)), seconds)
+
+    def wait_ready(self, app: str, count: int, seconds: float = 20.0) -> list[Json]:
+        """Waits until exactly that many pods of a workload exist and all are Ready; gives them."""
+
+        def look() -> list[Json]:
+            pods = self.pods(app)
+            return pods if len(pods) == count and all(map(is_ready, pods)) else []
+
+        return self.wait(look, seconds)
+
+    def wait_gone(self, pod: Json, seconds: float = 20.0) -> None:
+        """Waits until the object with this uid is gone."""
+
+        def gone() -> bool:
+            answer = self.api.get(self.path("pods", pod["metadata"]["name"]))
+            return not answer.ok or answer.uid != pod["metadata"]["uid"]
+
+        self.wait(gone, seconds)
+
+    def wait_unschedulable(self, name: str, text: str = "", seconds: float = 20.0) -> str:
+        """Waits for PodScheduled=False with a message that has this text; gives the message."""
+
+        def message() -> str:
+            found = condition(self.get_pod(name), "PodScheduled")
+            said = str(found.get("message", ""))
+            return said if found.get("reason") == "Unschedulable" and text in said else ""
+
+        return self.wait(message, seconds)
+
+    def evict(self, pod: Json, *, uid: str | None = None, **query: str) -> Answer:
+        """POST pods/eviction with the uid as precondition (default: the pod's)."""
+        name = pod["metadata"]["name"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid or pod["metadata"]["uid"]}},
+        }
+        return self.api.create(self.path("pods", name, "eviction"), body, **query)
+
+    def migrate(self, pod: Json, target: str, *, ttl: str = "2m", **more: Any) -> str:
+        """Asks for a move by a PodMigration, with ``more`` in its spec; gives its name."""
+        name = f"move-{pod['metadata']['name']}"
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "PodMigration",
+            "metadata": {"name": name},
+            "spec": {
+                "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+                "target": {"nodeName": target},
+                "ttl": ttl,
+                **more,
+            },
+        }
+        self.api.create(self.path("podmigrations", group=API_VERSION), body).expect()
+        return name
+
+    def move_status(self, name: str) -> Json:
+        """The status of a PodMigration; empty before its first look."""
+        body = self.api.get(self.path("podmigrations", name, group=API_VERSION)).expect().body
+        return body.get("status") or {}
+
+    def nominate(self, pod: Json, node: str) -> Answer:
+        """Merge patch of pods/status with the uid: nominatedNodeName."""
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"nominatedNodeName": node}}
+        return self.api.patch(self.path("pods", pod["metadata"]["name"], "status"), body)
+
+    def ungate(self, pod: Json, gate: str = GATE) -> Answer:
+        """Strategic patch with the uid that takes one gate off."""
+        body = {
+            "metadata": {"uid": pod["metadata"]["uid"]},
+            "spec": {"schedulingGates": [{"name": gate, "$patch": "delete"}]},
+        }
+        return self.api.patch(self.path("pods", pod["metadata"]["name"]), body, STRATEGIC)
+
+    def delete_pod(self, pod: Json, *, grace: int = 1) -> Answer:
+        """DELETE with the uid as precondition."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": grace,
+            "preconditions": {"uid": pod["metadata"]["uid"]},
+        }
+        return self.api.delete(self.path("pods", pod["metadata"]["name"]), body)
+
+
+def controller_reference(owner: Json) -> Json:
+    """The ownerReference that makes an object the controller of another."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+
+
+def node_of(pod: Json) -> str:
+    """spec.nodeName, or ""."""
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def condition(obj: Json, kind: str) -> Json:
+    """A status condition; empty where there is none."""
+    return next((c for c in obj.get("status", {}).get("conditions") or () if c["type"] == kind), {})
+
+
+def is_ready(pod: Json) -> bool:
+    """Ready, and not being deleted."""
+    return condition(pod, "Ready").get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def gates_of(pod: Json) -> list[str]:
+    """Names of the scheduling gates."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]

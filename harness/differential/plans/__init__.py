@@ -1,0 +1,1 @@
+"""Whole plans beside kube-scheduler's own code: every move, in its turn, with the pod that really comes back."""

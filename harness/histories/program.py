@@ -1,0 +1,251 @@
+"""The controller as ``run`` assembles it, in virtual time: when one process ends, the next one starts.
+
+The loop, the elector and everything between them and the API server are those of the product; only threads are replaced
+by steps, and the clock is that of the sandbox. A crash, at any write, loses everything in memory; the next process reads
+the cluster and goes on from the objects. A process that loses its Lease ends, as a real one does. While the program
+waits between two tries of a call, all else goes on, also its own watches and its elector.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.histories.caches import Caches
+from harness.histories.faulty_transport import Killed, LeaseLine, Line
+from harness.histories.virtual_retry import virtual_proof, virtual_retry
+from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
+from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
+from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.reconcile import Settings
+from rescheduler.controller.server import Heartbeat
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.election import LeaseTiming
+from rescheduler.kube.elector import Elector
+from rescheduler.kube.event_correlator import Occurrence
+from rescheduler.kube.gate import Gate
+from rescheduler.model.names import DEFAULT_NAMESPACE, LEASE_NAME
+from rescheduler.sandbox.sandbox import Sandbox
+
+QUIET: Final = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+policies: []
+"""
+"""It carries out what users request and plans no moves of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOptions:
+    """How a program is run."""
+
+    document: bytes
+    """Its configuration."""
+    quiet_document: bytes = QUIET
+    """Its configuration once all faults have ended: no new moves."""
+    settings_of: Callable[[Configuration], Settings] = machine_settings
+    timings: LoopTimings = field(default_factory=LoopTimings)
+    lease: LeaseTiming = field(default_factory=LeaseTiming)
+    identity: str = "controller"
+    """Name in the Lease; the same in each life, so that a process that starts again need not wait for its own."""
+    crashes: int = 0
+    """How often it is killed at a write."""
+    writes_per_life: int = 25
+    """It is killed within this number of writes."""
+    late: bool = False
+    """Its watches receive events late, in small portions."""
+    patience_s: float = 30.0
+    """How long a refused call is retried before the reconciler gets the error; negative: not at all."""
+
+
+@dataclass(slots=True)
+class Events:
+    """Records the program's Events. Those with reason Damaged are faults of the history."""
+
+    told: list[str] = field(default_factory=list)
+    """All of them, as REASON: NOTE."""
+    damaged: list[str] = field(default_factory=list)
+    """Messages about objects in a state that the tables of transitions do not have."""
+    dropped: int = 0
+
+    def record(self, what: Occurrence) -> None:
+        """Keep it."""
+        self.told.append(f"{what.reason}: {what.note}")
+        if what.reason == "Damaged":
+            self.damaged.append(f"{what.regarding.name}: {what.note}")
+
+
+@dataclass(slots=True)
+class Document:
+    """The configuration's source: a text that may change."""
+
+    content: bytes
+
+    def read(self) -> ConfigurationText:
+        """The newest version."""
+        return ConfigurationText(self.content, "histories")
+
+
+class Program:
+    """A component of the sandbox: a controller that is started again whenever it ends."""
+
+    def __init__(self, cluster: Sandbox, rng: random.Random, options: ProgramOptions) -> None:
+        self._cluster, self._rng, self._options = cluster, rng, options
+        self.document = Document(options.document)
+        self.line = Line(cluster.transport, rng, cluster.clock)
+        self.caches = Caches(
+            cluster.api,
+            rng,
+            clock=cluster.clock,
+            late=options.late,
+            reachable=lambda: not self.line.is_away(),
+        )
+        self.died = 0
+        """Processes that were killed, between two calls or at a write."""
+        self.deposed = 0
+        """Processes that ended because they had lost the Lease."""
+        self.events = Events()
+        self.frozen = False
+        """While True nothing of it runs, neither loop nor elector nor watches, as in a process that got SIGSTOP."""
+        self._crashes_left = options.crashes
+        self._sleeps = self._killed_asleep = self._lost = False
+        self._start()
+
+    def step(self, now_s: float) -> int:
+        """One turn, if an event has arrived or something is due.
+
+        Watches and the elector also run while the loop sleeps between two tries, because they are threads of their own.
+        """
+        if self.frozen:
+            return 0
+        done = self.caches.connect(now_s) + self._campaign(now_s)
+        if self._sleeps:
+            return done
+        if self._lost:
+            self._end_deposed()
+            return 1
+        if not self.caches.waiting(now_s) and now_s < self.loop.due_s():
+            return done
+        self.caches.deliver(now_s)
+        try:
+            self.loop.turn()
+        except Killed:
+            self._crashes_left -= 1
+            self._end_killed()
+        except NotLeaderError:
+            self._end_deposed()
+        return 1
+
+    def next_due_s(self, now_s: float) -> float | None:
+        """When the next step is due even if no event arrives."""
+        if self.frozen:
+            return None
+        if self._sleeps:
+            return min(filter(None, (self.caches.asks_at_s(), self._attempt_at_s)))
+        due_s = self.caches.next_due_s(now_s)
+        return min(self._attempt_at_s, self.loop.due_s(), *(() if due_s is None else (due_s,)))
+
+    def lose_api_server(self, until_s: float, *, forgotten: bool) -> None:
+        """No request is answered until then, and all watches end. The Lease is lost if it expires before.
+
+        ``forgotten``: watches cannot continue afterwards and must list again.
+        """
+        now_s = self._cluster.clock()
+        self.line.away.append((now_s, until_s))
+        self.caches.break_off(now_s, forgotten=forgotten)
+
+    def be_kind(self) -> None:
+        """No more faults from now on, and no new moves."""
+        self._crashes_left = 0
+        self.document.content = self._options.quiet_document
+        self.line.doom(None, after=False)
+        self.line.trouble = 0.0
+
+    def kill(self) -> None:
+        """The process is killed between two calls; a new one starts."""
+        if self._sleeps:
+            self._killed_asleep = True
+        else:
+            self._end_killed()
+
+    def _end_killed(self) -> None:
+        self.died += 1
+        self._start()
+
+    def _end_deposed(self) -> None:
+        self.deposed += 1
+        self._start()
+
+    def _start(self) -> None:
+        options, now_s, rng = self._options, self._cluster.clock(), self._rng
+        self._lost = False
+        self.caches.read_anew(now_s)
+        self.elector = Elector(
+            LeaseLine(self.line),
+            namespace=DEFAULT_NAMESPACE,
+            name=LEASE_NAME,
+            identity=options.identity,
+            on_lost=self._lose,
+            timing=options.lease,
+            clock=self._cluster.clock,
+            wall=self._cluster.clock,
+            chance=rng.random,
+        )
+        self._attempt_at_s = now_s
+        configuration = LiveConfiguration(self.document)
+        configuration.start()
+        self.metrics = Metrics()
+        self.metrics.watch_informers(self.caches.watches())
+        self.leads = leadership(self.elector, self.metrics)
+        self.loop = assemble(configuration, self._ports(), options.settings_of)
+        self.line.doom(
+            rng.randint(1, options.writes_per_life) if self._crashes_left > 0 else None,
+            after=rng.random() < 0.5,  # noqa: PLR2004 - one half
+        )
+
+    def _ports(self) -> Ports:
+        clock, chance = self._cluster.clock, self._rng.random
+        retry = virtual_retry(chance, self._sleep, deadline_s=self._options.patience_s)
+        api = KubeApi(self.line, retry)
+        return Ports(
+            api=api,
+            informers=self.caches,
+            leads=self.leads,
+            gate_ready=Gate(api).installed,
+            events=self.events,
+            process=f"{self._options.identity}-{self.died + self.deposed}",
+            metrics=self.metrics,
+            heartbeat=Heartbeat(clock=clock),
+            timings=self._options.timings,
+            clock=clock,
+            wall=clock,
+            cpu=lambda: 0.0,
+            gate_proof=virtual_proof(chance, self._sleep),
+            deciding=lambda _: nullcontext(),
+        )
+
+    def _campaign(self, now_s: float) -> int:
+        if now_s < self._attempt_at_s:
+            return 0
+        self.elector.expire()
+        if not self._lost:
+            self.elector.attempt()
+        self._attempt_at_s = now_s + self.elector.pause_s()
+        return 1
+
+    def _lose(self, _reason: str) -> None:
+        self._lost = True
+
+    def _sleep(self, seconds: float) -> None:
+        self._sleeps = True
+        self._cluster.advance(seconds)
+        self._sleeps = False
+        if self._killed_asleep:
+            self._killed_asleep = False
+            raise Killed

@@ -1,0 +1,226 @@
+"""The first invariant: at every write, something holds the room of each Available Reservation.
+
+A placeholder that is bound to the node, a nomination, or an owner that is bound there. A closed list has the reasons
+for which a room may be lost, and the history must prove the reason: a user deleted the placeholder, the claimant ended,
+the node became unusable, a pod of higher priority came that the program could not know of when it deleted the
+placeholder, a pod was nominated there in the moment of the claimant's release, or the claimant had used up the time for
+which a hand-over waits for the scheduler, and the API server was away in that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from harness.histories.observed_cluster import (
+    Seen,
+    Writer,
+    cpu_of,
+    gated,
+    node_of,
+    nominated_to,
+    phase,
+    priority_of,
+)
+from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MODE
+from rescheduler.model.quantity import milli
+from rescheduler.sandbox.controllers.unstructured import (
+    Obj,
+    annotations_of,
+    controller_of,
+    deleting,
+    key,
+    seconds,
+    status,
+    uid,
+)
+
+_NAMESPACE: Final = "rescheduler"
+_NODE_TROUBLE_S: Final = 10.0
+_CLOCK_STEP_S: Final = 1.0
+"""Times in objects are whole seconds."""
+GATE_LIMIT_S: Final = 60.0
+"""For how long the program lets a pod be gated."""
+
+Knows = Callable[[Obj], bool]
+"""True if the program's caches show the pod as it is."""
+
+
+class Refuses(Protocol):
+    """Checks the claimant's own rules (spread, anti-affinity, ...)."""
+
+    def __call__(self, pod: Obj, node: str, *, moved: bool) -> bool:
+        """True if a filter other than room refuses the pod on the node."""
+        ...
+
+
+class Rooms:
+    """Checks all rooms after each write. ``hits``: the objects that rough disturbances have hit.
+
+    ``away_since``: for how long the API server was away since that moment, in seconds.
+    """
+
+    def __init__(
+        self,
+        seen: Seen,
+        hits: set[str],
+        knows: Knows,
+        refuses: Refuses,
+        away_since: Callable[[float], float],
+    ) -> None:
+        self._seen, self._hits, self._knows, self._refuses = seen, hits, knows, refuses
+        self._away_since = away_since
+        self._not_waited_for: set[str] = set()
+        self._lost: set[str] = set()
+        self._known_then: dict[str, frozenset[str]] = {}
+        self._room_of: dict[str, str] = {}
+        self.excused: dict[str, str] = {}
+
+    def check(self, who: Writer, changed: Obj, now_s: float) -> list[str]:
+        """A message for each room that nothing holds since this write, unless an excuse applies."""
+        faults = []
+        if changed["kind"] == "Pod" and changed["metadata"]["namespace"] == _NAMESPACE:
+            self._follow(changed, who, now_s)
+        for name, room in self._seen.rooms.items():
+            if (
+                phase(room) != "Available"
+                or annotations_of(room).get(ANNOTATION_MODE) == "Soft"
+                or self._held(room)
+            ):
+                self._lost.discard(uid(room))
+                continue
+            if uid(room) in self._lost:
+                continue
+            self._lost.add(uid(room))
+            why = self._excuse(room, now_s)
+            if why:
+                self.excused[uid(room)] = why
+            else:
+                faults.append(
+                    f"nothing holds the room of {name} since {who} wrote {changed['kind']} {key(changed).name}"
+                )
+        return faults
+
+    def _held(self, room: Obj) -> bool:
+        node = status(room).get("nodeName")
+        holders, owners = self._seen.holders(room), self._seen.owners(room)
+        if room["spec"].get("allocateOnce", True):
+            if any(node_of(p) == node for p in holders):
+                return True
+            return any(node == (node_of(p) or nominated_to(p)) for p in owners)
+        rest = _cpu(room, "allocatable") - _cpu(room, "allocated")
+        flight = [p for p in owners if not node_of(p)]
+        on_the_way = sum(map(cpu_of, flight))
+        if any(node_of(p) == node and cpu_of(p) >= rest + on_the_way for p in holders):
+            return True
+        rest_held = rest <= 0 or any(
+            node in (node_of(p), nominated_to(p)) and cpu_of(p) >= rest for p in holders
+        )
+        return rest_held and all(nominated_to(p) == node for p in flight)
+
+    def _excuse(self, room: Obj, now_s: float) -> str:
+        node = status(room).get("nodeName", "")
+        # From the cheapest to the most expensive check; the last one runs the scheduler's filters on the whole cluster.
+        if uid(room) in self._hits:
+            return "people deleted the Reservation"
+        if now_s <= self._seen.bad_at_s.get(node, 0.0) + _NODE_TROUBLE_S and f"node {node}" in self._hits:
+            return "the node was unusable"
+        if any(self._ended_by_others(p["uid"]) for p in status(room).get("currentOwners") or ()):
+            return "the claimant ended"
+        if self._placeholder_taken(room):
+            return "people deleted the placeholder"
+        if self._overtaken(room, node):
+            return "a pod of higher priority came in between"
+        if self._nominated_unseen(room, node):
+            return "a pod was nominated to the node in the moment of the release"
+        if uid(room) in self._not_waited_for:
+            return "no scheduler answered in three quarters of the time that the claimant may be gated"
+        moved = ANNOTATION_MIGRATION in annotations_of(room)
+        if any(self._refuses(p, node, moved=moved) for p in self._seen.owners(room) if node_of(p) != node):
+            return "rules of the claimant's own keep it from the node"
+        return ""
+
+    def _ended_by_others(self, pod_uid: str) -> bool:
+        return self._seen.ender.get(pod_uid, Writer.PROGRAM) is not Writer.PROGRAM
+
+    def _placeholder_taken(self, room: Obj) -> bool:
+        """True if a user deleted a pod that was a placeholder of this Reservation."""
+        return any(
+            self._seen.ender.get(hit) is Writer.PEOPLE and self._room_of.get(hit) == uid(room)
+            for hit in self._hits
+        )
+
+    def _follow(self, placeholder: Obj, who: Writer, now_s: float) -> None:
+        """Record the Reservation of a placeholder and, when the program deletes it, which pods its cache shows then."""
+        room = (controller_of(placeholder) or {}).get("uid", "")
+        self._room_of[uid(placeholder)] = room
+        if who is Writer.PROGRAM and deleting(placeholder):
+            self._known_then[room] = frozenset(
+                uid(p) for p in self._seen.pods.values() if not deleting(p) and self._knows(p)
+            )
+            if any(
+                self._waited(p, now_s) for p in self._seen.pods.values() if uid(p) in self._owners_of(room)
+            ):
+                self._not_waited_for.add(room)
+
+    def _owners_of(self, room: str) -> set[str]:
+        rooms = (r for r in self._seen.rooms.values() if uid(r) == room)
+        return {p["uid"] for r in rooms for p in status(r).get("currentOwners") or ()}
+
+    def _waited(self, claimant: Obj, now_s: float) -> bool:
+        """True if a hand-over that began with an outage has waited for the scheduler for as long as it may."""
+        created_s = seconds(claimant["metadata"]["creationTimestamp"])
+        waits_s = GATE_LIMIT_S * (1 - KEPT_FOR_LANDING)
+        return (
+            gated(claimant)
+            and now_s - created_s >= waits_s - _CLOCK_STEP_S
+            and self._away_since(created_s) > 0
+        )
+
+    def _overtaken(self, room: Obj, node: str) -> bool:
+        claimants = self._seen.owners(room)
+        if not claimants or "higher priority" not in self._hits:
+            return False
+        least = min(map(priority_of, claimants))
+        known = self._known_then.get(uid(room), frozenset())
+        return any(
+            priority_of(p) > least and uid(p) not in known and self._takes(p, node)
+            for p in self._seen.pods.values()
+            if p["metadata"]["namespace"] != _NAMESPACE
+        )
+
+    def _nominated_unseen(self, room: Obj, node: str) -> bool:
+        """True if the caches do not show yet that the scheduler nominated a pod there, which waits for its victims."""
+        claimants = self._seen.owners(room)
+        if not claimants:
+            return False
+        least = min(map(priority_of, claimants))
+        others = {uid(p) for p in claimants}
+        return any(
+            nominated_to(p) == node
+            and not node_of(p)
+            and uid(p) not in others
+            and priority_of(p) >= least
+            and not self._knows(p)
+            for p in self._seen.pods.values()
+        )
+
+    def _takes(self, pod: Obj, node: str) -> bool:
+        """True if the pod is bound or nominated there, or preempts there.
+
+        A preempting scheduler deletes the victims first and writes the nomination last.
+        """
+        if node_of(pod) or nominated_to(pod):
+            return node in (node_of(pod), nominated_to(pod))
+        return any(
+            node_of(victim) == node
+            and deleting(victim)
+            and priority_of(victim) < priority_of(pod)
+            and self._seen.ender.get(uid(victim)) is Writer.CLUSTER
+            for victim in self._seen.pods.values()
+        )
+
+
+def _cpu(room: Obj, which: str) -> int:
+    return milli((status(room).get(which) or {}).get("cpu", "0"))

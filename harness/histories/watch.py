@@ -1,0 +1,156 @@
+"""One informer of the program without its thread: the product's Reflector, fed from the store of the sandbox.
+
+It lists, receives changes in order, loses the connection and reconnects with the same backoff as the real informer, and
+emits the same events.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector
+from rescheduler.model.decode import Decoder, Record, UndecodableError
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.records import ObjectKey
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, key, uid
+from rescheduler.sandbox.store_client import StoreClient
+
+_VERSION: Final = "1"
+"""Opaque; whether the server still knows it is decided by the history (``forgotten``)."""
+
+BOOKMARK_S: Final = 1.0
+"""A real server sends one about once a minute; scaled down as the limit of stale caches is."""
+
+Reachable = Callable[[], bool]
+
+
+class Watch:
+    """A list and the changes after it. ``news``: changes that the server has sent and that were not delivered yet."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        api: StoreClient,
+        decoder: Decoder,
+        *,
+        rng: random.Random,
+        reachable: Reachable,
+        clock: Callable[[], float],
+    ) -> None:
+        resource = RESOURCES[kind]
+        self._group_kind = GroupKind(resource.group, resource.kind or str(kind))
+        self.kind = kind
+        self.decode_errors = 0
+        self._api, self._rng, self._reachable = api, rng, reachable
+        self._decoder, self._encoder = decoder, msgspec.json.Encoder()
+        self._reflector = Reflector(kind, optional=resource.optional, watch_list=False)
+        self._forgotten = False
+        self._clock, self._started_at_s = clock, clock()
+        self.asks_at_s: float | None = 0.0
+        """When it connects next; None: its stream is open."""
+        self.stalled_until_s = 0.0
+        self.refused_until_s = 0.0
+        """The server refuses this kind until then."""
+        self.news: deque[ObjectChange] = deque()
+
+    @property
+    def synced(self) -> bool:
+        """True once the first list was complete."""
+        return self._reflector.synced
+
+    @property
+    def gaps(self) -> Gaps:
+        """As ``Informer.gaps``."""
+        return self._reflector.gaps
+
+    @property
+    def problem(self) -> str:
+        """Why it is not up to date; "" if it is."""
+        return self._reflector.problem
+
+    @property
+    def objects(self) -> int:
+        """Number of objects known."""
+        return self._reflector.objects
+
+    @property
+    def relists(self) -> dict[EndKind, int]:
+        """Number of lists after the first one, by reason."""
+        return dict(self._reflector.relists)
+
+    def stale_for_s(self) -> float:
+        """Age of the cache. While a watch is open and no change is queued, the server sends bookmarks."""
+        now_s = self._clock()
+        told_everything = self.asks_at_s is None and now_s >= self.stalled_until_s and not self.news
+        last_s = self._reflector.last_contact_s
+        if told_everything and last_s is not None and now_s >= last_s + BOOKMARK_S:
+            self._reflector.on_bookmark(_VERSION, initial_end=False, now_s=now_s)
+        last_s = self._reflector.last_contact_s
+        return now_s - (self._started_at_s if last_s is None else last_s)
+
+    def break_off(self, now_s: float, *, forgotten: bool) -> list[InformerEvent]:
+        """The stream ends. ``forgotten``: the server does not keep the changes that are missed from now on."""
+        self._forgotten |= forgotten
+        return self._ended(End(EndKind.BROKEN, "reset"), now_s) if self.asks_at_s is None else []
+
+    def connect(self, now_s: float) -> list[InformerEvent]:
+        """Connect, if it is due."""
+        if self.asks_at_s is None or now_s < self.asks_at_s:
+            return []
+        if not self._reachable():
+            return self._ended(End(EndKind.BROKEN, "connection refused"), now_s)
+        if now_s < self.refused_until_s:
+            return self._ended(End(EndKind.REFUSED, "the server is currently unable to handle it"), now_s)
+        events: list[InformerEvent] = []
+        if isinstance(self._reflector.next_step(), ListRequest):
+            self._forgotten = False
+            self.news.clear()
+            listed = map(self._record, self._api.list(self._group_kind))
+            events = self._reflector.on_page([r for r in listed if r is not None], _VERSION, "", now_s)
+        elif self._forgotten:
+            return self._ended(End(EndKind.EXPIRED, "too old resource version"), now_s)
+        self._reflector.on_opened(now_s)
+        self.asks_at_s = None
+        return events
+
+    def due_s(self) -> float | None:
+        """When it connects or can deliver a change next; None: neither is due."""
+        if self.asks_at_s is not None:
+            return self.asks_at_s
+        return self.stalled_until_s if self.news else None
+
+    def tell(self, now_s: float, portion: Callable[[int], int]) -> list[InformerEvent]:
+        """Deliver a portion of the queued changes; none while the watch is broken or stalled."""
+        if self.asks_at_s is not None or now_s < self.stalled_until_s:
+            return []
+        return [e for _ in range(portion(len(self.news))) for e in self._change(self.news.popleft(), now_s)]
+
+    def behind(self, object_uid: str) -> bool:
+        """True if a change of the object is queued and was not delivered yet."""
+        return any(uid(change.object) == object_uid for change in self.news)
+
+    def _change(self, change: ObjectChange, now_s: float) -> list[InformerEvent]:
+        record = self._record(change.object)
+        if record is None:
+            return self._reflector.on_damaged(ObjectKey(*key(change.object)), _VERSION, now_s)
+        deleted = change.type == "DELETED"
+        return self._reflector.on_change(record, _VERSION, deleted=deleted, now_s=now_s)
+
+    def _ended(self, end: End, now_s: float) -> list[InformerEvent]:
+        wait_s, events = self._reflector.on_end(end, now_s, self._rng.random())
+        self.asks_at_s = now_s + max(wait_s, 0.001)
+        return events
+
+    def _record(self, obj: Obj) -> Record | None:
+        """The record of an object; None if it cannot be decoded."""
+        try:
+            return self._decoder.record(self.kind, self._encoder.encode(obj))
+        except UndecodableError:
+            self.decode_errors += 1
+            return None

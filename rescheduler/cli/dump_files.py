@@ -1,0 +1,136 @@
+"""Opens the files of a dump (plain, gzip or zstd, or standard input), and the errors in files that users give.
+
+The compression is recognised by the first bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.extras import Extra, needs
+
+
+class InputError(ReschedulerError):
+    """A file that cannot be used; the remedy tells the user what to do. ``line`` 0: the whole file."""
+
+    def __init__(self, path: str, line: int, message: str, remedy: str) -> None:
+        place = f"{path}:{line}" if line else path
+        super().__init__(f"{place}: {message}; {remedy}" if remedy else f"{place}: {message}")
+        self.path = path
+        self.line = line
+        self.message = message
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWarning:
+    """A warning about an object that was skipped or repeated."""
+
+    path: str
+    message: str
+    object_name: str = ""
+    """Empty: the warning is not about one object."""
+
+    def __str__(self) -> str:
+        about = f"{self.object_name}: " if self.object_name else ""
+        return f"{self.path}: {about}{self.message}"
+
+
+STANDARD_INPUT: Final = "-"
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_LOOK: Final = 4
+_BUFFER: Final = 1 << 16
+
+Advance = Callable[[int], None]
+"""Called with the number of bytes that were read so far, of the file as it is on disk."""
+
+
+class ByteStream(Protocol):
+    """The stream that a dump is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; no bytes at the end."""
+        ...
+
+
+class _Counted(io.RawIOBase):
+    """A raw stream that reports how many bytes were read."""
+
+    def __init__(self, inner: io.RawIOBase, advance: Advance) -> None:
+        super().__init__()
+        self._inner = inner
+        self._advance = advance
+        self._done = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = self._inner.readinto(buffer) or 0
+        self._done += count
+        self._advance(self._done)
+        return count
+
+
+@contextmanager
+def opened(path: str, advance: Advance) -> Iterator[ByteStream]:
+    """A stream of the uncompressed text of ``path`` (``-``: standard input).
+
+    Raises:
+        InputError: the file does not exist, cannot be read, or is damaged.
+    """
+    try:
+        raw = sys.stdin.buffer if path == STANDARD_INPUT else Path(path).open("rb", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise InputError(path, 0, error.strerror or str(error), "give a file that can be read") from error
+    try:
+        counted = io.BufferedReader(_Counted(cast("io.RawIOBase", raw), advance), _BUFFER)
+        yield _uncompressed(path, counted)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise InputError(path, 0, f"damaged gzip file: {error}", "write the dump again") from error
+    except OSError as error:
+        raise InputError(path, 0, error.strerror or str(error), "give a file that can be read") from error
+    finally:
+        if path != STANDARD_INPUT:
+            raw.close()
+
+
+def _uncompressed(path: str, stream: io.BufferedReader[_Counted]) -> ByteStream:
+    magic = stream.peek(_LOOK)
+    if magic.startswith(_GZIP):
+        return cast("ByteStream", gzip.GzipFile(fileobj=stream))
+    if magic.startswith(_ZSTD):
+        return _zstd(path, stream)
+    return stream
+
+
+def _zstd(path: str, stream: io.BufferedReader[_Counted]) -> ByteStream:
+    with needs(Extra.ZSTD, f"{path}: reading a file compressed by zstd"):
+        import zstandard  # noqa: PLC0415 - an extra, needed for such files only
+    reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+    return _ZstdReader(path, reader, zstandard.ZstdError)
+
+
+class _ZstdReader:
+    """A zstd stream whose errors are input errors."""
+
+    def __init__(self, path: str, inner: ByteStream, error: type[Exception]) -> None:
+        self._path = path
+        self._inner = inner
+        self._error = error
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes."""
+        try:
+            return self._inner.read(size)
+        except self._error as error:
+            raise InputError(self._path, 0, f"damaged zstd file: {error}", "write the dump again") from error

@@ -1,0 +1,210 @@
+"""Reads a ClusterState from dumps: files, folders, standard input; JSON or YAML, plain, gzip or zstd.
+
+A damaged object is skipped with a warning that names file and object. A file that is no dump is an ``InputError``
+with the place and a remedy.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from rescheduler.cli.dump_files import STANDARD_INPUT, ByteStream, InputError, SourceWarning, opened
+from rescheduler.cli.dump_yaml import yaml_items
+from rescheduler.model.cluster import ClusterState, key_of
+from rescheduler.model.decode import BadObject, Decoder, Record
+from rescheduler.model.decode.dump import PIECE_BYTES, DumpError, Item, ItemBatch, items_of
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import HISTORY_CONFIG_MAP
+from rescheduler.model.past_moves import decode_past_moves
+from rescheduler.model.records import ConfigMap
+
+__all__ = ["InputError", "SourceWarning", "read_sources"]
+
+Progress = Callable[[int, int, str], None]
+"""(bytes read, total bytes or 0, name of the file)."""
+
+_ENDINGS: Final = (".json", ".yaml", ".yml", ".jsonl")
+_COMPRESSED: Final = (".gz", ".zst", ".zstd")
+_DAMAGED_NAMED: Final = 50
+_REMEDY: Final = "give what 'kubectl get -o json' or '-o yaml' writes"
+
+
+def read_sources(
+    paths: Sequence[str], decoder: Decoder, progress: Progress
+) -> tuple[ClusterState, tuple[SourceWarning, ...]]:
+    """The objects of all files, and warnings about objects that were skipped or repeated.
+
+    ``paths``: files, folders (read recursively, sorted by name) and ``-`` for standard input.
+
+    Raises:
+        InputError: a path cannot be read, or a file is no dump.
+    """
+    files = [file for path in paths for file in _files(path)]
+    sizes = [0 if file == STANDARD_INPUT else Path(file).stat().st_size for file in files]
+    total = 0 if STANDARD_INPUT in files else sum(sizes)
+    collection = _Collection(decoder)
+    collecting = gc.isenabled()
+    gc.disable()  # all objects that are allocated here stay alive: collections would be most of the cost, for nothing
+    try:
+        done = 0
+        for file, size in zip(files, sizes, strict=True):
+            _read_file(file, collection, partial(_advance, progress, done, total, file))
+            done += size
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
+    return collection.state, collection.warnings()
+
+
+def _advance(progress: Progress, before: int, total: int, path: str, done: int) -> None:
+    progress(before + done, total, path)
+
+
+def _files(path: str) -> Iterator[str]:
+    """The files of a path in a stable order."""
+    if path == STANDARD_INPUT:
+        yield path
+        return
+    place = Path(path)
+    if not place.exists():
+        raise InputError(path, 0, "no such file or folder", "check the path")
+    if not place.is_dir():
+        yield path
+        return
+    found = sorted(str(file) for file in place.rglob("*") if file.is_file() and _is_dump(file.name))
+    if not found:
+        raise InputError(path, 0, "the folder has no .json or .yaml file", "check the path")
+    yield from found
+
+
+def _is_dump(name: str) -> bool:
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return name.endswith(_ENDINGS) and not name.startswith(".")
+
+
+def _read_file(path: str, collection: _Collection, advance: Callable[[int], None]) -> None:
+    with opened(path, advance) as stream:
+        first = _first_piece(stream)
+        if not first:
+            remedy = "the command that wrote it may have failed; write it again"
+            raise InputError(path, 0, "the file is empty", remedy)
+        again = _Rejoined(first, stream)
+        try:
+            if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+                collection.take(path, items_of(again.read, take_batch=partial(collection.take_batch, path)))
+            else:
+                collection.take(path, yaml_items(path, again, collection.warn))
+        except DumpError as error:
+            raise InputError(path, error.line, error.message, _REMEDY) from error
+
+
+def _first_piece(stream: ByteStream) -> bytes:
+    """The beginning of a file, at least up to the first byte that is not white space."""
+    first = b""
+    while not first.strip(b"\xef\xbb\xbf \t\r\n"):
+        piece = stream.read(PIECE_BYTES)
+        if not piece:
+            return b""
+        first += piece
+    return first
+
+
+class _Rejoined:
+    """A stream that first returns the piece that was already read."""
+
+    def __init__(self, first: bytes, stream: ByteStream) -> None:
+        self._first = first
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes."""
+        if self._first:
+            piece, self._first = self._first[:size], self._first[size:]
+            return piece
+        return self._stream.read(size)
+
+
+class _Collection:
+    """The records of all files, and the warnings."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.state = ClusterState()
+        self._decoder = decoder
+        self._warnings: list[SourceWarning] = []
+        self._unknown: dict[str, tuple[str, int]] = {}
+        self._repeated: dict[Kind, tuple[str, str, int]] = {}
+        self._damaged: Counter[str] = Counter()
+
+    def warn(self, warning: SourceWarning) -> None:
+        """Add a warning about one object. Only the first warnings are listed, the others are counted."""
+        self._damaged[warning.path.partition(":")[0]] += 1
+        if sum(self._damaged.values()) <= _DAMAGED_NAMED:
+            self._warnings.append(warning)
+
+    def take(self, path: str, items: Iterable[Item]) -> None:
+        """Add the objects of one file."""
+        attempt, state = self._decoder.attempt, self.state
+        for item in items:
+            kind = item.type.known
+            if kind is None:
+                if not self._take_history(item):
+                    self._note_unknown(path, item)
+                continue
+            record = attempt(kind, item.raw)
+            if isinstance(record, BadObject):
+                name = f"{record.kind} {record.name}"
+                self.warn(SourceWarning(f"{path}:{item.line}", f"skipped: {record.error}", name))
+                continue
+            self._note_repeated(path, kind, state.add(kind, (record,)))
+
+    def _take_history(self, item: Item) -> bool:
+        """True if the object is the ConfigMap with the past moves; no other ConfigMap is used."""
+        if item.type.kind != Kind.CONFIG_MAP or HISTORY_CONFIG_MAP.encode() not in bytes(item.raw):
+            return False
+        record = self._decoder.attempt(Kind.CONFIG_MAP, item.raw)
+        if not isinstance(record, ConfigMap) or record.name != HISTORY_CONFIG_MAP:
+            return False
+        self.state.set_past_moves(decode_past_moves(record.data, math.inf)[0])
+        return True
+
+    def take_batch(self, path: str, batch: ItemBatch) -> bool:
+        """Add many objects of one file at once, if they are of a known kind and undamaged."""
+        kind = batch.type.known
+        records = self._decoder.batch(kind, batch) if kind is not None else None
+        if kind is None or records is None:
+            return False
+        self._note_repeated(path, kind, self.state.add(kind, records))
+        return True
+
+    def warnings(self) -> tuple[SourceWarning, ...]:
+        """All warnings: about single objects, repeated objects, and kinds that are not used."""
+        found = list(self._warnings)
+        more = sum(self._damaged.values()) - _DAMAGED_NAMED
+        if more > 0:
+            found.append(SourceWarning(", ".join(self._damaged), f"{more} more objects are skipped"))
+        for kind, (path, name, count) in self._repeated.items():
+            message = f"{count} {kind} objects are repeated; the newest of each is used"
+            found.append(SourceWarning(path, message, f"{name} and others" if count > 1 else name))
+        for kind_name, (path, count) in sorted(self._unknown.items()):
+            found.append(SourceWarning(path, f"{count} objects of kind {kind_name} are not used"))
+        return tuple(found)
+
+    def _note_repeated(self, path: str, kind: Kind, again: Sequence[Record]) -> None:
+        for record in again:
+            first = self._repeated.get(kind, (path, str(key_of(record)), 0))
+            self._repeated[kind] = (*first[:2], first[2] + 1)
+
+    def _note_unknown(self, path: str, item: Item) -> None:
+        name = item.type.kind or "(none)"
+        if item.type.api_version:
+            name = f"{name} ({item.type.api_version})"
+        first, count = self._unknown.get(name, (path, 0))
+        self._unknown[name] = (first, count + 1)

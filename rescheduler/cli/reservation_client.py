@@ -1,0 +1,228 @@
+"""Client for Reservations, used by ``reserve`` and ``scale``: create in groups, list, wait, release."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from tenacity import stop_before_delay
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from rescheduler.kube.retry import Retry
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.conditions import condition
+from rescheduler.model.decode import Decoder
+from rescheduler.model.encode import reservation_manifest
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
+from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.reservations.naming import slug
+
+COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
+_AT_ONCE: Final = 32
+_LEAST_S: Final = 1.0
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationRequest:
+    """A request for ``count`` Reservations with one template for one owner."""
+
+    base: str
+    """Prefix of the names."""
+    group: str
+    """Random word: in the names, and value of the label of all of them."""
+    count: int
+    template: bytes
+    """PodTemplateSpec as JSON."""
+    namespace: str
+    owner: ReservationOwner
+    ttl_s: float | None = None
+    """None: the configured default. 0.0: they never expire."""
+    node: str = ""
+    expires_at_s: float | None = None
+    pre_allocation: bool = False
+    allocate_once: bool = True
+
+
+def manifests(request: ReservationRequest) -> list[Json]:
+    """The Reservations of a request, ready to be created; sorted by name."""
+    template = msgspec.json.decode(request.template, type=dict[str, Any])
+    metadata = {**(template.get("metadata") or {}), "namespace": request.namespace}
+    metadata.pop("creationTimestamp", None)
+    template = {**template, "metadata": metadata}
+    if request.node:
+        template["spec"] = {**template["spec"], "nodeName": request.node}
+    width = len(str(request.count))
+    stem = f"{slug(request.base, 'room')}-{request.group}"
+    names = [stem] if request.count == 1 else [f"{stem}-{i:0{width}}" for i in range(1, request.count + 1)]
+    return [
+        reservation_manifest(
+            name,
+            template=template,
+            owners=(request.owner,),
+            ttl_s=request.ttl_s,
+            expires_at_s=request.expires_at_s,
+            pre_allocation=request.pre_allocation,
+            allocate_once=request.allocate_once,
+            labels={LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: request.group},
+        )
+        for name in names
+    ]
+
+
+@dataclass(slots=True)
+class ReservationClient:
+    """Client for the Reservations of an API server. Methods raise ApiError and TransportError unless documented."""
+
+    api: KubeApi
+    decoder: Decoder
+    release_timeout_s: float = 30.0
+    """Limit for one ``release``, however many Reservations it deletes."""
+
+    def create(self, bodies: Sequence[Mapping[str, Any]]) -> None:
+        """Create all of them, or none: on an error those that were created are released, and a note lists the others."""
+        made: dict[str, str] = {}
+        group = ""
+        try:
+            for body in bodies:
+                name, group = str(body["metadata"]["name"]), _group(body)
+                if group:  # if the response is lost, the Reservation may exist nevertheless
+                    made[name] = ""
+                # After a lost response the request is retried. A name with a random group in it that exists is ours.
+                with contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext():
+                    made[name] = _uid(self.api.create(COLLECTION, body))
+        except BaseException as error:
+            left = self.release(made)
+            if left:
+                error.add_note(release_summary(left, group))
+            raise
+
+    def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
+        """The object that the server would store."""
+        return self.api.create(COLLECTION, body, dry_run=True)
+
+    def group(self, group: str) -> tuple[Reservation, ...]:
+        """The Reservations of a group, by name."""
+        return self.select({"labelSelector": f"{LABEL_GROUP}={group}"})
+
+    def select(self, query: Mapping[str, str]) -> tuple[Reservation, ...]:
+        """Reservations by a list query, sorted by name, without damaged ones."""
+        found = [
+            record
+            for body in self.api.list(COLLECTION, query)
+            for record in self.decoder.page(Kind.RESERVATION, body).records
+            if isinstance(record, Reservation)
+        ]
+        return tuple(sorted(found, key=lambda r: r.name))
+
+    def raw(self, name: str) -> bytes:
+        """One Reservation as JSON."""
+        return self.api.get(RESOURCES[Kind.RESERVATION].object_path("", name))
+
+    def release(self, uids: Mapping[str, str]) -> dict[str, str]:
+        """Delete Reservations in parallel, within one time limit; returns the reason for each that may be left.
+
+        ``uids``: uid by name; an empty uid for a name that only this command can have created. Never raises.
+        """
+        if not uids:
+            return {}
+        ends_s = time.monotonic() + self.release_timeout_s
+
+        def reason(item: tuple[str, str]) -> str:
+            left_s = max(ends_s - time.monotonic(), _LEAST_S)
+            api = KubeApi(self.api.transport, Retry(stop=stop_before_delay(left_s)), timeout_s=left_s)
+            name, uid = item
+            path = RESOURCES[Kind.RESERVATION].object_path("", name)
+            try:
+                api.delete(path, uid=uid, own_name=not uid)
+            except (NotFoundError, ConflictError):  # a conflict: another object has this name now
+                return ""
+            except TransportError:
+                return "no answer from the API server"
+            except ApiError as error:
+                return error.message or str(error.status)
+            return ""
+
+        with ThreadPoolExecutor(min(len(uids), _AT_ONCE)) as pool:
+            reasons = list(pool.map(reason, uids.items()))
+        return {name: why for name, why in zip(uids, reasons, strict=True) if why}
+
+
+def release_summary(left: Mapping[str, str], group: str = "") -> str:
+    """The message after a release: ``left`` could not be released."""
+    if not left:
+        return "Everything was released."
+    whys = ", ".join(sorted(set(left.values())))
+    chosen = f"-l {LABEL_GROUP}={group}" if group else " ".join(left)
+    return (
+        f"Not released ({whys}): {', '.join(left)}. Those that exist hold room until they expire; "
+        f"to release them: rescheduler reserve release {chosen}"
+    )
+
+
+def status_message(reservation: Reservation) -> str:
+    """Message of the condition that explains the phase; while it is Pending that of the scheduler."""
+    status = reservation.status
+    if not status.conditions:
+        return "no controller has processed it yet"
+    for kind in (
+        ("Scheduled", "Ready") if status.phase is ReservationPhase.PENDING else ("Ready", "Scheduled")
+    ):
+        found = condition(status.conditions, kind)
+        if found is not None and (found.message or found.reason):
+            return found.message or found.reason
+    return str(status.phase)
+
+
+def is_unobserved(reservation: Reservation) -> bool:
+    """True if no controller has written its status."""
+    return not reservation.status.conditions and not reservation.status.observed_generation
+
+
+def _uid(body: bytes) -> str:
+    return str(msgspec.json.decode(body)["metadata"].get("uid", ""))
+
+
+def _group(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("labels", {}).get(LABEL_GROUP, ""))
+
+
+NO_CONTROLLER_AFTER_S: Final = 15.0
+"""If no controller has processed a Reservation after so long, while the API server answered, none is running."""
+
+_BREAK_S: Final = 2.0
+
+
+def wait_for(
+    look: Callable[[], tuple[Reservation, ...]],
+    done: Callable[[tuple[Reservation, ...], float], bool],
+    *,
+    ends_s: float,
+    clock: Callable[[], float],
+    pause: Callable[[], None],
+    show: Callable[[tuple[Reservation, ...]], None],
+) -> tuple[Reservation, ...]:
+    """Read by ``look`` until ``done``, or until ``ends_s`` of ``clock``; returns the last result.
+
+    The second argument of ``done`` is for how many seconds the API server has answered without interruption: only in
+    such time the controller can be expected to act. A read that takes long was retried: it counts as an interruption.
+    """
+    answers_since_s = clock()
+    while True:
+        asked_s = clock()
+        found = look()
+        now_s = clock()
+        if now_s - asked_s > _BREAK_S:
+            answers_since_s = now_s
+        show(found)
+        if done(found, now_s - answers_since_s) or now_s >= ends_s:
+            return found
+        pause()

@@ -1,0 +1,171 @@
+"""The flags of ``reserve create``, and the request for Reservations that they describe. Contradictions are errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.reservation_client import ReservationRequest
+from rescheduler.cli.reserve.options import parse_seconds
+from rescheduler.cli.workload import parse_workload, read_workload
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.quantity import QuantityError
+from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
+from rescheduler.model.resources import parse_amounts
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.times import parse_timestamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateFlags:
+    """The flags of ``reserve create`` that describe Reservations. None or an empty value: not given."""
+
+    namespace: str
+    count: int | None
+    replicas: int | None
+    name: str
+    cpu: str
+    memory: str
+    requests: tuple[str, ...]
+    owner_selector: str
+    owner_pod: str
+    node: str
+    ttl: str
+    expires: str
+    pre_allocation: bool
+    several: bool
+
+    @property
+    def given(self) -> str:
+        """The first given flag that contradicts a file; empty if there is none."""
+        flags = {
+            "--count": self.count,
+            "--replicas": self.replicas,
+            "--name": self.name,
+            "--cpu": self.cpu,
+            "--memory": self.memory,
+            "--request": self.requests,
+            "--owner-selector": self.owner_selector,
+            "--owner-pod": self.owner_pod,
+            "--node": self.node,
+            "--ttl": self.ttl,
+            "--expires": self.expires,
+            "--pre-allocation": self.pre_allocation,
+            "--several": self.several,
+        }
+        return next((flag for flag, value in flags.items() if value), "")
+
+
+def request_from_flags(
+    api: KubeApi, workload: str | None, given: CreateFlags, group: str
+) -> ReservationRequest:
+    """The request that the flags describe; a workload is read from the API server.
+
+    Raises:
+        CommandError: the flags contradict each other, or a flag is missing.
+        ApiError, TransportError: the workload cannot be read.
+    """
+    if given.ttl and given.expires:
+        raise CommandError("--ttl and --expires exclude each other", EXIT_USAGE)
+    base, template, owner, count = (
+        _of_workload(api, workload, given) if workload is not None else _of_flags(given)
+    )
+    return ReservationRequest(
+        base=given.name or base,
+        group=group,
+        count=count,
+        template=template,
+        namespace=given.namespace,
+        owner=owner,
+        ttl_s=parse_seconds("--ttl", given.ttl) if given.ttl else None,
+        node=given.node,
+        expires_at_s=_moment(given.expires) if given.expires else None,
+        pre_allocation=given.pre_allocation,
+        allocate_once=not given.several,
+    )
+
+
+def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
+    if given.cpu or given.memory or given.requests or given.owner_selector or given.owner_pod:
+        message = f"{text} determines which pods may use the room and its size: remove the other flags"
+        raise CommandError(message, EXIT_USAGE)
+    if given.count is not None and given.replicas is not None:
+        raise CommandError("--count and --replicas exclude each other", EXIT_USAGE)
+    found = read_workload(api, parse_workload(text, given.namespace))
+    if found.unsettled:
+        raise CommandError(f"{found.unsettled}; reserve again when it has finished")
+    count = given.count or 1
+    if given.replicas is not None:
+        count = given.replicas - found.replicas
+        if count <= 0:
+            message = (
+                f"{found.name} has {found.replicas} replicas already: --replicas {given.replicas} adds none"
+            )
+            raise CommandError(message, EXIT_USAGE)
+    owner = ControllerRef(
+        api_version=found.owner.api_version,
+        kind=found.owner.kind,
+        name=found.owner.name,
+        uid=found.owner.uid,
+        namespace=given.namespace,
+    )
+    return found.name.name, found.template, ReservationOwner(controller=owner), count
+
+
+def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
+    if given.replicas is not None:
+        raise CommandError("--replicas needs deployment/NAME or statefulset/NAME", EXIT_USAGE)
+    requests = _requests(given)
+    if not requests:
+        message = "nothing to hold: give deployment/NAME, or --cpu, --memory or --request, or -f FILE"
+        raise CommandError(message, EXIT_USAGE)
+    if bool(given.owner_selector) == bool(given.owner_pod):
+        message = "no pods may use the room: give either --owner-selector or --owner-pod"
+        raise CommandError(message, EXIT_USAGE)
+    container = {"name": "room", "image": "room", "resources": {"requests": requests}}
+    if given.owner_pod:
+        owner = ReservationOwner(object=ObjectRef(namespace=given.namespace, name=given.owner_pod))
+    else:
+        owner = ReservationOwner(
+            object=ObjectRef(namespace=given.namespace), label_selector=_selector(given.owner_selector)
+        )
+    template = msgspec.json.encode({"metadata": {}, "spec": {"containers": [container]}})
+    return "room", template, owner, given.count or 1
+
+
+def _requests(given: CreateFlags) -> dict[str, str]:
+    found = {name: text for name, text in (("cpu", given.cpu), ("memory", given.memory)) if text}
+    for text in given.requests:
+        name, equals, amount = text.partition("=")
+        if not (name and equals and amount):
+            raise CommandError(f"--request: {text!r} is not NAME=AMOUNT", EXIT_USAGE)
+        found[name] = amount
+    try:
+        amounts = parse_amounts(found)
+    except QuantityError as error:
+        raise CommandError(str(error), EXIT_USAGE) from error
+    if any(amount <= 0 for amount in amounts.values()):
+        raise CommandError("an amount to hold must be larger than 0", EXIT_USAGE)
+    return found
+
+
+def _selector(text: str) -> LabelSelector:
+    requirements = []
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        value = value.removeprefix("=")
+        if not (key.strip() and equals):
+            message = f"--owner-selector: {part!r} is not KEY=VALUE (in a file, -f, any selector is possible)"
+            raise CommandError(message, EXIT_USAGE)
+        requirements.append(Requirement(key.strip(), Operator.IN, (value.strip(),)))
+    return LabelSelector(tuple(requirements))
+
+
+def _moment(text: str) -> float:
+    try:
+        return parse_timestamp(text)
+    except ValueError as error:
+        message = f"--expires: {text!r} is not an RFC 3339 time; write it like 2026-11-21T10:00:00Z"
+        raise CommandError(message, EXIT_USAGE) from error

@@ -1,0 +1,49 @@
+"""``rescheduler reserve list``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit
+from rescheduler.cli.reservation_client import ReservationClient
+from rescheduler.cli.reserve.options import api_client
+from rescheduler.cli.reserve.printing import json_list, reservations_table, yaml_list
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.decode import Decoder
+
+
+@click.command("list", short_help="List Reservations.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text")
+@cluster_options
+@reports_errors
+def list_command(
+    *, names: tuple[str, ...], selector: str, output: str, kubeconfig: str | None, context: str | None
+) -> None:
+    """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
+    api = api_client(kubeconfig, context)
+    rooms = ReservationClient(api, Decoder())
+    query = {"labelSelector": selector} if selector else {}
+    found = rooms.select(query)
+    missing = sorted(set(names) - {r.name for r in found})
+    if missing:
+        raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
+    chosen = [r for r in found if not names or r.name in names]
+    if output in ("text", "wide"):
+        if not chosen:
+            click.echo("no Reservations", err=True)
+            return
+        emit(reservations_table(chosen, time.time(), wide=output == "wide"))
+        return
+    bodies = []
+    for room in chosen:
+        try:
+            bodies.append(rooms.raw(room.name))
+        except NotFoundError:  # released since the list
+            continue
+    emit(json_list(bodies) if output == "json" else yaml_list(bodies))

@@ -1,0 +1,64 @@
+"""``rescheduler reserve release``: delete Reservations."""
+
+from __future__ import annotations
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit
+from rescheduler.cli.reservation_client import ReservationClient
+from rescheduler.cli.reserve.options import API_TIMEOUT_S, api_client
+from rescheduler.model.decode import Decoder
+from rescheduler.model.names import ANNOTATION_MIGRATION
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.lifecycle import FINISHED
+
+
+@click.command("release", short_help="Release reserved room.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also Reservations that a move, or a pod that is being scheduled, depends on.",
+)
+@cluster_options
+@reports_errors
+def release_command(
+    *, names: tuple[str, ...], selector: str, force: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    """Delete Reservations, by name or by label.
+
+    Without --force a Reservation is kept if it belongs to a move, or if its pod is being scheduled to it.
+    """
+    if bool(names) == bool(selector):
+        raise click.UsageError("name Reservations, or give a label query with -l")
+    rooms = ReservationClient(api_client(kubeconfig, context), Decoder(), API_TIMEOUT_S)
+    found = rooms.select({"labelSelector": selector} if selector else {})
+    missing = sorted(set(names) - {r.name for r in found})
+    if missing:
+        raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
+    chosen = [r for r in found if not names or r.name in names]
+    kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
+    given = {r.name: r.uid for r in chosen if force or not _needed(r)}
+    left = rooms.release(given)
+    emit("".join(f"{name} released\n" for name in given if name not in left))
+    problems = [f"{name}: {why}" for name, why in left.items()]
+    problems += [f"{room.name}: {why} (use --force to release it anyway)" for room, why in kept]
+    if problems:
+        raise CommandError("; ".join(problems))
+    if not chosen:
+        click.echo("no Reservations", err=True)
+
+
+def _needed(room: Reservation) -> str:
+    if room.status.phase in FINISHED:
+        return ""
+    migration = room.annotations.get(ANNOTATION_MIGRATION)
+    if migration:
+        return f"it belongs to PodMigration {migration}"
+    if room.status.current_owners and room.allocate_once:
+        owner = room.status.current_owners[0]
+        return f"pod {owner.namespace}/{owner.name} is being scheduled to it"
+    return ""

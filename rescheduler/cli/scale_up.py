@@ -1,0 +1,278 @@
+"""Reserve before scaling (K5, K13): room for every new pod first, all or nothing, then the scale.
+
+The steps: create Reservations for the controller of the new pods; wait until all are Available; verify the gate, so
+that the new pods wait for their rooms; write the scale subresource; wait until every pod is bound. On an error before
+the scale is written all Reservations are released and nothing has changed. After that no Reservation is released that
+a pod may still claim. The caller passes in the clock, the pause and the random word.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.reservation_client import (
+    NO_CONTROLLER_AFTER_S,
+    ReservationClient,
+    ReservationRequest,
+    is_unobserved,
+    manifests,
+    release_summary,
+    status_message,
+    wait_for,
+)
+from rescheduler.cli.workload import FoundWorkload, read_workload
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
+from rescheduler.kube.gate import Gate
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import LABEL_GROUP
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
+from rescheduler.reservations.lifecycle import FINISHED
+
+_GATE_LIMIT_S: Final = 15.0
+_CONFLICTS: Final = 20
+
+Found = tuple[Reservation, ...]
+
+
+class ScaleStage(enum.StrEnum):
+    """The stage of a scale-up that is shown to the user."""
+
+    RESERVING = "reserving"
+    LANDING = "landing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDependencies:
+    """API, client, clock and output of a scale-up. ``show`` is called after every read."""
+
+    api: KubeApi
+    rooms: ReservationClient
+    clock: Callable[[], float]
+    pause: Callable[[], None]
+    show: Callable[[ScaleStage, Found], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleResult:
+    """The result of a scale-up."""
+
+    landed: Found
+    """Reservations whose pod is bound."""
+    missed: Found
+    """The other Reservations."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScaleUp:
+    """One scale-up of ``workload`` to ``replicas``."""
+
+    workload: FoundWorkload
+    replicas: int
+    group: str
+    timeout_s: float
+    tools: ScaleDependencies
+    _names: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many pods are added."""
+        return self.replicas - self.workload.replicas
+
+    def reserve(self) -> Found:
+        """Hold room for every new pod, and verify the gate.
+
+        Raises:
+            CommandError: not all became Available in time; all Reservations are released.
+                A note on this and every other error lists those that could not be released.
+        """
+        bodies = manifests(self._request())
+        self._names = [str(body["metadata"]["name"]) for body in bodies]
+        began_s = self.tools.clock()
+        self._create(bodies)
+        try:
+            found = wait_for(
+                lambda: self.tools.rooms.group(self.group),
+                self._decided,
+                ends_s=began_s + self.timeout_s,
+                clock=self.tools.clock,
+                pause=self.tools.pause,
+                show=lambda rooms: self.tools.show(ScaleStage.RESERVING, rooms),
+            )
+            self._check_held(found)
+            self._verify_gate()
+        except BaseException as error:
+            error.add_note(self.release())
+            raise
+        return found
+
+    def scale(self) -> None:
+        """Write the number of replicas through the scale subresource, if nobody changed it meanwhile.
+
+        Raises:
+            CommandError: it was changed meanwhile, or not all rooms are held any more. After this and after every
+                rejected request nothing was written, and the Reservations are released.
+            TransportError, TryLaterError: unknown whether it was written: the Reservations are kept until they expire.
+        """
+        try:
+            self._write_with_retries()
+        except (CommandError, AccessError, RejectedError) as error:
+            error.add_note(self.release())
+            raise
+        except (TransportError, TryLaterError) as error:
+            error.add_note(
+                f"It is unknown whether {self.workload.name} was scaled. Its new pods may need the rooms, which are held "
+                f"until they expire. If it was not scaled: rescheduler reserve release -l {LABEL_GROUP}={self.group}"
+            )
+            raise
+
+    def land(self) -> ScaleResult:
+        """Wait until every Reservation has a bound pod, or the time limit is over."""
+        found = wait_for(
+            lambda: self.tools.rooms.group(self.group),
+            lambda rooms, _: all(r.status.phase in FINISHED for r in rooms),
+            ends_s=self.tools.clock() + self.timeout_s,
+            clock=self.tools.clock,
+            pause=self.tools.pause,
+            show=lambda rooms: self.tools.show(ScaleStage.LANDING, rooms),
+        )
+        landed = tuple(r for r in found if r.status.phase is ReservationPhase.SUCCEEDED)
+        return ScaleResult(landed=landed, missed=tuple(r for r in found if r not in landed))
+
+    def release(self) -> str:
+        """Release all Reservations of this scale-up after an error; returns the message for the user."""
+        left = self.tools.rooms.release(dict.fromkeys(self._names, ""))
+        return f"Nothing was scaled. {release_summary(left, self.group)}"
+
+    def _create(self, bodies: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            self.tools.rooms.create(bodies)
+        except BaseException as error:
+            error.add_note("Nothing was scaled.")
+            raise
+
+    def _request(self) -> ReservationRequest:
+        found = self.workload
+        owner = ControllerRef(
+            api_version=found.owner.api_version,
+            kind=found.owner.kind,
+            name=found.owner.name,
+            uid=found.owner.uid,
+            namespace=found.name.namespace,
+        )
+        return ReservationRequest(
+            base=found.name.name,
+            group=self.group,
+            count=self.count,
+            template=found.template,
+            namespace=found.name.namespace,
+            owner=ReservationOwner(controller=owner),
+            # Long enough for reserving, verifying and landing; if the command is killed, the Reservations expire.
+            ttl_s=2 * self.timeout_s + 60.0,
+        )
+
+    def _all_held(self, rooms: Found) -> bool:
+        held = [
+            r for r in rooms if r.status.phase is ReservationPhase.AVAILABLE and not r.status.current_owners
+        ]
+        return len(held) == self.count
+
+    def _check_held(self, rooms: Found) -> None:
+        if not self._all_held(rooms):
+            raise CommandError(self._why_not(rooms))
+
+    def _decided(self, rooms: Found, answered_s: float) -> bool:
+        if self._all_held(rooms) or any(r.status.phase in FINISHED for r in rooms):
+            return True
+        unobserved = all(is_unobserved(r) for r in rooms)
+        return unobserved and answered_s >= NO_CONTROLLER_AFTER_S
+
+    def _why_not(self, rooms: Found) -> str:
+        if rooms and all(is_unobserved(r) for r in rooms):
+            return (
+                "no controller has processed the Reservations: is the controller running (rescheduler run)?"
+            )
+        held = sum(r.status.phase is ReservationPhase.AVAILABLE for r in rooms)
+        head = f"room for {held} of {self.count} new pods of {self.workload.name}"
+        return "\n".join([head, *reasons(rooms)])
+
+    def _verify_gate(self) -> None:
+        owner, namespace = self.workload.owner, self.workload.name.namespace
+        gate = Gate(self.tools.api)
+        ends_s = self.tools.clock() + _GATE_LIMIT_S
+        try:
+            while gate.holds_for(owner, namespace) not in self._names:
+                if self.tools.clock() >= ends_s:
+                    raise CommandError(
+                        f"new pods of {self.workload.name} would not wait for their rooms: is the gate policy "
+                        "installed, and does another Reservation have the same controller as owner?"
+                    )
+                self.tools.pause()
+        except ForbiddenError as error:
+            message = f"the gate cannot be verified without permission to create pods in {namespace}: {error.message}"
+            raise CommandError(message) from error
+
+    def _write_with_retries(self) -> None:
+        for _ in range(_CONFLICTS):
+            self._check_held(self.tools.rooms.group(self.group))
+            try:
+                self._write_scale()
+            except (
+                ConflictError
+            ):  # the status of the workload changed, or the response to our first attempt was lost
+                self.tools.pause()
+                continue
+            return
+        raise CommandError(f"{self.workload.name} is changed too often: {_CONFLICTS} conflicts in a row")
+
+    def _write_scale(self) -> None:
+        path = f"{self.workload.name.path}/scale"
+        scale = msgspec.json.decode(self.tools.api.get(path), type=_ScaleWire)
+        if scale.spec.replicas == self.replicas:
+            return
+        self._check_unchanged(scale.spec.replicas)
+        self.tools.api.merge_patch(
+            path,
+            {
+                "metadata": {"resourceVersion": scale.metadata.resourceVersion},
+                "spec": {"replicas": self.replicas},
+            },
+        )
+
+    def _check_unchanged(self, replicas: int) -> None:
+        found = read_workload(self.tools.api, self.workload.name)
+        if replicas != self.workload.replicas:
+            raise CommandError(f"{self.workload.name} was scaled to {replicas} meanwhile")
+        if found.owner.uid != self.workload.owner.uid:
+            raise CommandError(
+                f"{self.workload.name} was rolled out meanwhile: {found.owner.name} creates its next pods"
+            )
+
+
+def reasons(rooms: Sequence[Reservation]) -> list[str]:
+    """One line for each reason why rooms are not held, with their number."""
+    counts: dict[str, int] = {}
+    for room in rooms:
+        if room.status.phase is not ReservationPhase.AVAILABLE:
+            text = f"{room.status.phase}: {status_message(room)}"
+            counts[text] = counts.get(text, 0) + 1
+    return [f"  {count} x {text}" for text, count in counts.items()]
+
+
+class _ScaleSpec(msgspec.Struct):
+    replicas: int = 0
+
+
+class _ScaleMeta(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - the name on the wire
+
+
+class _ScaleWire(msgspec.Struct):
+    metadata: _ScaleMeta
+    spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)

@@ -1,0 +1,74 @@
+"""Section ``policies``: which policies decide, in which order, with which arguments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rescheduler.configuration.reader import SectionReader
+from rescheduler.configuration.strictyaml import Path
+from rescheduler.policies.framework import Policy
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.policies.wire import PolicyArgs
+
+DEFAULT_POLICIES: Final = (
+    "NodeTaints",
+    "NodeAffinity",
+    "InterPodAntiAffinity",
+    "TopologySpread",
+    "LowNodeUtilization",
+)
+"""Where the section is not there."""
+
+
+class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry: the policy's name and its own arguments."""
+
+    name: str
+    args: PolicyArgs
+
+    def build(self) -> Policy:
+        """The policy itself."""
+        return REGISTRY[self.name].build(self.args)
+
+
+def read_policies(reader: SectionReader) -> tuple[ConfiguredPolicy, ...]:
+    """The entries in their order, those that are switched off included."""
+    raw = reader.value("policies")
+    if raw is None:
+        return tuple(ConfiguredPolicy(name=n, args=REGISTRY[n].args()) for n in DEFAULT_POLICIES)
+    if not isinstance(raw, list):
+        reader.complain(("policies",), "is not a list", "write '- name: NodeAffinity' entries")
+        return ()
+    found: list[ConfiguredPolicy] = []
+    for index, entry in enumerate(raw):
+        policy = _policy(reader, index, entry)
+        if policy is None:
+            continue
+        # A move tells its policy by name only, so all entries of one name must declare the same.
+        if any(p.name == policy.name and p.args.mode != policy.args.mode for p in found):
+            reader.complain(
+                ("policies", index, "mode"), f"another {policy.name} says otherwise", "write the same"
+            )
+        found.append(policy)
+    return tuple(found)
+
+
+def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolicy | None:
+    path: Path = ("policies", index)
+    known = ", ".join(sorted(REGISTRY))
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        reader.complain(path, "has no name", f"add 'name:' with one of {known}")
+        return None
+    name = entry["name"]
+    if name not in REGISTRY:
+        reader.complain((*path, "name"), f"unknown policy {name!r}", f"known policies: {known}")
+        return None
+    kind = REGISTRY[name]
+    args = reader.convert({k: v for k, v in entry.items() if k != "name"}, kind.args, path)
+    if args is None:
+        return None
+    for where, message in kind.problems(args):
+        reader.complain((*path, *where), message, "see docs/policies.md")
+    return ConfiguredPolicy(name=name, args=args)

@@ -1,0 +1,122 @@
+"""Reads the sections of one document into Structs, and gathers what is wrong in them.
+
+The modules of the sections say what they want of a key (a Struct, a duration); this one knows how a value is
+converted, where it stands in the text, and how a complaint about it reads. Nothing is raised for a bad value: the
+section goes on with its default, so that all problems of a document are found in one reading.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from rescheduler.configuration.problems import Problem
+from rescheduler.configuration.strictyaml import Document, Path, looks_like_yaml11_bool
+from rescheduler.model.times import parse_duration
+
+T = TypeVar("T")
+
+_AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+_UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
+_PORTS: Final = range(1, 65536)
+
+
+class SectionReader:
+    """Reads one document, whose data must be a mapping. ``problems``: what was found so far."""
+
+    def __init__(self, file: str, document: Document) -> None:
+        self._file = file
+        self._document = document
+        self.problems: list[Problem] = []
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """What stands at a key of the top level; ``default`` if the key is not there."""
+        return self._document.data.get(key, default)
+
+    def section(self, key: str, kind: type[T]) -> T | None:
+        """The section ``key`` as a ``kind``; None if it is not there or wrong."""
+        value = self.value(key)
+        return None if value is None else self.convert(value, kind, (key,))
+
+    def convert(self, value: object, kind: type[T], path: Path) -> T | None:
+        """A value that stands at ``path`` as a ``kind``; None, and a complaint, if it is none."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            inner, message = _split(str(error))
+            unknown = _UNKNOWN.search(message)
+            if unknown:
+                inner = (*inner, unknown["name"])
+                message = "unknown key"
+            where = (*path, *inner)
+            self.complain(where, message, self._remedy(kind, where, unknown=unknown is not None))
+            return None
+
+    def duration(self, path: Path, value: object, default: float, *, least: float = 0.0) -> float:
+        """Seconds of a duration such as ``90s``; ``default`` where it is None or, with a complaint, wrong."""
+        if value is None:
+            return default
+        remedy = "write a duration such as 90s, 5m or 1h30m"
+        if not isinstance(value, str):
+            self.complain(path, f"is {value!r}, not a duration", remedy)
+            return default
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.complain(path, str(error), remedy)
+            return default
+        if seconds < least:
+            self.complain(path, f"is {value}", f"must be at least {least:g}s")
+        return seconds
+
+    def check_port(self, path: Path, port: int, *, any_free: bool = False) -> None:
+        """Complains of what is no TCP port; ``any_free``: 0 is allowed and means any free one."""
+        if port in _PORTS or (any_free and port == 0):
+            return
+        remedy = "use a port from 1 to 65535" + (", or 0 for any free one" if any_free else "")
+        self.complain(path, f"is {port}", remedy)
+
+    def complain(self, path: Path, message: str, remedy: str) -> None:
+        """Note that something at ``path`` is wrong."""
+        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+        self.problems.append(Problem(self._file, self._document.line(path), name, message, remedy))
+
+    def _remedy(self, kind: type[Any], path: Path, *, unknown: bool) -> str:
+        if unknown:
+            fields = getattr(kind, "__struct_encode_fields__", ())
+            return f"known keys: {', '.join(fields)}" if fields else "remove it"
+        value: Any = self._document.data
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return ""
+        return "write true or false" if looks_like_yaml11_bool(value) else ""
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as it is written in the document."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def snake_case(key: str) -> str:
+    """The name of the field that a key of the document sets."""
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
+
+
+def _split(message: str) -> tuple[Path, str]:
+    """Path and text of a msgspec message such as "Expected `int` - at `$.a[0]`"."""
+    found = _AT_PATH.search(message)
+    if not found:
+        return (), message
+    steps: list[str | int] = []
+    for name, index in _STEP.findall(found["path"]):
+        if name:
+            steps.append(name)
+        elif index:
+            steps.append(int(index))
+    return tuple(steps), message[: found.start()]

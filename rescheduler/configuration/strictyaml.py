@@ -1,0 +1,189 @@
+"""YAML 1.2 documents with positions: for configuration that people write by hand.
+
+PyYAML reads YAML 1.1, where ``on`` is true, ``22:30`` is 1350 and the second of two equal keys wins
+silently. Here only the core schema of YAML 1.2 applies, duplicate keys are errors, and every value knows
+its line, so that a later complaint can name it. Nothing is executed and no object is constructed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from rescheduler.errors import ReschedulerError
+
+Path = tuple[str | int, ...]
+"""Where a value stands: keys and indexes from the root."""
+
+Word = Callable[[str, Path], Any]
+"""Gives the value of an unquoted word at a place. Raises OverflowError for a number that is out of range."""
+
+_DIGITS: Final = 400
+"""Of a whole number: more than the largest floating-point number has."""
+_MAX_DEPTH: Final = 64
+"""Of values; an alias inside its own anchor is deeper than any."""
+_DEEP: Final = 500
+"""Of collections in the text, which libyaml still composes on an ordinary stack."""
+_INDENTED: Final = re.compile(r" {200}|(?:- {1,4}){200}")
+"""Only such a text can be that deep without brackets."""
+_NULL: Final = re.compile(r"^(~|null|Null|NULL|)$")
+_BOOL: Final = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
+_INT: Final = re.compile(r"^[-+]?[0-9]+$")
+_OCTAL: Final = re.compile(r"^0o[0-7]+$")
+_HEX: Final = re.compile(r"^0x[0-9a-fA-F]+$")
+_FLOAT: Final = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_YAML11_BOOL: Final = re.compile(r"^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$")
+
+
+class YamlError(ReschedulerError):
+    """The text is not a YAML document that can be taken. The author of the text must act."""
+
+    def __init__(self, line: int, message: str, remedy: str = "") -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+        """1-based."""
+        self.message = message
+        self.remedy = remedy
+        """What to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document."""
+
+    data: Any
+    """Mappings, lists and scalars; None for an empty text."""
+    lines: Mapping[Path, int]
+    """1-based line of each value (of a mapping entry: of its key)."""
+
+    def line(self, path: Path) -> int:
+        """Line of the value at ``path``, or of the nearest value around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def load(text: str | bytes, word: Word | None = None) -> Document:
+    """Parse one document. ``word``: what an unquoted word means, in place of YAML 1.2.
+
+    Raises:
+        YamlError: syntax, duplicate keys, non-string keys, several documents, anchors' merge keys or tags, numbers
+            that are out of range.
+    """
+    _refuse_endless_nesting(text)
+    try:
+        nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or "not YAML"
+        raise YamlError(
+            mark.line + 1 if mark else 1, f"not YAML: {problem}", "check indentation and quotes"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise YamlError(1, f"not YAML: {error}", "the file must be text in UTF-8") from error
+    nodes = [node for node in nodes if node is not None]
+    if not nodes:
+        return Document(None, {(): 1})
+    if len(nodes) > 1:
+        line = nodes[1].start_mark.line + 1
+        raise YamlError(line, "a second document begins here", "keep one document in the file")
+    lines: dict[Path, int] = {}
+    return Document(_construct(nodes[0], (), lines, word or _core_schema), lines)
+
+
+def _refuse_endless_nesting(text: str | bytes) -> None:
+    """Composing recurses in C and would end the process; counting events does not."""
+    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    if readable.count("[") + readable.count("{") < _DEEP and not _INDENTED.search(readable):
+        return
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _DEEP:
+                    line = event.start_mark.line + 1 if event.start_mark else 1
+                    raise YamlError(line, "nested too deeply", "give a plain document")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return  # composing says what is wrong
+
+
+def _construct(node: yaml.Node, path: Path, lines: dict[Path, int], word: Word) -> Any:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if len(path) > _MAX_DEPTH:  # an alias inside its own anchor never ends
+        raise YamlError(
+            node.start_mark.line + 1, "nested too deeply", "remove aliases that contain themselves"
+        )
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, path, lines, word)
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, (*path, index), lines, word) for index, item in enumerate(node.value)]
+    return _scalar(node, path, word)
+
+
+def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int], word: Word) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise YamlError(line, "a key is not a plain word", "keys are words like 'limits'")
+        key = str(key_node.value)
+        if key in result:
+            first = lines[(*path, key)]
+            raise YamlError(line, f"duplicate key '{key}' (first on line {first})", "remove one of the two")
+        lines[(*path, key)] = line
+        result[key] = _construct(value_node, (*path, key), lines, word)
+    return result
+
+
+def _scalar(node: yaml.Node, path: Path, word: Word) -> Any:
+    value = str(node.value)
+    if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">"):
+        return value
+    if node.tag not in _IMPLICIT_TAGS:
+        raise YamlError(node.start_mark.line + 1, f"the tag {node.tag} is not understood", "remove the tag")
+    try:
+        return word(value, path)
+    except OverflowError as error:
+        remedy = "put it in quotes if it is a text, else give a smaller number"
+        raise YamlError(node.start_mark.line + 1, str(error), remedy) from error
+
+
+def _core_schema(value: str, _path: Path) -> Any:
+    """What an unquoted word means in the YAML 1.2 core schema. Raises OverflowError."""
+    if _NULL.match(value):
+        return None
+    if _BOOL.match(value):
+        return value.lower() == "true"
+    if _INT.match(value):
+        if len(value) > _DIGITS:
+            raise OverflowError(f"{value[:20]}... has {len(value)} digits, more than a number may have")
+        return int(value)
+    if _OCTAL.match(value):
+        return int(value, 0)
+    if _HEX.match(value):
+        return int(value, 0)
+    if _FLOAT.match(value):
+        number = float(value)
+        if math.isinf(number):
+            raise OverflowError(f"{value[:40]} is read as a number, and is too large for one")
+        return number
+    return value
+
+
+def looks_like_yaml11_bool(value: object) -> bool:
+    """True for words such as ``on`` and ``yes`` that YAML 1.1 took for booleans: worth a hint."""
+    return isinstance(value, str) and bool(_YAML11_BOOL.match(value))
+
+
+_IMPLICIT_TAGS: Final = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("str", "null", "bool", "int", "float", "timestamp", "value", "merge")
+)

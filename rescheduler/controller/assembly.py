@@ -1,0 +1,275 @@
+"""Assembles the controller: ``assemble`` is the only place where its parts are created and connected.
+
+``rescheduler run``, the demo, the random histories and the tests all call it; they differ in the ports that they pass
+in: a clock, caches, a connection to the API server, leadership. The parts depend on each other only through Protocols,
+and nothing here starts a thread, opens a socket or reads a clock of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
+from rescheduler.configuration.reservations_section import EngineChoice
+from rescheduler.controller.cycle import Cycle
+from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
+from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
+from rescheduler.controller.memory import sparing
+from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.mirror import ConfigMapKeys, Mirror
+from rescheduler.controller.owner_kinds import OwnerKinds
+from rescheduler.controller.probing import ProbingReconciler
+from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter
+from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
+from rescheduler.controller.server import Heartbeat
+from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.discovery import served_kinds
+from rescheduler.kube.elector import Elector
+from rescheduler.kube.event_correlator import ObjectReference, Occurrence
+from rescheduler.kube.gate import PROOF, Gate
+from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.retry import Retry
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import (
+    AVOID_CONFIG_MAP,
+    CONFIG_MAP,
+    DEFAULT_NAMESPACE,
+    GATE_CONFIG_MAP,
+    HISTORY_CONFIG_MAP,
+    KOORDINATOR_SCHEDULER,
+)
+from rescheduler.model.records import ObjectKey
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.scheduling.state import SharedSchedulingState
+
+LEADER_MARGIN_S: Final = 2.0
+"""A process acts only while its Lease is valid for this much longer, so that an eviction is answered before it ends."""
+
+
+class EventSink(Protocol):
+    """Records Events; ``kube.events.EventRecorder`` writes them on a thread of its own."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that could not be written."""
+        ...
+
+    def record(self, what: Occurrence) -> None:
+        """Record it. Neither blocks nor fails."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Everything outside the process that the controller uses."""
+
+    api: KubeApi
+    """The calls to the API server, with their retries."""
+    informers: InformerCaches
+    """The caches of the cluster. The caller of ``assemble`` starts and stops them."""
+    leads: Callable[[], bool]
+    """True while this process leads: checked in every turn and right before each eviction."""
+    gate_ready: Callable[[], bool]
+    """True if new replacements get the gate: otherwise no move is begun. Raises ApiError, TransportError."""
+    events: EventSink
+    process: str
+    """Unique to this process, also among former ones: it is part of names of pods."""
+    configured_by: ObjectReference = field(
+        default_factory=lambda: ObjectReference(
+            kind="ConfigMap", name=CONFIG_MAP, namespace=DEFAULT_NAMESPACE
+        )
+    )
+    """The object of Events about the configuration."""
+    metrics: Metrics = field(default_factory=Metrics)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    timings: LoopTimings = field(default_factory=LoopTimings)
+    dry_run: bool = False
+    """Decide and log; change nothing."""
+    once: bool = False
+    """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
+    clock: Callable[[], float] = time.monotonic
+    """Monotonic seconds: for intervals."""
+    wall: Callable[[], float] = time.time
+    """Seconds since the epoch: for what is compared with times in objects."""
+    cpu: Callable[[], float] = time.thread_time
+    """CPU seconds of the calling thread."""
+    gate_proof: Retry = PROOF
+    """How often and at which intervals the proof of the gate is tried."""
+    deciding: Callable[[bool], AbstractContextManager[None]] = sparing
+    """A context for each decision; the argument is True for the first one of the process."""
+
+
+def assemble(
+    configuration: LiveConfiguration,
+    ports: Ports,
+    settings_of: Callable[[Configuration], Settings] | None = None,
+) -> Loop:
+    """The loop of the controller, ready to run. ``configuration``: must be started.
+
+    ``settings_of``: the machines' settings of a configuration; simulations use shorter limits here.
+    """
+    return _Assembly(configuration, ports, settings_of or machine_settings).loop()
+
+
+def leadership(elector: Elector, metrics: Metrics) -> Callable[[], bool]:
+    """The port ``leads`` of a process that campaigns for a Lease."""
+
+    def leads() -> bool:
+        leading = elector.still_leader(LEADER_MARGIN_S)
+        metrics.leader.set(1 if leading else 0)
+        return leading
+
+    return leads
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    configuration: LiveConfiguration
+    ports: Ports
+    settings_of: Callable[[Configuration], Settings]
+    states: SharedSchedulingState = field(default_factory=SharedSchedulingState)
+    """One for decisions and for placement: rounds and decisions alternate in one thread."""
+
+    def loop(self) -> Loop:
+        ports = self.ports
+        ports.metrics.events_dropped.set_function(lambda: ports.events.dropped)
+        sender, issuer = self._strategy()
+        executor = TableExecutor(sender=sender, settings=self._settings().reservations)
+        recorder = MoveRecorder(
+            mirror=Mirror(switch=self._keys(sender, HISTORY_CONFIG_MAP)), required=not ports.dry_run
+        )
+        reconciler = self._reconciler(executor, sender, recorder)
+        return Loop(
+            informers=ports.informers,
+            reconciler=self._cautious(reconciler),
+            cycle=Cycle(
+                issuer=issuer,
+                metrics=ports.metrics,
+                gate_ready=ports.gate_ready,
+                states=self.states,
+                whole_plans=ports.once,
+                clock=ports.clock,
+            ),
+            configuration=self.configuration,
+            owner_kinds=OwnerKinds(partial(served_kinds, ports.api), ports.clock),
+            leads=ports.leads,
+            metrics=ports.metrics,
+            heartbeat=ports.heartbeat,
+            past_moves=recorder.current,
+            read_usage=lambda: node_usage(ports.api),
+            on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
+            deciding=ports.deciding,
+            informed=reconciler.informed,
+            once=ports.once,
+            timings=ports.timings,
+            clock=ports.clock,
+            wall=ports.wall,
+            cpu=ports.cpu,
+        )
+
+    def _strategy(self) -> tuple[Sender, MoveIssuer]:
+        """Really doing it, or writing down what would be done."""
+        if self.ports.dry_run:
+            return DryRunSender(OperationLog()), DryRunIssuer()
+        sender = ApiSender(
+            api=self.ports.api,
+            gate=Gate(self.ports.api, namespace=self._namespace(), proof=self.ports.gate_proof),
+            still_leader=self.ports.leads,
+            record_event=EventReporter(self.ports.events.record),
+        )
+        return sender, ApiIssuer(self.ports.api)
+
+    def _settings(self) -> Settings:
+        return self.settings_of(self.configuration.current)
+
+    def _reconciler(self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder) -> Reconciler:
+        return Reconciler(
+            executor=executor,
+            gate=Mirror(switch=self._keys(sender, GATE_CONFIG_MAP), lenient=True),
+            hints=Mirror(switch=self._keys(sender, AVOID_CONFIG_MAP)),
+            recorder=recorder,
+            placement=_placement(self.configuration.current, self.states),
+            settings=self._settings(),
+            listener=MoveCounter(self.ports.metrics),
+        )
+
+    def _cautious(self, reconciler: Reconciler) -> Reconciles:
+        """A dry run gives no room up, so it need not ask whether the schedulers are up to date."""
+        if self.ports.dry_run:
+            return reconciler
+        informers = self.ports.informers
+        return ProbingReconciler(
+            reconciler, lambda: informers.gaps(Kind.POD), self.ports.api, process=self.ports.process
+        )
+
+    def _keys(self, sender: Sender, config_map: str) -> ConfigMapKeys:
+        return ConfigMapKeys(self.ports.api, sender, ObjectKey(self._namespace(), config_map))
+
+    def _namespace(self) -> str:
+        return self.configuration.current.reservations.namespace
+
+    def _reconfigure(self, reconciler: Reconciler, executor: TableExecutor, reload: Reload) -> None:
+        if reload.outcome is ReloadOutcome.TAKEN:
+            settings = self._settings()
+            executor.settings = settings.reservations
+            reconciler.settings = settings
+            reconciler.placement = _placement(self.configuration.current, self.states)
+        ports = self.ports
+        record = None if ports.dry_run else ports.events.record
+        ConfigurationReporter(ports.metrics, ports.configured_by, record)(reload)
+
+
+def reservation_settings(configuration: Configuration) -> ReservationSettings:
+    """What the Reservation machine takes of the configuration."""
+    reservations = configuration.reservations
+    return ReservationSettings(
+        namespace=reservations.namespace,
+        pause_image=reservations.pause_image,
+        default_ttl_s=reservations.default_ttl_s,
+        finished_ttl_s=reservations.finished_ttl_s,
+        gate_limit_s=reservations.gate_limit_s,
+        quotas=reservations.quotas,
+        koordinator_scheduler=KOORDINATOR_SCHEDULER
+        if reservations.engine is EngineChoice.KOORDINATOR
+        else "",
+    )
+
+
+def machine_settings(configuration: Configuration) -> Settings:
+    """What both machines take of the configuration."""
+    soft = configuration.mode is MoveMode.SOFT
+    return Settings(
+        reservations=reservation_settings(configuration),
+        limits=configuration.limits,
+        migrations=MigrationSettings(
+            ttl_s=configuration.reservations.ttl_s,
+            finished_ttl_s=configuration.reservations.finished_ttl_s,
+            default_mode=MoveMode.RESERVE_FIRST
+            if configuration.mode is MoveMode.AUTO
+            else configuration.mode,
+            soft_allowed=soft,
+            start_first_policies=frozenset(
+                name for name, mode in configuration.modes.items() if mode is MoveMode.START_FIRST
+            ),
+        ),
+    )
+
+
+def _placement(configuration: Configuration, states: SharedSchedulingState) -> RulesPlacement:
+    return RulesPlacement(
+        namespace=configuration.reservations.namespace,
+        profile=configuration.profile,
+        states=states,
+        protection=protection_of(configuration.protections, configuration.profile),
+    )

@@ -1,0 +1,218 @@
+"""Probes whether a scheduler is up to date, after an outage of the API server and at the start of the process.
+
+A hand-over relies on the order in which the scheduler sees its writes: first the nomination, then the deletion of the
+placeholder. A watch keeps that order. After a restart of the API server the scheduler reads a new list, and its informer
+reports deletions first: for a moment any pod may take the room (2 of 20 were lost in this way). So, after each gap in our
+own view of pods, a hand-over does not delete its placeholder before a probe pod (``reservations.scheduler_probe``) has
+shown that its scheduler is up to date. Without an answer, it goes on after a limit.
+Promises: there is no probe while no hand-over waits; answers to a former process, or from before a gap, are not used;
+all probes are deleted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from rescheduler.controller.reconcile import Reconciler
+from rescheduler.coordination.handover_order import SchedulerLag
+from rescheduler.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, RejectedError
+from rescheduler.kube.reflector import Gaps
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.scheduler_probe import answered, is_probe, probe_manifest
+
+MOST_S: Final = 35.0
+"""How long an answer is waited for: longer than the backoff of a running scheduler between two tries to list."""
+LEAST_S: Final = 5.0
+AGAIN_S: Final = 1.0
+HEARD_S: Final = 0.0
+
+
+def rest_s(away_s: float) -> float:
+    """How long the scheduler may take to list again after an outage, if no probe can be created.
+
+    Its backoff doubles, with a jitter of up to 100 %, so the next pause may be twice as long as all pauses before; and an
+    API server that is starting refuses the first list.
+    """
+    return min(MOST_S, LEAST_S + 3.0 * away_s)
+
+
+class ProbeApi(Protocol):
+    """The calls that are needed; ``kube.client.KubeApi`` has them."""
+
+    def create(self, path: str, body: bytes, /) -> bytes: ...  # noqa: D102
+    def delete(self, path: str, /, *, uid: str = "", grace_s: int | None = None) -> Any: ...  # noqa: D102
+
+
+class _Meta(msgspec.Struct):
+    uid: str
+
+
+class _Created(msgspec.Struct):
+    metadata: _Meta
+
+
+@dataclass(slots=True)
+class _Probe:
+    """A probe that was not answered yet."""
+
+    key: ObjectKey
+    uid: str
+    seen: bool = False
+    """True once the cache has shown it."""
+    timed: bool = False
+    """True once its time runs. It begins in the round after the creation, which an outage may have delayed."""
+
+
+@dataclass(slots=True)
+class ProbingReconciler:
+    """Reconciles, and probes the schedulers that hand-overs wait for.
+
+    ``gaps``: of the cache of pods. ``process``: part of the names of probes, unique to this process.
+    """
+
+    reconciler: Reconciler
+    gaps: Callable[[], Gaps]
+    api: ProbeApi
+    process: str
+    _gaps: Gaps | None = None
+    _gap_at_s: float = 0.0
+    _until_s: dict[str, float] = field(default_factory=dict)
+    """Schedulers that hand-overs have waited for since the last gap -> until when they wait."""
+    _asked: dict[str, _Probe] = field(default_factory=dict)
+    _number: int = 0
+    _ask_at_s: float = 0.0
+    _left: dict[ObjectKey, str] = field(default_factory=dict)
+    """Probes that are not needed any more, with their uids ("": not known)."""
+    _gone: set[str] = field(default_factory=set)
+    """Uids of probes that were deleted; the cache may show them a little longer."""
+
+    def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
+        """One round. Raises NotLeaderError, as ``Reconciler.reconcile`` does."""
+        self._look_at_gaps(now_s)
+        self._listen(snapshot, now_s)
+        self._tell()
+        wakes = [self.reconciler.reconcile(snapshot, now_s)]
+        wakes += [self._ask(scheduler, room, now_s) for scheduler, room in self.reconciler.awaited.items()]
+        self._sweep()
+        wakes.append(self._tidy(now_s))
+        return min((at_s for at_s in wakes if at_s is not None), default=None)
+
+    def _look_at_gaps(self, now_s: float) -> None:
+        gaps = self.gaps()
+        if gaps == self._gaps:
+            return
+        self._gaps, self._gap_at_s, self._ask_at_s = gaps, now_s, now_s
+        self._until_s.clear()
+        for scheduler in list(self._asked):
+            self._discard(scheduler)
+
+    def _listen(self, snapshot: Snapshot, now_s: float) -> None:
+        for scheduler, probe in list(self._asked.items()):
+            pod = snapshot.pods.get(probe.key)
+            if pod is not None and pod.uid == probe.uid and answered(pod):
+                self._until_s[scheduler] = HEARD_S
+                self._discard(scheduler)
+            elif (
+                pod is None and probe.seen
+            ):  # another client deleted it: a new one is created if it is still needed
+                del self._asked[scheduler]
+            else:
+                probe.seen = pod is not None
+                if not probe.timed:
+                    probe.timed, self._until_s[scheduler] = True, now_s + MOST_S
+        for scheduler, until_s in self._until_s.items():
+            if HEARD_S < until_s <= now_s:
+                _log().warning(
+                    "A scheduler has not answered whether it is up to date: rooms are handed over without its answer",
+                    scheduler=scheduler,
+                    waited_s=round(now_s - self._gap_at_s, 1),
+                )
+                self._until_s[scheduler] = HEARD_S
+                self._discard(scheduler)
+
+    def _tell(self) -> None:
+        self.reconciler.lag = SchedulerLag(known=dict(self._until_s), others_s=math.inf)
+
+    def _ask(self, scheduler: str, asks_for: Reservation, now_s: float) -> float:
+        until_s = self._until_s.setdefault(scheduler, now_s + MOST_S)
+        if scheduler in self._asked:
+            return until_s
+        if now_s < self._ask_at_s:
+            return min(until_s, self._ask_at_s)
+        settings = self.reconciler.settings.reservations
+        self._number += 1
+        key = ObjectKey(settings.namespace, f"scheduler-probe-{self.process}-{self._number}")
+        manifest = probe_manifest(
+            key.name,
+            namespace=key.namespace,
+            scheduler=scheduler,
+            image=settings.pause_image,
+            asks_for=asks_for,
+        )
+        try:
+            body = self.api.create(RESOURCES[Kind.POD].object_path(key.namespace, ""), manifest)
+        except (
+            ForbiddenError,
+            RejectedError,
+        ) as error:  # perhaps a quota, or an API server that is starting: the wait is the estimate from the length of the outage
+            until_s = min(until_s, self._gap_at_s + rest_s(self._gaps.away_s if self._gaps else 0.0))
+            self._failed(scheduler, error, now_s)
+        except (ApiError, TransportError) as error:
+            self._left[key] = ""  # without an answer it may exist, so it is deleted in any case
+            # The scheduler cannot list either: its time begins when the API server answers.
+            until_s = now_s + MOST_S
+            self._failed(scheduler, error, now_s)
+        else:
+            self._asked[scheduler] = _Probe(key, msgspec.json.decode(body, type=_Created).metadata.uid)
+            _log().debug("A scheduler is probed", scheduler=scheduler, pod=key.name)
+            return until_s
+        self._until_s[scheduler] = max(until_s, now_s)
+        return min(until_s, self._ask_at_s)
+
+    def _failed(self, scheduler: str, error: Exception, now_s: float) -> None:
+        self._ask_at_s = now_s + AGAIN_S
+        _log().info("The probe of a scheduler cannot be created", scheduler=scheduler, error=str(error))
+
+    def _discard(self, scheduler: str) -> None:
+        probe = self._asked.pop(scheduler, None)
+        if probe is not None:
+            self._left[probe.key] = probe.uid
+
+    def _sweep(self) -> None:
+        """Find probes of a former process, and those whose creation or deletion was not answered."""
+        namespace = self.reconciler.settings.reservations.namespace
+        there = {p.uid: p.key for p in self.reconciler.unbound() if p.namespace == namespace and is_probe(p)}
+        self._gone.intersection_update(there)
+        asked = {probe.uid for probe in self._asked.values()}
+        self._left.update({key: uid for uid, key in there.items() if uid not in asked | self._gone})
+
+    def _tidy(self, now_s: float) -> float | None:
+        for key, uid in list(self._left.items()):
+            try:
+                self.api.delete(RESOURCES[Kind.POD].object_path(*key), uid=uid, grace_s=0)
+            except NotFoundError:
+                pass
+            except (ApiError, TransportError) as error:
+                if isinstance(
+                    error, ConflictError
+                ):  # another pod has the name now; if it is a probe, ``_sweep`` finds it
+                    del self._left[key]
+                _log().debug("A probe cannot be deleted yet", pod=key.name, error=str(error))
+                return now_s + AGAIN_S
+            self._gone.add(uid)
+            del self._left[key]
+        return None
+
+
+def _log() -> Any:
+    return structlog.get_logger("rescheduler.probing")

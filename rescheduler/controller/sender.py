@@ -1,0 +1,235 @@
+"""Carries out actions: finds the call in the table, sends it, and returns its effect.
+
+``ApiSender`` sends to the API server, ``DryRunSender`` only shows what would be sent. A sender decides nothing
+and keeps nothing between two calls, so calls about different objects may be sent from different threads.
+``kube.retry`` retries a call within its deadline; the reconciler retries a machine after its backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from rescheduler.controller.call_table import operation_of
+from rescheduler.controller.calls import (
+    Call,
+    CreationTrial,
+    EventNote,
+    GateProbe,
+    OnError,
+    Operation,
+    ReadThenCall,
+    Verb,
+)
+from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderError
+from rescheduler.coordination.expectations import Touched
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RejectedError
+from rescheduler.kube.pod_creation import meaning_of
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.decode.admitted import admitted_pod
+from rescheduler.model.eviction import EvictionOutcome
+from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.records import OwnerRef
+from rescheduler.reservations.actions import RecordEvent
+from rescheduler.reservations.observed import ReservationSettings
+
+_SHOWN_LINES: Final = 4096
+
+
+class Executor(Protocol):
+    """Carries actions out."""
+
+    def execute(self, action: Action) -> Effect:
+        """Carry ``action`` out. Raises ApiError, TransportError, NotLeaderError."""
+        ...
+
+
+class Sender(Protocol):
+    """Sends operations; safe from many threads."""
+
+    def send(self, operation: Operation) -> Effect:
+        """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
+        ...
+
+
+class GateProof(Protocol):
+    """Finds out whether the gate is in force."""
+
+    def proves(self, owner: OwnerRef, namespace: str) -> bool:
+        """True if a pod of ``owner`` created now would be held. Raises ApiError, TransportError."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class TableExecutor:
+    """Sends for each action what ``call_table`` says."""
+
+    sender: Sender
+    settings: ReservationSettings
+    """Namespace and image of placeholders, for example; may be replaced between two actions."""
+
+    def execute(self, action: Action) -> Effect:
+        """Carry ``action`` out. Raises ApiError, TransportError, NotLeaderError."""
+        return self.sender.send(operation_of(action, self.settings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSender:
+    """Sends to the API server."""
+
+    api: KubeApi
+    gate: GateProof
+    still_leader: Callable[[], bool]
+    """Asked right before each eviction, the only call that cannot be taken back."""
+    record_event: Callable[[RecordEvent], None] = field(default=lambda _: None)
+
+    def send(self, operation: Operation) -> Effect:
+        """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
+        match operation:
+            case Call():
+                return self._send(operation)
+            case ReadThenCall():
+                return self._read_then_call(operation)
+            case GateProbe(owner, namespace):
+                return Effect(gate_proven=self.gate.proves(owner, namespace))
+            case CreationTrial(steps):
+                return Effect(creation=self._try_creation(steps))
+            case EventNote(event):
+                self.record_event(event)
+                return NO_EFFECT
+
+    def _read_then_call(self, operation: ReadThenCall) -> Effect:
+        try:
+            found = self._request(operation.read)
+        except NotFoundError:
+            if OnError.IGNORE_NOT_FOUND in operation.read.on_error:
+                return NO_EFFECT
+            raise
+        following = operation.then(found)
+        return NO_EFFECT if following is None else self.send(following)
+
+    def _try_creation(self, steps: ReadThenCall) -> CreationAnswer:
+        step: Call | ReadThenCall | None = steps
+        try:
+            while isinstance(step, ReadThenCall):
+                step = step.then(self._request(step.read))
+            body = self.api.try_creation(step.path, step.body) if step is not None else b""
+        except (ApiError, TransportError) as error:
+            return meaning_of(error, created=isinstance(step, Call))
+        return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
+
+    def _send(self, call: Call) -> Effect:
+        if call.verb is Verb.EVICT:
+            return self._evict(call)
+        try:
+            body = self._request(call)
+        except NotFoundError:
+            if OnError.IGNORE_NOT_FOUND in call.on_error:
+                return NO_EFFECT
+            raise
+        except AlreadyExistsError:
+            if OnError.IGNORE_ALREADY_EXISTS in call.on_error:
+                return NO_EFFECT
+            raise
+        except (ForbiddenError, RejectedError) as error:
+            if OnError.RETURN_REFUSAL in call.on_error:
+                return Effect(refused=error.message or str(error))
+            raise
+        return _effect_of(call, body)
+
+    def _evict(self, call: Call) -> Effect:
+        # As late as possible: the check in the turn may be some calls old.
+        if not call.dry_run and not self.still_leader():
+            raise NotLeaderError("leadership was lost before the eviction")
+        namespace, name = call.key
+        result = self.api.evict(namespace, name, call.uid, call.grace_s, dry_run=call.dry_run)
+        if call.dry_run or result.outcome is not EvictionOutcome.EVICTED:
+            return Effect(eviction=result)
+        return Effect(eviction=result, touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
+
+    def _request(self, call: Call) -> bytes:
+        """The body of the answer to any call but an eviction."""
+        api, path, body = self.api, call.path, call.body
+        match call.verb:
+            case Verb.GET:
+                return api.get(path)
+            case Verb.CREATE:
+                return api.create(path, body, dry_run=call.dry_run)
+            case Verb.REPLACE:
+                return api.replace(path, body, dry_run=call.dry_run)
+            case Verb.MERGE_PATCH:
+                return api.merge_patch(path, body, dry_run=call.dry_run)
+            case Verb.STRATEGIC_PATCH:
+                return api.strategic_patch(path, body, dry_run=call.dry_run)
+            case Verb.JSON_PATCH:
+                return api.json_patch(path, body, dry_run=call.dry_run)
+            case Verb.DELETE:
+                return api.delete(
+                    path,
+                    uid=call.uid,
+                    resource_version=call.resource_version,
+                    grace_s=call.grace_s,
+                    dry_run=call.dry_run,
+                )
+            case Verb.EVICT:
+                raise TypeError("an eviction has an answer of its own")
+
+
+def _effect_of(call: Call, body: bytes) -> Effect:
+    """What the cache must show before the object is acted on again."""
+    if call.verb is Verb.GET or call.dry_run:
+        return NO_EFFECT
+    if call.verb is Verb.DELETE:
+        return Effect(touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
+    metadata = _WRITTEN.decode(body).metadata
+    version = metadata.resource_version if metadata else ""
+    return Effect(touched=(Touched(kind=call.kind, key=call.key, version=version),))
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunSender:
+    """Sends nothing; shows each operation."""
+
+    show: Callable[[Operation], None]
+
+    def send(self, operation: Operation) -> Effect:
+        """Show it. Its result is not known, so it has no effect; a dry-run creation shows nothing of the replacement."""
+        self.show(operation)
+        if isinstance(operation, CreationTrial):
+            message = "this controller runs with --dry-run"
+            return Effect(creation=CreationAnswer(CreationOutcome.NO_EVIDENCE, message))
+        return NO_EFFECT
+
+
+@dataclass(frozen=True, slots=True)
+class OperationLog:
+    """Logs each call of a dry run once, although every turn computes it again, because nothing is changed."""
+
+    log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.calls"))
+    _shown: dict[str, None] = field(default_factory=dict)
+    """Lines without bodies, since bodies have times in them; the oldest is dropped first."""
+
+    def __call__(self, operation: Operation) -> None:
+        """Log ``operation`` if its line is new."""
+        if operation.line in self._shown:
+            return
+        if len(self._shown) >= _SHOWN_LINES:
+            del self._shown[next(iter(self._shown))]
+        self._shown[operation.line] = None
+        self.log.info("Dry run: this call is not sent", call=str(operation))
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Written(msgspec.Struct):
+    metadata: _Meta | None = None
+
+
+_WRITTEN: Final = msgspec.json.Decoder(_Written)

@@ -1,0 +1,129 @@
+"""Answers to dry-run creations, kept between rounds by the template that they were made from.
+
+One answer serves every pod of a template: plans, rooms and the last look before the eviction read it from
+``Snapshot.admitted``. It is dropped once the cache shows another template than the one at the time of asking, or after a
+limit. That a right is missing is remembered by namespace, so that it is not asked for in vain for each move. All of it may
+be lost: it is asked again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rescheduler.migrations.observed import ObservedCreation
+from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.replacement_rules import TemplateKey
+from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.replacements.dry_run import can_be_tried
+from rescheduler.replacements.templates import revision_to_come
+
+_KEPT_S: Final = 3_600.0
+"""How long plans rely on an admitted pod. A move asks again before it reserves, and right before it evicts."""
+_REFUSED_KEPT_S: Final = 300.0
+"""How long plans rely on a refusal: what refuses may be mended, and nothing tells when."""
+_NO_RIGHT_KEPT_S: Final = 60.0
+"""How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
+
+
+class _Template(NamedTuple):
+    """A template as the cache showed it when its pod was created in a dry run."""
+
+    spec: PodSpec | None
+    labels: LabelSet
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: CreationAnswer
+    asked_at_s: float
+    tries: int
+    """Answers in a row by which nothing is known."""
+    template: _Template
+
+    @property
+    def until_s(self) -> float:
+        refused = self.answer.outcome is CreationOutcome.REFUSED
+        return self.asked_at_s + (_REFUSED_KEPT_S if refused else _KEPT_S)
+
+
+@dataclass(slots=True)
+class DryRunCreations:
+    """What is kept. ``informed`` is called at the beginning of each round."""
+
+    _kept: dict[TemplateKey, _Kept] = field(default_factory=dict)
+    _no_right: dict[str, _Kept] = field(default_factory=dict)
+    """By namespace."""
+
+    def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
+        """The snapshot with the answers that are still good; the others are dropped."""
+        self._kept = {
+            key: kept
+            for key, kept in self._kept.items()
+            if now_s < kept.until_s and kept.template == _template(snapshot, key)
+        }
+        self._no_right = {
+            namespace: kept
+            for namespace, kept in self._no_right.items()
+            if now_s < kept.asked_at_s + _NO_RIGHT_KEPT_S
+        }
+        admitted = {key: kept.answer.pod for key, kept in self._kept.items() if kept.answer.pod is not None}
+        return dataclasses.replace(snapshot, admitted=admitted) if admitted else snapshot
+
+    def observed(self, snapshot: Snapshot, pod: Pod) -> ObservedCreation:
+        """What is known of the dry-run creation for ``pod``. ``snapshot``: an informed one."""
+        key = template_of(snapshot, pod)
+        if key is None:
+            return ObservedCreation()
+        kept = self._kept.get(key) or self._no_right.get(pod.namespace)
+        if kept is None:
+            return ObservedCreation(template=key)
+        answer = kept.answer
+        # The answer came in this round, and what this round has judged does not know of it.
+        if answer.pod is not snapshot.admitted.get(key):
+            return ObservedCreation(template=key, unread=True)
+        return ObservedCreation(
+            template=key,
+            outcome=answer.outcome,
+            message=answer.message,
+            asked_at_s=kept.asked_at_s,
+            tries=kept.tries,
+        )
+
+    def answered(
+        self, snapshot: Snapshot, template: TemplateKey, pod: Pod, answer: CreationAnswer, now_s: float
+    ) -> None:
+        """Keep an answer that came now, in the round of ``snapshot``."""
+        before = self._kept.get(template)
+        unknown = answer.outcome is CreationOutcome.UNANSWERED
+        tries = (before.tries if before is not None else 0) + 1 if unknown else 0
+        if answer.pod is not None:
+            pod_now = msgspec.structs.replace(answer.pod, asked_at_s=now_s)
+            answer = msgspec.structs.replace(answer, pod=pod_now)
+        kept = _Kept(answer, now_s, tries, _template(snapshot, template))
+        if answer.outcome is CreationOutcome.NO_RIGHT:
+            self._kept.pop(template, None)
+            self._no_right[pod.namespace] = kept
+        else:
+            self._kept[template] = kept
+
+
+def template_of(snapshot: Snapshot, pod: Pod) -> TemplateKey | None:
+    """The template from which the replacement of ``pod`` comes; None if it is not known how its controller creates pods."""
+    owner = pod.controller
+    workload = snapshot.workloads.get(owner.uid) if owner is not None else None
+    if owner is None or workload is None or not can_be_tried(owner):
+        return None
+    return TemplateKey(owner.uid, revision_to_come(pod, workload))
+
+
+def _template(snapshot: Snapshot, key: TemplateKey) -> _Template:
+    workload = snapshot.workloads.get(key.controller_uid)
+    if workload is None:
+        return _Template(None, NO_LABELS)
+    return _Template(workload.template, workload.template_labels)

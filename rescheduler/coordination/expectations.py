@@ -1,0 +1,101 @@
+"""Expectations: the controller's own writes that its cache does not show yet.
+
+As in Kubernetes' workload controllers, a machine does not act again before the cache shows what it wrote. Nothing of
+this must survive a crash: the first list of the next process is newer than every write of the former one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey
+
+UNSEEN_LIMIT_S: Final = 5.0
+"""How long the cache is waited for if it does not have the object. It may never have it: a later deletion hides a write."""
+BEHIND_LIMIT_S: Final = 60.0
+"""How long it is waited for while it has an older version: its watch is behind, and will show the write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """One object that was written."""
+
+    kind: Kind
+    key: ObjectKey
+    version: str = ""
+    """Its resource version after the write; "" if it was deleted."""
+    deleted: bool = False
+
+
+Version = Callable[[Kind, ObjectKey], "tuple[str, bool] | None"]
+"""(resource version, is being deleted) of an object in the cache; None if it is not there."""
+
+
+@dataclass(slots=True)
+class Expectations:
+    """What was written and is not in the cache yet, by machine.
+
+    The key of a machine is that of its Reservation or PodMigration, or one that the reconciler chose.
+    """
+
+    claims: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Name of a Reservation -> uids of the owners in its last written status."""
+    nodes: dict[ObjectKey, str] = field(default_factory=dict)
+    """Machine -> node of the room that it chose last."""
+    begun: set[ObjectKey] = field(default_factory=set)
+    """Moves whose first step was written; the cache may still show them as Pending."""
+    intents: set[ObjectKey] = field(default_factory=set)
+    """Moves whose last written status has the intent to evict; the cache may not show it yet."""
+    _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
+    """Machine -> writes that the cache must show, and when the last of them was made."""
+
+    def wrote(self, machine: ObjectKey, touched: tuple[Touched, ...], now_s: float) -> None:
+        """Remember what must show up in the cache before this machine acts again."""
+        if touched:
+            before = self._unseen.get(machine, ((), 0.0))[0]
+            self._unseen[machine] = ((*before, *touched), now_s)
+
+    def unseen_until(self, machine: ObjectKey, version: Version, now_s: float) -> float | None:
+        """None if the cache shows everything that this machine wrote; else when the wait ends in any case."""
+        entry = self._unseen.get(machine)
+        if entry is None:
+            return None
+        touched, wrote_s = entry
+        cached = [(t, version(t.kind, t.key)) for t in touched]
+        missing = [(t, have) for t, have in cached if not _shows(t, have)]
+        limit_s = max((wrote_s + _waited_s(t, have) for t, have in missing), default=now_s)
+        if now_s >= limit_s:
+            del self._unseen[machine]
+            return None
+        self._unseen[machine] = (tuple(t for t, _ in missing), wrote_s)
+        return limit_s
+
+    def forget(self, live: Collection[ObjectKey]) -> None:
+        """Drop the entries of machines that do not exist any more."""
+        self.begun.intersection_update(live)
+        self.intents.intersection_update(live)
+        for table in (self.nodes, self._unseen):
+            for key in [k for k in table if k not in live]:
+                del table[key]
+        for name in [n for n in self.claims if ObjectKey("", n) not in live]:
+            del self.claims[name]
+
+
+def _waited_s(touched: Touched, cached: tuple[str, bool] | None) -> float:
+    # A deleted object that is still there may be another one of that name.
+    return UNSEEN_LIMIT_S if cached is None or touched.deleted else BEHIND_LIMIT_S
+
+
+def _shows(touched: Touched, cached: tuple[str, bool] | None) -> bool:
+    if touched.deleted:
+        return cached is None or cached[1]
+    if cached is None:
+        return False
+    have, want = cached[0], touched.version
+    # Resource versions are opaque by contract and numbers in practice: a newer number shows the write as well.
+    if have.isdecimal() and want.isdecimal():
+        return int(have) >= int(want)
+    return have == want

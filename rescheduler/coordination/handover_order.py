@@ -1,0 +1,449 @@
+"""Decides which hand-overs and preallocations of one node take their next step, and what the others wait for. Pure.
+
+When kube-scheduler filters a pod for a node, it adds the pods of the same or higher priority that are nominated to that
+node to those that are bound there. All rules follow from that:
+
+- While a claimant is nominated and its placeholder is still bound, its room counts twice. Another claimant on that node
+  that is released at this moment is refused although its own room is empty; it loses its nomination, and with it the
+  room (measured: 7 of 20 at three rooms per node). So the hand-overs of one node go together: no claimant is nominated
+  once the room of another one is empty, and none is released before the room of every nominated claimant is empty.
+- A pod that preempts is nominated, and counts, until its victims have ended. A claimant that kube-scheduler would refuse
+  only because of such a pod stays gated, but not for ever: the last quarter of the time that it may be gated is kept
+  for its binding.
+- A preallocation is a nomination without a room. It is withdrawn while another room of the node is handed over, or while
+  an older preallocation fits. The node is tainted before that, so that no other pod takes what becomes free meanwhile,
+  and stays tainted until the scheduler has surely seen the nomination again.
+- A placeholder that is neither gated nor bound takes whatever becomes free on its node, in spite of our taint if it
+  tolerates it, and has a higher priority than most claimants. It is deleted before a placeholder there is deleted for a
+  claimant, and created again later.
+- A placeholder is deleted for a claimant only once the scheduler knows of the nomination. After an outage this must be
+  proven with a probe (``controller.probing``).
+
+Promises: of any set of hand-overs at least one can take its next step, or waits for nothing but the scheduler or the
+kubelet; no claimant waits for longer than it may be gated; the result does not depend on the order of the rooms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.placement import Placement
+from rescheduler.model import names
+from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.planning.single_pod import Choice
+from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.placeholder import pinned_node
+from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
+from rescheduler.reservations.split import covering, emptied
+from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
+from rescheduler.scheduling.taint_toleration import tolerates
+
+Rooms = Mapping[str, ObservedReservation]
+
+REFUSAL_AVOIDED: Final = 0.75
+"""Part of the time that a pod may be gated, during which it is not released if a nominated pod would block it."""
+KEPT_FOR_LANDING: Final = 0.25
+"""Part of the time that a pod may be gated that is kept for the hand-over, even if no scheduler has answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerLag:
+    """Until when a scheduler may not know yet of the pods that were just nominated."""
+
+    known: Mapping[str, float] = field(default_factory=dict)
+    """By schedulerName."""
+    others_s: float = 0.0
+    """Of those that are not in ``known``."""
+
+    def awaited(self, pods: Iterable[Pod], now_s: float, *, limit_s: float, held_s: float) -> Wait | None:
+        """The wait before the placeholder of ``pods`` may be deleted; None if there is none.
+
+        ``limit_s``: when the first of the pods must be released; ``held_s``: for how long it will have been gated then.
+        """
+        moments = {pod.spec.scheduler_name: 0.0 for pod in pods}
+        # A scheduler that never answers must not use up the time in which the pod can still be bound to its room.
+        for name in moments:
+            moments[name] = min(self.known.get(name, self.others_s), limit_s - KEPT_FOR_LANDING * held_s)
+        behind = frozenset(name for name, until_s in moments.items() if now_s < until_s)
+        if not behind:
+            return None
+        until_s = max(moments[name] for name in behind)
+        return Wait(reason=HandoverWait.SCHEDULER_BEHIND, until_s=until_s, schedulers=behind)
+
+
+NO_LAG: Final = SchedulerLag()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The claimants of one Reservation that are not bound yet, as far as other hand-overs on the node depend on them."""
+
+    name: str
+    landing: bool
+    """Its room is empty and all its claimants are nominated: it waits for nothing but the scheduler."""
+    doubled: bool
+    """Its claimants are nominated and its placeholder is still bound: kube-scheduler counts its room twice."""
+
+
+@dataclass(slots=True)
+class _NodeOrder:
+    """What the Reservations of one node need to know of each other."""
+
+    claims: list[_Claim] = field(default_factory=list)
+    handing_over: set[str] = field(default_factory=set)
+    """Uids of Reservations with an owner that is not bound yet."""
+    preallocations: list[Pod] = field(default_factory=list)
+    """Placeholders that wait for room or are nominated."""
+    ungated: list[Pod] = field(default_factory=list)
+    """Placeholders that no gate holds and that are not bound."""
+
+    def another_hands_over(self, reservation: Reservation) -> bool:
+        return bool(self.handing_over - {reservation.uid})
+
+    def younger(self, holder: Pod) -> tuple[Pod, ...]:
+        return tuple(other for other in self.preallocations if _age(other) > _age(holder))
+
+    def older(self, holder: Pod) -> tuple[Pod, ...]:
+        return tuple(other for other in self.preallocations if _age(other) < _age(holder))
+
+    def unbound_placeholder(self, reservation: Reservation) -> bool:
+        """True while a placeholder of another Reservation is nominated here, or could be bound before the claimants.
+
+        A placeholder of a Reservation that is itself handing over does not count: its own room is empty.
+        """
+        parties = self.handing_over | {reservation.uid}
+        nominated = [holder for holder in self.preallocations if holder.nominated_node]
+        return any(
+            holder.controller is not None and holder.controller.uid not in parties
+            for holder in (*nominated, *self.ungated)
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class HandoverOrder:
+    """Decides for all Reservations of one round."""
+
+    placement: Placement
+    settings: ReservationSettings
+    sightings: Sightings
+    unbound: Iterable[Pod]
+    """All pods without a node, gated ones included."""
+    waiting: Sequence[Pod]
+    """Pods without a node that are not gated."""
+    unseen: Callable[[str], bool]
+    """True if the cache does not show our last write for that Reservation yet; the write may be the nomination."""
+    now_s: float
+    lag: SchedulerLag = NO_LAG
+    _nodes: Mapping[str, _NodeOrder] = field(default_factory=dict, init=False)
+
+    def of(self, rooms: Rooms) -> dict[str, ObservedReservation]:
+        """``rooms`` with what each of them waits for, what its placeholder does, and which nodes need the taint."""
+        self._nodes = self._gather(rooms)
+        return {name: self._decided(observed) for name, observed in rooms.items()}
+
+    def _gather(self, rooms: Rooms) -> Mapping[str, _NodeOrder]:
+        nodes: dict[str, _NodeOrder] = defaultdict(_NodeOrder)
+        for pod in self.unbound:
+            ours = pod.namespace == self.settings.namespace and pod.controller is not None
+            node = pinned_node(pod) if ours and not pod.deleting else ""
+            if not node:
+                continue
+            if waits_for_room(pod) or pod.nominated_node:
+                nodes[node].preallocations.append(pod)
+            if not waits_for_room(pod):
+                nodes[node].ungated.append(pod)
+        for name, observed in rooms.items():
+            status = observed.reservation.status
+            self._tainted_since_s(observed.node)
+            if status.phase not in FINISHED and any(not pod.node for pod in observed.owners):
+                nodes[status.node_name].handing_over.add(observed.reservation.uid)
+            if claimants(observed):
+                nodes[status.node_name].claims.append(self._claim(name, observed))
+        return nodes
+
+    def _on(self, node: str) -> _NodeOrder:
+        return self._nodes.get(node) or _NodeOrder()
+
+    def _decided(self, observed: ObservedReservation) -> ObservedReservation:
+        observed = self._with_choice(observed)
+        turn, kept_tainted = self._placeholder(observed)
+        needs_taint = kept_tainted or self._contended(observed)
+        wait = self._wait(observed, needs_taint=needs_taint)
+        machine = ObjectKey("", observed.reservation.name)
+        since_s = self.sightings.since("wait", machine, self.now_s, state=wait.reason if wait else "")
+        if wait is None and turn is observed.turn and not needs_taint:
+            return observed
+        wait = dataclasses.replace(wait, since_s=since_s) if wait is not None else None
+        return dataclasses.replace(observed, wait=wait, turn=turn, needs_taint=needs_taint)
+
+    # Claimants
+
+    def _claim(self, name: str, observed: ObservedReservation) -> _Claim:
+        node, pods = observed.reservation.status.node_name, claimants(observed)
+        gated = [pod for pod in pods if holds_gate(pod)]
+        if not gated:
+            # A pod that the scheduler refused has lost its nomination, so it counts on no node and blocks no hand-over.
+            landing = any(pod.nominated_node == node or not pod.unschedulable_message for pod in pods)
+            return _Claim(name, landing=landing, doubled=False)
+        nominated = [pod.nominated_node == node for pod in (*gated, *_rests(observed))]
+        empty = _emptied(observed)
+        return _Claim(
+            name,
+            landing=empty and all(nominated),
+            # A write that the cache does not show may be the nomination, so the room is assumed to count twice.
+            doubled=not empty and (any(nominated) or self.unseen(name)),
+        )
+
+    def _wait(self, observed: ObservedReservation, *, needs_taint: bool) -> Wait | None:
+        """The first reason, in the order of ``HandoverWait``, for which its claimants take no step now."""
+        pods = in_flight(observed)
+        if observed.node is None or not pods or not _hands_over(observed.reservation):
+            return None
+        gated = [pod for pod in pods if holds_gate(pod)]
+        standing, rests = _standing(observed), _rests(observed)
+        released = not gated and standing is None and not any(map(waits_for_room, rests))
+        if released or (not gated and observed.by_koordinator):
+            return Wait(reason=HandoverWait.BINDING)
+        # Released now, the claimant would be refused on this node and bound to another one.
+        if gated and not observed.node_usable:
+            return Wait(reason=HandoverWait.NODE_NOT_USABLE)
+        if observed.by_koordinator:
+            return None  # Koordinator's scheduler lets no other pod use the Reservation, so there is nothing to order
+        unbound = (*rests, *gated)
+        # Only before the placeholder is deleted: afterwards a wait could not bring the room back.
+        if standing is not None:
+            limit_s, held_s = min(map(self._limit_s, pods)), self.settings.gate_limit_s
+            behind = self.lag.awaited(unbound, self.now_s, limit_s=limit_s, held_s=held_s)
+            if behind is not None:
+                return behind
+        return self._wait_for_neighbours(observed, observed.node, unbound, standing, needs_taint=needs_taint)
+
+    def _wait_for_neighbours(
+        self,
+        observed: ObservedReservation,
+        node: Node,
+        unbound: Sequence[Pod],
+        standing: Pod | None,
+        *,
+        needs_taint: bool,
+    ) -> Wait | None:
+        order, name = self._on(node.name), observed.reservation.name
+        others = [claim for claim in order.claims if claim.name != name]
+        nominated = [pod for pod in unbound if pod.nominated_node == node.name]
+        if len(nominated) < len(unbound):
+            # Once some of its claimants are nominated, the other hand-overs wait for it: stopping here would block both.
+            blocked = not nominated and any(other.landing for other in others)
+            return Wait(reason=HandoverWait.OTHER_LANDING) if blocked else None
+        if any(pod.deleting for pod in observed.placeholders):
+            return Wait(reason=HandoverWait.PLACEHOLDER_TERMINATING)
+        if standing is not None:
+            # From here on only the nomination holds the room, so everything that could take it must be out of the way.
+            settled_s = (self._tainted_since_s(node) or self.now_s) + self.settings.taint_settle_s
+            if needs_taint and self.now_s < settled_s:
+                return Wait(reason=HandoverWait.TAINT_SETTLING, until_s=settled_s)
+            blocked = order.unbound_placeholder(observed.reservation)
+            return Wait(reason=HandoverWait.PLACEHOLDER_UNBOUND) if blocked else None
+        # Released now, the claimants would be refused: the scheduler counts the nominated claimants of the other room
+        # and its placeholder.
+        if any(other.doubled for other in others):
+            return Wait(reason=HandoverWait.OTHER_ROOM_OCCUPIED)
+        return self._wait_for_nominated_pods([pod for pod in unbound if holds_gate(pod)], node.name)
+
+    def _limit_s(self, pod: Pod) -> float:
+        held_s = self.settings.gate_limit_s if holds_gate(pod) else self.settings.landing_limit_s
+        return pod.created_at_s + held_s
+
+    def _wait_for_nominated_pods(self, gated: Iterable[Pod], node: str) -> Wait | None:
+        # Limited in time: the nominated pod may be pending for ever, for example if one of its victims does not end.
+        for pod in gated:
+            until_s = pod.created_at_s + REFUSAL_AVOIDED * self.settings.gate_limit_s
+            if self.now_s < until_s and self.placement.blocked_by_nominated(pod, node):
+                return Wait(reason=HandoverWait.NOMINATED_POD_COUNTED, until_s=until_s)
+        return None
+
+    # The taint
+
+    def _contended(self, observed: ObservedReservation) -> bool:
+        """True while the node must be tainted for the claimants, because pending pods could be bound there before them.
+
+        Once set, the taint stays until the claimants are bound or gone: without it the other pods would be bound there. It
+        does not stay if a released claimant does not tolerate it.
+        """
+        node, pods = observed.node, in_flight(observed)
+        if node is None or not pods or observed.by_koordinator or not _hands_over(observed.reservation):
+            return False
+        # After the release it is never set, only kept: a claimant gets the toleration together with its release, and one
+        # without it could not be bound any more.
+        if all(not holds_gate(pod) for pod in pods):
+            return tainted(node) and all(map(tolerates_taint, pods))
+        if tainted(node):
+            return True
+        least = min(pod.spec.priority for pod in observed.owners if not pod.node)
+        # A pod that is nominated here already, such as a preallocation, has room of its own.
+        return any(
+            pod.spec.priority > least and pod.nominated_node != node.name and _may_go(pod, node)
+            for pod in self.waiting
+        )
+
+    def _tainted_since_s(self, node: Node | None) -> float:
+        """When our taint was first seen on the node; 0.0: it is not there."""
+        if node is None:
+            return 0.0
+        machine = taint_machine(node)
+        return self.sightings.since("taint", machine, self.now_s, state=tainted(node))
+
+    # Placeholders that are not bound
+
+    def _placeholder(self, observed: ObservedReservation) -> tuple[PlaceholderTurn, bool]:
+        """What the placeholder does now, and whether its node must be tainted for it."""
+        reservation, node = observed.reservation, observed.node
+        if reservation.deleting or reservation.status.phase in FINISHED:
+            return PlaceholderTurn.WAIT, False
+        holder = next((pod for pod in observed.placeholders if not pod.node), None)
+        nominated = holder is not None and node is not None and holder.nominated_node == node.name
+        machine = ObjectKey("", reservation.name)
+        back_s = self.sightings.since("nominated", machine, self.now_s, state=nominated and tainted(node))
+        pinned = pinned_node(holder) if holder is not None else reservation.status.node_name
+        beside = self._on(pinned).another_hands_over(reservation)
+        if holder is None:
+            return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, False
+        # Pending and not preallocated: the placeholder has no scheduling gate, so only a deletion keeps it out of the room.
+        if reservation.status.phase is ReservationPhase.PENDING and not reservation.pre_allocation:
+            if beside:
+                return PlaceholderTurn.GIVE_WAY, False
+            moves = self._taken_by_others(observed, holder, pinned)
+            return PlaceholderTurn.MOVE if moves else PlaceholderTurn.WAIT, False
+        withdraws = node is not None and self._withdraws(reservation, holder, node.name)
+        turn = self._preallocation(observed, holder, pinned, beside=beside, withdraws=withdraws)
+        kept = self._keeps_tainted(observed, holder, back_s, withdraws=withdraws)
+        return turn, kept
+
+    def _preallocation(
+        self, observed: ObservedReservation, holder: Pod, pinned: str, *, beside: bool, withdraws: bool
+    ) -> PlaceholderTurn:
+        node = observed.node
+        if beside and not waits_for_room(holder) and not about_to_bind(holder):
+            # It was admitted and then refused. A scheduling gate cannot be added again, so it can only be deleted.
+            return PlaceholderTurn.GIVE_WAY
+        if withdraws:
+            since_s = self._tainted_since_s(node)
+            # Not before the taint is in force: other pods would take what becomes free in between.
+            shut = since_s > 0.0 and self.now_s >= since_s + self.settings.taint_settle_s
+            now = bool(holder.nominated_node) and shut and not about_to_bind(holder)
+            return PlaceholderTurn.WITHDRAW if now else PlaceholderTurn.WAIT
+        if holder.nominated_node != pinned:
+            return PlaceholderTurn.NOMINATE
+        if waits_for_room(holder) and node is not None and observed.node_usable:
+            younger = self._on(node.name).younger(holder)
+            # Younger preallocations block it only by their nominations, which are withdrawn first (``_withdraws``).
+            alone = not any(other.nominated_node for other in younger)
+            if alone and self.placement.has_room(holder, node.name, younger):
+                return PlaceholderTurn.ADMIT
+        return PlaceholderTurn.WAIT
+
+    def _withdraws(self, reservation: Reservation, holder: Pod, node: str) -> bool:
+        """True while another room of the node is handed over, or an older preallocation there fits now."""
+        order = self._on(node)
+        if order.another_hands_over(reservation):
+            return True
+        return any(
+            self.placement.has_room(other, node, order.younger(other)) for other in order.older(holder)
+        )
+
+    def _keeps_tainted(
+        self, observed: ObservedReservation, holder: Pod, back_s: float, *, withdraws: bool
+    ) -> bool:
+        """True from before its nomination is withdrawn until the scheduler has surely seen the nomination again."""
+        node = observed.node
+        flying = any(not pod.node for pod in observed.owners)
+        if node is None or holder.deleting or about_to_bind(holder) or flying:
+            return False
+        nominated, shut = holder.nominated_node == node.name, tainted(node)
+        if withdraws:
+            return nominated or shut
+        return shut and (not nominated or self.now_s < back_s + self.settings.taint_settle_s)
+
+    def _taken_by_others(self, observed: ObservedReservation, holder: Pod, pinned: str) -> bool:
+        """True if it no longer fits on its node by our own rules either, and another node has room."""
+        if not holder.unschedulable_message or observed.choice.node in ("", pinned):
+            return False
+        return not self.placement.has_room(holder, pinned, ())
+
+    def _with_choice(self, observed: ObservedReservation) -> ObservedReservation:
+        """``observed`` without a chosen node while another room of that node is handed over.
+
+        A new placeholder has a higher priority than most claimants and could be bound in the room that becomes free.
+        """
+        choice, reservation = observed.choice, observed.reservation
+        node = reservation.template_node or choice.node
+        if choice.message or not choice.node or not self._on(node).another_hands_over(reservation):
+            return observed
+        blocked = Choice(message=f"another room on node {node} is being handed over")
+        return dataclasses.replace(observed, choice=blocked)
+
+
+def claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
+    """Claimants that are not bound yet and whose placeholder this controller deletes for them."""
+    if observed.soft or observed.by_koordinator or not _hands_over(observed.reservation):
+        return ()
+    return in_flight(observed)
+
+
+def taint_machine(node: Node) -> ObjectKey:
+    """The key under which the hand-over taint of a node is remembered."""
+    return ObjectKey("taint", node.name)
+
+
+def _hands_over(reservation: Reservation) -> bool:
+    live = not reservation.deleting and reservation.status.phase not in FINISHED
+    return live and bool(reservation.status.current_owners)
+
+
+def _standing(observed: ObservedReservation) -> Pod | None:
+    """The placeholder that will be deleted for the claimants."""
+    if not observed.reservation.allocate_once:
+        return covering(observed)
+    holder = observed.placeholder
+    return holder if holder is not None and not holder.deleting else None
+
+
+def _emptied(observed: ObservedReservation) -> bool:
+    """True if no placeholder holds the room of the claimants any more."""
+    return observed.placeholder is None if observed.reservation.allocate_once else emptied(observed)
+
+
+def _rests(observed: ObservedReservation) -> tuple[Pod, ...]:
+    """Placeholders, not bound yet, of what is left of a Reservation that is being split."""
+    if observed.reservation.allocate_once:
+        return ()
+    return tuple(pod for pod in observed.placeholders if not pod.node and not pod.deleting)
+
+
+def _age(holder: Pod) -> tuple[float, str]:
+    return holder.created_at_s, holder.name
+
+
+def _may_go(pod: Pod, node: Node) -> bool:
+    """True if the scheduler could bind ``pod`` to ``node``, as far as node selector, affinity, taints and node size tell."""
+    spec = pod.spec
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
+        return False
+    if spec.requests.cpu_milli > node.allocatable.cpu_milli:
+        return False
+    if spec.requests.memory_bytes > node.allocatable.memory_bytes:
+        return False
+    return all(
+        tolerates(spec.tolerations, taint)
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule" and taint.key != names.ANNOTATION_HANDOVER_TAINT
+    )

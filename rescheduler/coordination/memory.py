@@ -1,0 +1,155 @@
+"""What the reconciler remembers between two calls, besides what it wrote (``expectations``).
+
+Backoff after failed calls, answers to evictions and dry runs, and since when a state has been observed. All of it may be
+lost: after a crash it is asked or observed again, and no decision is wrong without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from rescheduler.coordination.dry_run_creations import DryRunCreations
+from rescheduler.coordination.expectations import Expectations
+from rescheduler.migrations.observed import NO_CALLS, Calls
+from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.records import ObjectKey
+
+_FIRST_BACKOFF_S: Final = 0.2
+_LAST_BACKOFF_S: Final = 30.0
+_STALE_BACKOFF_S: Final = 1.0
+_MOST_DOUBLINGS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call of a machine that failed."""
+
+    count: int
+    """Number of failures in a row."""
+    until_s: float
+    """The machine makes no call before this time."""
+    message: str
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Failed calls by machine; the backoff doubles with every failure in a row."""
+
+    failures: dict[ObjectKey, Failure] = field(default_factory=dict)
+
+    def pausing(self, machine: ObjectKey, now_s: float) -> Failure | None:
+        """The failure because of which the machine is in backoff now; None if it is not."""
+        failure = self.failures.get(machine)
+        return failure if failure is not None and now_s < failure.until_s else None
+
+    def failed(self, machine: ObjectKey, message: str, now_s: float, *, stale: bool) -> Failure:
+        """Record a failure. ``stale``: only the cache was behind, so the backoff stays short."""
+        count = self.failures[machine].count + 1 if machine in self.failures else 1
+        pause_s = min(_LAST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(count - 1, _MOST_DOUBLINGS))
+        failure = Failure(count, now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s), message)
+        self.failures[machine] = failure
+        return failure
+
+    def succeeded(self, machine: ObjectKey) -> None:
+        """Forget the failures of a machine."""
+        self.failures.pop(machine, None)
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers of the API server that no object shows, by PodMigration: dry runs, evictions, proofs of the gate."""
+
+    calls: dict[ObjectKey, Calls] = field(default_factory=dict)
+
+    def of(self, migration: ObjectKey) -> Calls:
+        """The answers for one move."""
+        return self.calls.get(migration, NO_CALLS)
+
+    def dry_run(self, migration: ObjectKey, result: EvictionResult, now_s: float) -> None:
+        """Keep the answer of a dry-run eviction."""
+        calls = self.of(migration)
+        tries = 0 if result.outcome is EvictionOutcome.EVICTED else calls.tries + 1
+        # A dry run that passes does not reset the backoff of a refused eviction, which goes on doubling.
+        kept = calls.tries if calls.eviction is not None and tries == 0 else tries
+        self.calls[migration] = dataclasses.replace(
+            calls,
+            dry_run=result,
+            dry_run_at_s=now_s,
+            tries=kept,
+            forbidden_since_s=_forbidden_since_s(calls, result, now_s),
+        )
+
+    def eviction(self, migration: ObjectKey, result: EvictionResult, now_s: float) -> None:
+        """Keep the answer of an eviction."""
+        calls = self.of(migration)
+        self.calls[migration] = dataclasses.replace(
+            calls,
+            eviction=result,
+            eviction_at_s=now_s,
+            dry_run=None,
+            tries=calls.tries + 1,
+            forbidden_since_s=_forbidden_since_s(calls, result, now_s),
+        )
+
+    def gate(self, migration: ObjectKey, now_s: float, *, proven: bool) -> None:
+        """Keep the outcome of a proof that the gate is in force."""
+        calls = self.of(migration)
+        self.calls[migration] = dataclasses.replace(
+            calls,
+            gate_asked_at_s=now_s,
+            gate_proven_at_s=now_s if proven else calls.gate_proven_at_s,
+            gate_message="" if proven else "a pod created in a dry run did not get the gate",
+        )
+
+    def start_refused(self, migration: ObjectKey, message: str) -> None:
+        """Keep why the replacement of mode StartFirst could not be created."""
+        self.calls[migration] = dataclasses.replace(self.of(migration), start_refused=message)
+
+
+@dataclass(slots=True)
+class Sightings:
+    """Since when a state has been observed: the API stores no time for a taint, a nomination or a wait."""
+
+    _seen: dict[tuple[str, ObjectKey], tuple[str, float]] = field(default_factory=dict)
+
+    def since(self, what: str, machine: ObjectKey, now_s: float, *, state: str | bool) -> float:
+        """Since when ``what`` of ``machine`` has been in ``state`` without a break; 0.0 if ``state`` is "" or False."""
+        at = (what, machine)
+        if not state:
+            self._seen.pop(at, None)
+            return 0.0
+        known = self._seen.get(at)
+        if known is None or known[0] != str(state):
+            known = self._seen[at] = (str(state), now_s)
+        return known[1]
+
+    def forget(self, live: Collection[ObjectKey]) -> None:
+        """Drop what belongs to machines that are not there any more."""
+        for at in [at for at in self._seen if at[1] not in live]:
+            del self._seen[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that is remembered."""
+
+    expectations: Expectations = field(default_factory=Expectations)
+    backoff: Backoff = field(default_factory=Backoff)
+    answers: Answers = field(default_factory=Answers)
+    creations: DryRunCreations = field(default_factory=DryRunCreations)
+    sightings: Sightings = field(default_factory=Sightings)
+
+    def forget(self, live: Collection[ObjectKey]) -> None:
+        """Drop what belongs to machines that are not there any more."""
+        self.expectations.forget(live)
+        self.sightings.forget(live)
+        for table in (self.backoff.failures, self.answers.calls):
+            for key in [k for k in table if k not in live]:
+                del table[key]
+
+
+def _forbidden_since_s(calls: Calls, result: EvictionResult, now_s: float) -> float:
+    return (calls.forbidden_since_s or now_s) if result.outcome is EvictionOutcome.FORBIDDEN else 0.0

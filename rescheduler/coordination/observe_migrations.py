@@ -1,0 +1,232 @@
+"""Collects from the index of a round what the PodMigration machine needs of each move. No decisions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.first_replacement import evicts_first
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.move_history import MoveHistory
+from rescheduler.coordination.observe_reservations import link_of, new_pods, replacement_to_come
+from rescheduler.coordination.observe_start_first import StartFirstObserver
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
+from rescheduler.migrations.observed import (
+    ALLOWED,
+    ObservedCreation,
+    ObservedMigration,
+    ObservedStartFirst,
+    Permission,
+)
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
+from rescheduler.model.reservation import Reservation
+from rescheduler.planning.beginning import HeldBack
+from rescheduler.planning.single_pod import Choice
+from rescheduler.replacements.controllers import JOB, group_kind, none_comes
+from rescheduler.replacements.jobs import LONGEST_BACK_OFF_S
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.template import name_of_reservation
+
+_Judged = tuple[Choice, Permission, Permission]
+"""Target, movable, fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationObserver:
+    """Collects the input of each PodMigration's step."""
+
+    index: RoundIndex
+    placement: Placement
+    memory: Memory
+    concurrent_moves: ConcurrentMoves
+    start_first: StartFirstObserver
+    replacements: Replacements
+    unbudgeted: UnbudgetedWorkloads
+    rooms: Mapping[str, ObservedReservation]
+    history: MoveHistory
+    now_s: float
+
+    def of(self, migration: PodMigration) -> ObservedMigration:
+        """One move."""
+        snapshot = self.index.snapshot
+        name = name_of_reservation(migration)
+        reservation = snapshot.reservations.get(name)
+        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        same = pod is not None and migration.pod_uid in ("", pod.uid)
+        seen = self.start_first.observe(migration, pod if same else None)
+        seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen)
+        choice, movable, fits = judged
+        replacement = self.replacements.of(pod) if pod else None
+        key = migration.key
+        calls = self.memory.answers.of(key)
+        handing_over = migration.status.phase is MigrationPhase.HANDING_OVER
+        gone_s = self.memory.sightings.since("pod gone", key, self.now_s, state=handing_over and not same)
+        room = self.rooms.get(name)
+        claimant = self.index.pod(migration.status.replacement) if migration.status.replacement else None
+        budgets = self.index.budgets_of(pod) if pod else ()
+        recorded = self.history.recorded(migration)
+        return ObservedMigration(
+            migration=migration,
+            reservation_name=name,
+            pod=pod,
+            movable=movable,
+            target=choice.node,
+            target_message=choice.message,
+            target_node=snapshot.nodes.get(choice.node) if choice.node else None,
+            fits=fits,
+            replacement=replacement,
+            creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
+            volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
+            reservation=reservation,
+            # A claim that was written and is not in the cache yet takes the room away from this move.
+            room_held=room is not None and room.held and not self.memory.expectations.claims.get(name),
+            owner_of_reservation=self._owns((replacement and replacement.pod) or pod, reservation),
+            budgets=budgets,
+            availability=self.unbudgeted.of(migration, pod) if same and not budgets else None,
+            claimant=claimant or (room.claimant if room else None),
+            ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
+            evicts_first=self._evicts_first(migration, pod) if same and pod else "",
+            none_comes=self._none_comes(reservation) if handing_over and not same else "",
+            replacement_delay_s=self._delay_s(reservation),
+            another=self.concurrent_moves.before(migration, pod) if same else "",
+            source=self._left_behind(migration, reservation),
+            start_first=seen,
+            held_back=self._held_back(migration, pod) if pod is not None and not recorded.begun else None,
+            recorded=recorded,
+            calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
+        )
+
+    def _modes_judged(
+        self,
+        migration: PodMigration,
+        pod: Pod | None,
+        reservation: Reservation | None,
+        seen: ObservedStartFirst | None,
+    ) -> tuple[ObservedStartFirst | None, _Judged]:
+        """By mode StartFirst if that serves the move; a move that leaves its mode open may reserve first instead.
+
+        A rule that refuses the replacement beside the running old pod may never accept it, so it is not waited for.
+        """
+        if seen is None or not seen.serves(migration.mode):
+            return seen, self._judged(migration, pod, reservation, starts_first=False)
+        beside = self._judged(migration, pod, reservation, starts_first=True)
+        choice, movable, fits = beside
+        if migration.mode is not MoveMode.AUTO or not movable.ok or (choice.node and fits.ok):
+            return seen, beside
+        instead = self._judged(migration, pod, reservation, starts_first=False)
+        if not instead[0].node or not instead[2].ok:
+            return seen, beside
+        words = f"node {choice.node}: {fits.message}" if choice.node else choice.message
+        return dataclasses.replace(seen, eligible=Permission(ok=False, message=words)), instead
+
+    def _judged(
+        self, migration: PodMigration, pod: Pod | None, reservation: Reservation | None, *, starts_first: bool
+    ) -> _Judged:
+        """Target, movable and fits: computed only in the phases that use them, because they are expensive.
+
+        With ``starts_first`` the replacement must fit beside the old pod; in phase Evicting it is bound already.
+        """
+        phase = migration.status.phase
+        settled = migration.status.node_name
+        if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
+            return Choice(node=settled), ALLOWED, ALLOWED
+        if phase is MigrationPhase.EVICTING and migration.status.mode is MoveMode.START_FIRST:
+            return Choice(node=settled), ALLOWED, ALLOWED
+        if phase is MigrationPhase.EVICTING:
+            return Choice(node=settled), ALLOWED, self.placement.fits(pod, settled, reservation)
+        movable = self.placement.movable(pod)
+        if not movable.ok:
+            return Choice(), movable, ALLOWED
+        choice = self._target(migration, pod, reservation, starts_first=starts_first)
+        if not choice.node or choice.node == pod.node or choice.node not in self.index.snapshot.nodes:
+            return choice, movable, ALLOWED
+        if starts_first:
+            return choice, movable, self.placement.fits_beside(pod, choice.node)
+        return choice, movable, self.placement.fits(pod, choice.node, reservation)
+
+    def _held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
+        """Asked only of moves that could begin now, because the answer looks at all past moves."""
+        pending = migration.status.phase is MigrationPhase.PENDING
+        return self.history.held_back(migration, pod) if pending and not migration.paused else None
+
+    def _target(
+        self, migration: PodMigration, pod: Pod, reservation: Reservation | None, *, starts_first: bool
+    ) -> Choice:
+        if migration.reservation_ref:
+            return Choice(node=reservation.status.node_name if reservation else "")
+        if migration.target_node:
+            return Choice(node=migration.target_node)
+        return self.placement.for_migration(pod, starts_first=starts_first)
+
+    def _evicts_first(self, migration: PodMigration, pod: Pod) -> str:
+        status = migration.status
+        evicting = status.phase is MigrationPhase.EVICTING and not status.eviction_requested_at_s
+        if not evicting or status.mode is MoveMode.START_FIRST or pod.controller is None:
+            return ""
+        uid = pod.controller.uid
+        others = (m for m in self.index.snapshot.migrations.values() if self._controller_uid(m) == uid)
+        return evicts_first(migration, others, self.index.pods_of(uid), self.now_s)
+
+    def _controller_uid(self, migration: PodMigration) -> str:
+        """Of the pod that is moved, or that was evicted: then the Reservation names it."""
+        pod = self.index.snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        if pod is not None and pod.controller is not None and migration.pod_uid in ("", pod.uid):
+            return pod.controller.uid
+        reservation = self.index.snapshot.reservations.get(migration.status.reservation_name)
+        owner = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+        return owner.uid if owner is not None else ""
+
+    def _none_comes(self, reservation: Reservation | None) -> str:
+        owner = _controller_of(reservation)
+        if owner is None:
+            return ""
+        snapshot = self.index.snapshot
+        return none_comes(owner, snapshot.workloads.get(owner.uid), snapshot.replacement_rules, self.now_s)
+
+    def _delay_s(self, reservation: Reservation | None) -> float:
+        owner = _controller_of(reservation)
+        return LONGEST_BACK_OFF_S if owner is not None and group_kind(owner) == JOB else 0.0
+
+    def _left_behind(self, migration: PodMigration, reservation: Reservation | None) -> Node | None:
+        """The node that the pod leaves; None also if the controller is gone, because its hints would be deleted at once."""
+        owner = _controller_of(reservation)
+        if owner is not None and owner.uid and owner.uid not in self.index.snapshot.workloads:
+            return None
+        return self.index.snapshot.nodes.get(migration.status.source_node)
+
+    def _owns(self, pod: Pod | None, reservation: Reservation | None) -> bool:
+        if pod is None or reservation is None:
+            return True
+        return any_owner_matches(reservation.owners, pod, self.index.controllers(pod))
+
+    def _ungated_replacement(self, migration: PodMigration, reservation: Reservation | None) -> Pod | None:
+        if reservation is None or reservation.status.current_owners:
+            return None
+        served = {
+            owner.uid
+            for other in self.index.snapshot.reservations.values()
+            for owner in other.status.current_owners
+        }
+        link = link_of(migration)
+        pods = [pod for pod in new_pods(self.index, reservation, link) if pod.uid not in served]
+        # A gated pod will claim the room, so the move has not lost its replacement to an ungated one. Nor has it while the
+        # controller is about to create one more: the ungated pod may be a sibling from right before the intent.
+        if any(names.GATE in pod.spec.gates for pod in pods):
+            return None
+        if not pods or replacement_to_come(self.index, reservation, link):
+            return None
+        return pods[0]
+
+
+def _controller_of(reservation: Reservation | None) -> OwnerRef | None:
+    """The controller for whose pods a Reservation of a move holds room."""
+    ref = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+    return OwnerRef(ref.api_version, ref.kind, ref.name, ref.uid) if ref is not None else None

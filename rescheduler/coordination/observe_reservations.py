@@ -1,0 +1,210 @@
+"""Collects from the index of a round what the Reservation machine needs of each Reservation.
+
+No decisions: ``handover_order`` adds afterwards how the Reservations of a node depend on each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rescheduler.coordination.assumed import Written
+from rescheduler.coordination.index import RoundIndex, Volumes
+from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.placement import Placement
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.single_pod import Choice
+from rescheduler.replacements.identity import lacks_pods, may_replace
+from rescheduler.reservations.koordinator import backs
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
+from rescheduler.reservations.owners import namespace_of_pods
+from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.template import name_of_reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationObserver:
+    """Collects the input of each Reservation's step."""
+
+    index: RoundIndex
+    placement: Placement
+    memory: Memory
+    links: Mapping[str, LinkedMigration]
+    """By name of the Reservation."""
+    written: Written
+    """Rooms whose creation was sent and that are not in the snapshot yet; no node is chosen for them again."""
+    beyond_quota: Mapping[str, str]
+    """Reservations that must wait for others of their namespace, by name, with the message."""
+    namespace: str
+    """Namespace of placeholders."""
+    koordinator_scheduler: str
+    """schedulerName of pods whose rooms Koordinator holds; "" if Koordinator is not used."""
+    now_s: float
+
+    def all(self) -> dict[str, ObservedReservation]:
+        """Every Reservation. If two have claimed one pod, the pod belongs to the first by name."""
+        reservations = self.index.snapshot.reservations
+        rooms: dict[str, ObservedReservation] = {}
+        claimed: set[str] = set()
+        for name in sorted(reservations):
+            observed = self._one(reservations[name])
+            if reservations[name].status.phase not in FINISHED:
+                own = tuple(pod for pod in observed.owners if pod.uid not in claimed)
+                claimed.update(pod.uid for pod in own)
+                if len(own) < len(observed.owners):
+                    observed = dataclasses.replace(observed, owners=own)
+            rooms[name] = observed
+        return rooms
+
+    def _one(self, reservation: Reservation) -> ObservedReservation:
+        """One Reservation, before the order on its node and the assignment are known."""
+        migration = self.links.get(reservation.name)
+        placeholders = self._placeholders(reservation)
+        volumes = self._volumes(reservation)
+        observed = ObservedReservation(
+            reservation=reservation,
+            placeholders=placeholders,
+            owners=self.index.owners(reservation),
+            arrival=self._arrival(reservation, migration),
+            migration=migration,
+            beyond_quota=self.beyond_quota.get(reservation.name, ""),
+            volumes=volumes.affinities,
+            unbound_claims=volumes.unbound,
+        )
+        holder = observed.placeholder
+        where = reservation.status.node_name or (holder.node if holder else "")
+        observed = dataclasses.replace(
+            observed,
+            node=self.index.snapshot.nodes.get(where) if where else None,
+            choice=self._choice(reservation, holder),
+        )
+        return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
+
+    def _volumes(self, reservation: Reservation) -> Volumes:
+        if reservation.template is None or not reservation.template.volumes:
+            return Volumes()
+        namespace = namespace_of_pods(reservation)
+        return self.index.volumes_of(namespace, "", reservation.template)
+
+    def _placeholders(self, reservation: Reservation) -> tuple[Pod, ...]:
+        """Its placeholders; more than one only while it is split."""
+        if reservation.allocate_once:
+            pod = self.index.snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation)))
+            mine = pod is not None and pod.controller is not None and pod.controller.uid == reservation.uid
+            return (pod,) if pod is not None and mine else ()
+        found = [pod for pod in self.index.pods_of(reservation.uid) if pod.namespace == self.namespace]
+        return tuple(sorted(found, key=lambda pod: (pod.created_at_s, pod.name)))
+
+    def _choice(self, reservation: Reservation, placeholder: Pod | None) -> Choice:
+        machine = ObjectKey("", reservation.name)
+        # In backoff the message of the failed call becomes the reason for which nothing is placed.
+        failure = self.memory.backoff.pausing(machine, self.now_s)
+        if failure is not None:
+            return Choice(message=failure.message)
+        pending = reservation.status.phase is ReservationPhase.PENDING
+        waits = not pending or reservation.deleting or reservation.name in self.beyond_quota
+        waits = waits or machine in self.written
+        if waits or reservation.template is None:
+            return Choice()
+        if reservation.pre_allocation and placeholder is not None:
+            return Choice()
+        if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
+            return self.placement.for_reservation(reservation)
+        return Choice()
+
+    def _arrival(self, reservation: Reservation, migration: LinkedMigration | None) -> Pod | None:
+        """Mode Soft: the new pod that is bound in the room; one that is bound elsewhere only if no other may come.
+
+        A sibling that was created right before the intent must not end the move while the replacement is on its way.
+        """
+        if not soft_mode(reservation) or migration is None or not migration.evicted_at_s:
+            return None
+        if reservation.status.phase in FINISHED:
+            return None
+        pods = sorted(new_pods(self.index, reservation, migration), key=lambda p: (p.created_at_s, p.name))
+        landed = [pod for pod in pods if pod.node == reservation.status.node_name]
+        if (
+            landed
+            or any(not pod.node for pod in pods)
+            or replacement_to_come(self.index, reservation, migration)
+        ):
+            return landed[0] if landed else None
+        return pods[0] if pods else None
+
+
+def with_koordinator(
+    observed: ObservedReservation, snapshot: Snapshot, scheduler: str
+) -> ObservedReservation:
+    """``observed`` with what Koordinator holds for it.
+
+    An object that exists decides the engine, and only then the configuration: so a Reservation keeps its engine even if the
+    configuration changes. ``scheduler``: "" if Koordinator is not used.
+    """
+    reservation = observed.reservation
+    held = snapshot.koordinator.get(placeholder_name(reservation))
+    if held is None or held.reservation is None or held.reservation.uid != reservation.uid:
+        if observed.placeholder is not None or not backs(reservation, scheduler):
+            return observed
+        return dataclasses.replace(observed, by_koordinator=True)
+    node = reservation.status.node_name or held.node
+    return dataclasses.replace(
+        observed, koordinator=held, by_koordinator=True, node=snapshot.nodes.get(node) if node else None
+    )
+
+
+def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
+    """The PodMigration of each Reservation that serves one, by name of the Reservation."""
+    result: dict[str, LinkedMigration] = {}
+    for migration in index.snapshot.migrations.values():
+        name, link = name_of_reservation(migration), link_of(migration)
+        known = result.get(name)
+        if known is None or known.finished:
+            result[name] = link
+    return result
+
+
+def link_of(migration: PodMigration) -> LinkedMigration:
+    """The part of a PodMigration that its Reservation depends on."""
+    return LinkedMigration(
+        key=str(migration.key),
+        phase=migration.status.phase,
+        created=not migration.reservation_ref,
+        mode=migration.status.mode,
+        pod_name=migration.pod_name,
+        pod_uid=migration.pod_uid,
+        eviction_requested_at_s=migration.status.eviction_requested_at_s,
+        evicted_at_s=migration.status.evicted_at_s,
+    )
+
+
+def new_pods(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> list[Pod]:
+    """Pods of the owners that were created in the second of the intent to evict or later, and may replace the evicted pod.
+
+    Times have whole seconds: a sibling that was created right before the intent may be among them.
+    """
+    # Not evicted_at_s: if the answer was lost, the eviction is recorded late, and the replacement may be older than that.
+    since_s = float(int(migration.eviction_requested_at_s or migration.evicted_at_s))
+    uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
+    return [
+        pod
+        for uid in sorted(uids)
+        for pod in index.pods_of(uid)
+        if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
+        if may_replace(pod, migration.pod_name)
+    ]
+
+
+def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> bool:
+    """True if a controller of the owners has fewer pods than it wants without the evicted one: it creates another now."""
+    uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
+    return any(
+        lacks_pods(
+            index.snapshot.workloads.get(uid), (p for p in index.pods_of(uid) if p.uid != migration.pod_uid)
+        )
+        for uid in uids
+    )

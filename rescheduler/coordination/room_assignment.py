@@ -1,0 +1,102 @@
+"""Which rooms and which gated pods take part in the assignment of this round. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.placement import Placement
+from rescheduler.model import names
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reservations.assignment import Assignment, Room, assign
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.split import flying, free_part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomAssignment:
+    """Assigns the rooms of one round."""
+
+    index: RoundIndex
+    placement: Placement
+    unseen: Callable[[str], bool]
+    """True if the cache does not show our last write for that Reservation yet; the write may be a claim."""
+    claims: Mapping[str, frozenset[str]]
+    """Name of a Reservation -> uids of the owners in its last written status."""
+    start_first: Mapping[str, str]
+    """Uids of ReplicaSets that will delete one of their gated pods: such pods are neither assigned nor released."""
+    gate_limit_s: float
+    now_s: float
+
+    def of(self, rooms: Mapping[str, ObservedReservation]) -> Assignment:
+        """The assignment. Claimants are left out, because their own Reservation releases them, even if it has ended."""
+        taken = {pod.uid for observed in rooms.values() for pod in observed.owners}
+        # A claim that the cache does not show yet: its pods must not be assigned to a second room.
+        for name in rooms:
+            if self.unseen(name):
+                taken |= self.claims.get(name, frozenset())
+        free = [pod for pod in self.index.gated if pod.uid not in taken and not pod.deleting]
+        young = [pod for pod in free if self.now_s < pod.created_at_s + self.gate_limit_s]
+        eligible = [p for p in young if p.controller is None or p.controller.uid not in self.start_first]
+        found = assign(eligible, self._rooms(rooms), self.index.controllers)
+        overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
+        return dataclasses.replace(found, released=(*found.released, *overdue))
+
+    def _rooms(self, rooms: Mapping[str, ObservedReservation]) -> Iterable[Room]:
+        """The rooms that take part, and whether each is open.
+
+        A room is closed, so that matching pods stay gated, while the cache does not show its last write (it may be claimed
+        already), and while its pod would be refused until other pods are bound.
+        """
+        found = [room for observed in rooms.values() if (room := room_of(observed)) is not None]
+        unseen = {room.reservation.name for room in found if self.unseen(room.reservation.name)}
+        may_open = [r.reservation for r in found if r.open and r.reservation.name not in unseen]
+        open_now: frozenset[str] = frozenset()
+        if self.index.gated and may_open:
+            claimed = [rooms[name].reservation for name in unseen if self.claims.get(name)]
+            open_now = self.placement.landable(may_open, claimed)
+        for room in found:
+            yield dataclasses.replace(room, open=room.reservation.name in open_now)
+
+
+def room_of(observed: ObservedReservation) -> Room | None:
+    """The Reservation as a room of the assignment; None if it has no room to give."""
+    reservation, migration = observed.reservation, observed.migration
+    status, placeholder = reservation.status, observed.placeholder
+    if status.phase in FINISHED or reservation.deleting or observed.soft:
+        return None
+    given = bool(status.current_owners) and reservation.allocate_once
+    if given and (observed.claimant is not None and not observed.claimant.deleting):
+        return None
+    made_for_move = bool(reservation.annotations.get(names.ANNOTATION_MIGRATION))
+    if observed.by_koordinator and not made_for_move:
+        return None  # its scheduler assigns it
+    # Before the intent no replacement can exist: a pod that matches comes from a scale-up, and must not take this room.
+    if made_for_move and (migration is None or migration.finished or not migration.eviction_requested_at_s):
+        return None
+    pending = status.phase is ReservationPhase.PENDING
+    if pending and (made_for_move or placeholder is None or not placeholder.node):
+        return None
+    if given and not observed.held:
+        return None  # the room was lost with its claimant; if it were held, the claim would be withdrawn and pods would wait
+    available = status.phase is ReservationPhase.AVAILABLE and not given and not flying(observed)
+    return Room(
+        reservation=reservation,
+        size=free_part(observed),
+        open=observed.held and available and not _undecided(migration),
+        since_s=migration.eviction_requested_at_s if migration else 0.0,
+        replaces=migration.pod_name if migration is not None and _intends(migration) else "",
+    )
+
+
+def _undecided(migration: LinkedMigration | None) -> bool:
+    """True between the intent and the recorded eviction: only then is it clear whether a replacement will come."""
+    return migration is not None and _intends(migration) and not migration.evicted_at_s
+
+
+def _intends(migration: LinkedMigration) -> bool:
+    """True from the intent to evict to the end of the move: the room is for the replacement of that pod."""
+    return bool(migration.eviction_requested_at_s) and not migration.finished

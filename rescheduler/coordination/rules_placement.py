@@ -1,0 +1,344 @@
+"""Placement by our own scheduling rules, on a ``SchedulingState`` that is updated from each snapshot.
+
+A claimant in hand-over is counted on its target as if it were bound: the scheduler ignores nominations of lower
+priority, and a new placeholder on that node would take the room (4 of 5 moves were lost in this way). Assumed rooms are
+counted, too: those chosen in this round, written a moment ago, or not bound by the scheduler yet. The placeholder of a
+Reservation that users created is counted as the pod that will use it, with its labels, so that rooms obey the
+anti-affinity and spread constraints of their pods. All trial changes are rolled back before an answer is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rescheduler.coordination.assumed import NOTHING_WRITTEN, Written, assumed_rooms
+from rescheduler.coordination.landing_order import Flight, landable, minds_others
+from rescheduler.coordination.preallocation_target import preallocation_node, weightless
+from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
+from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.limits import Protections
+from rescheduler.planning.protections import Protector
+from rescheduler.planning.single_pod import (
+    Choice,
+    choose_room,
+    choose_target,
+    move_refusal,
+    pod_refusal,
+    start_first_refusal,
+    take_off,
+)
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.replacements.siblings import PodsOf
+from rescheduler.reservations.handover import as_released
+from rescheduler.reservations.hypothetical import hypothetical_pod, keeps_its_distance
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.scheduling.framework import Profile, Refusal
+from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
+
+Protection = Callable[[Pod, Replacements], Permission]
+"""Whether the configuration lets a pod be moved (priority, local storage, ...)."""
+
+
+def movable_by_nature(pod: Pod, replacements: Replacements) -> Permission:
+    """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
+    found = replacements.of(pod)
+    if found.pod is None:
+        return Permission(ok=False, message=f"the pod {found.message}")
+    if pod.spec.resource_claims:
+        return Permission(ok=False, message="the pod has device claims, which cannot be reserved")
+    return ALLOWED
+
+
+def protection_of(protections: Protections, profile: Profile) -> Protection:
+    """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
+
+    One Protector is built for each snapshot.
+    """
+    last: list[tuple[Snapshot, Protector]] = []
+    ledgers: list[tuple[object, BudgetLedger]] = []
+
+    def judged(pod: Pod, replacements: Replacements) -> Permission:
+        snapshot = replacements.snapshot
+        if not last or last[0][0] is not snapshot:
+            if not ledgers or ledgers[0][0] is not snapshot.budgets:
+                ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
+            ledger = ledgers[0][1]
+            protector = Protector(
+                snapshot,
+                protections,
+                lambda p: bool(ledger.of(p)),
+                judges=profile.judges,
+                replacements=replacements,
+            )
+            last[:] = [(snapshot, protector)]
+        refusal = last[0][1].refusal(pod)
+        return ALLOWED if refusal is None else Permission(ok=False, message=f"the pod {refusal.message}")
+
+    return judged
+
+
+@dataclass(slots=True, kw_only=True)
+class RulesPlacement:
+    """Implements ``Placement``. ``protection``: further reasons not to move a pod."""
+
+    namespace: str
+    profile: Profile | None = None
+    states: SharedSchedulingState = field(default_factory=SharedSchedulingState)
+    """The scheduling state of each round; decisions use the same one between rounds."""
+    protection: Protection = movable_by_nature
+    _snapshot: Snapshot | None = None
+    _replacements: Replacements | None = None
+    _state: SchedulingState | None = None
+    _written: Written = field(default_factory=dict)
+    _behind: bool = True
+    _assumed: dict[str, Pod] = field(default_factory=dict)
+    """Name of a Reservation, or uid of a pod that is moved -> the pod that stands for its assumed room in the state."""
+    _claimants: list[Pod] = field(default_factory=list)
+    """Claimants in hand-over, as they are placed in the state."""
+    _hypothetical: dict[str, Pod] = field(default_factory=dict)
+    """Uid of a placeholder -> the pod of the template that replaces it in the state."""
+
+    def begin(
+        self, snapshot: Snapshot, written: Written = NOTHING_WRITTEN, pods_of: PodsOf | None = None
+    ) -> None:
+        """A new round. The state is updated only at the first question, which many rounds do not have."""
+        self._snapshot = snapshot
+        self._replacements = Replacements(snapshot, pods_of)
+        self._written = written
+        self._behind = True
+
+    def for_reservation(self, reservation: Reservation) -> Choice:
+        """The node that the template names, if it is feasible; else the feasible node with the best score."""
+        if reservation.template is None:
+            return Choice(message="spec.template cannot be read")
+        state, mark = self._open(reservation.name)
+        pod = hypothetical_pod(reservation)
+        placeholder = self._placeholder(reservation)
+        if placeholder is not None:
+            take_off(state, self._standing(placeholder))
+        choice = self._room(reservation, state, pod)
+        state.rollback(mark)
+        if choice.node:
+            self._take(reservation.name, pod, choice.node)
+        return choice
+
+    def _room(self, reservation: Reservation, state: SchedulingState, pod: Pod) -> Choice:
+        named, waits = reservation.template_node, reservation.pre_allocation
+        if named:
+            refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
+            if refusal is not None:
+                return Choice(message=f"node {named}: {refusal.reason}")
+            return preallocation_node(state, pod, named, self._nominated()) if waits else Choice(node=named)
+        choice = choose_room(self._known(), state, pod)
+        if choice.node or not waits:
+            return choice
+        return preallocation_node(state, pod, "", self._nominated())
+
+    def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
+        """By the scheduler's filters, without its gate, its nomination and the placeholders behind it."""
+        state, mark = self._open()
+        at = state.node_index.get(node)
+        for pod in (holder, *behind):
+            take_off(state, self._standing(pod))
+        admitted = msgspec.structs.replace(holder, spec=msgspec.structs.replace(holder.spec, gates=()))
+        free = at is not None and bool(state.filter(admitted).feasible[at])
+        state.rollback(mark)
+        return free
+
+    def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
+        """By the scheduler's filters. Other claimants are left out: ``handover_order`` decides about those."""
+        state, mark = self._open()
+        for pod in self._claimants:
+            take_off(state, pod)
+        released = as_released(claimant)
+        at = state.node_index.get(node)
+        refused = at is not None and not state.filter(released).feasible[at]
+        if refused:
+            for pod in state.nominated_to(node):
+                take_off(state, pod)
+            # True only if it fits without them: a claimant that other rules refuse as well would wait in vain.
+            refused = bool(state.filter(released).feasible[at])
+        state.rollback(mark)
+        return refused
+
+    def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
+        """Rooms whose pods have no rules about other pods, and those that ``landing_order`` allows."""
+        minding = [
+            room for room in rooms if keeps_its_distance(room) and minds_others(hypothetical_pod(room))
+        ]
+        if not minding:
+            return frozenset(room.name for room in rooms)
+        # Only pods that are really bound count; pods in flight are added by ``landing_order``, in every order.
+        state, mark = self._open()
+        for pod in (*self._assumed.values(), *self._hypothetical.values(), *self._claimants):
+            take_off(state, pod)
+        flights = [Flight("", pod, pod.node) for pod in self._claimants]
+        flights += map(_flight, claimed)
+        found = landable(state, self._known().nodes, map(_flight, minding), flights)
+        state.rollback(mark)
+        return found | {room.name for room in rooms} - {room.name for room in minding}
+
+    def for_migration(self, pod: Pod, *, starts_first: bool = False) -> Choice:
+        """The feasible node with the best score, other than the pod's own."""
+        state, mark = self._open(pod.uid)
+        passing = self._passing(pod)
+        choice = choose_target(
+            self._replacements_known(), state, pod, starts_first=starts_first, passing=passing
+        )
+        state.rollback(mark)
+        replacement = self._replacements_known().of(pod).pod
+        if choice.node and replacement is not None:
+            self._take(pod.uid, replacement, choice.node)
+        return choice
+
+    def movable(self, pod: Pod) -> Permission:
+        """By ``movable_by_nature``, then by the protections of the configuration."""
+        replacements = self._replacements_known()
+        by_nature = movable_by_nature(pod, replacements)
+        return by_nature if not by_nature.ok else self.protection(pod, replacements)
+
+    def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
+        """Checks the replacement twice, while the old pod ends and once it is gone, without the move's own placeholder."""
+        state, mark = self._open(pod.uid, reservation.name if reservation is not None else "")
+        placeholder = self._placeholder(reservation) if reservation is not None else None
+        holder = self._standing(placeholder) if placeholder is not None else None
+        passing = self._passing(pod, reservation.name if reservation is not None else "")
+        refusal = move_refusal(self._replacements_known(), state, pod, node, holder, passing=passing)
+        state.rollback(mark)
+        return _permission(refusal)
+
+    def fits_beside(self, pod: Pod, node: str) -> Permission:
+        """Checks the replacement of mode StartFirst on ``node``, beside ``pod`` and as the pod that stays."""
+        state, mark = self._open(pod.uid)
+        refusal = start_first_refusal(self._replacements_known(), state, pod, node, self._passing(pod))
+        state.rollback(mark)
+        return _permission(refusal)
+
+    def _open(self, *besides: str) -> tuple[SchedulingState, int]:
+        """The state of this round, with rooms in hand-over and assumed rooms counted.
+
+        ``besides``: uids of pods, names of Reservations whose own assumed rooms are not counted in this question.
+        """
+        if self._state is None or self._behind:
+            self._state = self._renewed(self._known())
+            self._behind = False
+        mark = self._state.checkpoint()
+        for asker in besides:
+            if asker in self._assumed:
+                take_off(self._state, self._assumed[asker])
+        return self._state, mark
+
+    def _passing(self, pod: Pod, *besides: str) -> list[Pod]:
+        """Pods that stand in the state and may not be there when the replacement of ``pod`` is scheduled.
+
+        Those that stand for rooms, claimants in hand-over, and pods whose eviction was requested before that of ``pod``.
+        Without required affinity it does not matter whether they are there.
+        """
+        replacement = self._replacements_known().of(pod).pod
+        if replacement is None or not replacement.spec.pod_affinity:
+            return []
+        rooms = [room for asker, room in self._assumed.items() if asker not in (pod.uid, *besides)]
+        return [*rooms, *self._claimants, *self._hypothetical.values(), *_leaving(self._known(), pod)]
+
+    def _take(self, asker: str, pod: Pod, node: str) -> None:
+        """Count ``pod`` on ``node`` until the next round, in place of the assumed room of the same ``asker``."""
+        state, _ = self._open(asker)
+        self._assumed[asker] = state.place(pod, node)
+
+    def _renewed(self, snapshot: Snapshot) -> SchedulingState:
+        """The scheduling state at the beginning of a round."""
+        state = self.states.at(snapshot, self.profile)
+        self._claimants.clear()
+        # kube-scheduler ignores nominations of lower priority, and placeholders have a higher priority than most claimants:
+        # if claimants were counted as nominated only, their rooms would be chosen again.
+        handed_over: set[str] = set()
+        for reservation, claimant in _in_hand_over(snapshot):
+            node = reservation.status.node_name
+            if node not in state.node_index:
+                continue
+            take_off(state, claimant)
+            self._claimants.append(state.place(claimant, node))
+            # Its placeholder is deleted for the claimant: both together would make the room twice as large.
+            holder = self._placeholder(reservation) if reservation.allocate_once else None
+            if holder is not None and holder.node == node:
+                take_off(state, holder)
+                handed_over.add(reservation.name)
+        self._hypothetical.clear()
+        # A placeholder has no labels of the workload, so spread constraints and anti-affinity would not count it.
+        for reservation in snapshot.reservations.values():
+            apart = keeps_its_distance(reservation) and reservation.name not in handed_over
+            holder = self._placeholder(reservation) if apart else None
+            if holder is not None and holder.node in state.node_index and not holder.terminal:
+                take_off(state, holder)
+                self._hypothetical[holder.uid] = state.place(hypothetical_pod(reservation), holder.node)
+        self._assumed.clear()
+        # Last, because a room that is handed over is counted by its claimant, not as an assumed room.
+        holders = {
+            r.name: p for r in snapshot.reservations.values() if (p := self._placeholder(r)) is not None
+        }
+        for asker, pod, node in assumed_rooms(self._replacements_known(), holders, self._written):
+            if node in state.node_index:
+                self._assumed[asker] = state.place(pod, node)
+        return state
+
+    def _standing(self, pod: Pod) -> Pod:
+        return self._hypothetical.get(pod.uid, pod)
+
+    def _placeholder(self, reservation: Reservation) -> Pod | None:
+        """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
+        pods = self._snapshot.pods if self._snapshot else {}
+        name = placeholder_name(reservation)
+        return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
+
+    def _nominated(self) -> list[Pod]:
+        pods = self._snapshot.pods.values() if self._snapshot else ()
+        return [pod for pod in pods if pod.nominated_node and not pod.node and not pod.terminal]
+
+    def _known(self) -> Snapshot:
+        return self._snapshot or Snapshot(taken_at_s=0.0)
+
+    def _replacements_known(self) -> Replacements:
+        return self._replacements or Replacements(self._known())
+
+
+def _in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:
+    result: list[tuple[Reservation, Pod]] = []
+    for reservation in snapshot.reservations.values():
+        status = reservation.status
+        if status.phase in FINISHED or not status.current_owners or not status.node_name:
+            continue
+        for owner in status.current_owners:
+            pod = snapshot.pods.get(ObjectKey(owner.namespace, owner.name))
+            if pod is not None and pod.uid == owner.uid and not pod.node:
+                result.append((reservation, pod))
+    return result
+
+
+def _leaving(snapshot: Snapshot, pod: Pod) -> Iterator[Pod]:
+    """Pods of moves whose eviction was requested before that of the move of ``pod``, so that not each waits for the other."""
+    requested = [
+        ((m.status.eviction_requested_at_s, m.key), old)
+        for m in snapshot.migrations.values()
+        if m.status.eviction_requested_at_s and m.status.phase not in MOVE_FINISHED
+        if (old := snapshot.pods.get(ObjectKey(m.namespace, m.pod_name))) is not None
+        and old.node
+        and old.uid == m.pod_uid
+    ]
+    own = min((rank for rank, old in requested if old.uid == pod.uid), default=None)
+    return (old for rank, old in requested if old.uid != pod.uid and (own is None or rank < own))
+
+
+def _flight(reservation: Reservation) -> Flight:
+    return Flight(reservation.name, hypothetical_pod(reservation), reservation.status.node_name)
+
+
+def _permission(refusal: Refusal | None) -> Permission:
+    return ALLOWED if refusal is None else Permission(ok=False, message=f"{refusal.plugin}: {refusal.reason}")

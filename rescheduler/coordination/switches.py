@@ -1,0 +1,168 @@
+"""What should be switched on, computed again in each round: gate keys, nodes to avoid, hand-over taints. Pure.
+
+Level-triggered: only the difference to what is stored is written. So whatever a crash left behind is removed by the same
+code that removes it after a move. Gate keys and nodes to avoid are stored in two ConfigMaps that admission reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.migrations.actions import WriteAvoidHints
+from rescheduler.model import names
+from rescheduler.model.records import Node, OwnerRef, Workload
+from rescheduler.model.reservation import ControllerRef, ReservationOwner, ReservationPhase
+from rescheduler.planning.avoid import collected
+from rescheduler.reservations.gate_keys import keys_of_owner
+from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.machine import made_for
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.owners import controller_matches
+from rescheduler.reservations.split import nothing, rest_of
+
+MOST_NODES: Final = 20
+"""The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
+
+
+def wants_gate(observed: ObservedReservation) -> bool:
+    """True while new pods of the owners should be gated: there is room that no pod has claimed yet.
+
+    For a move only from the written intent to evict until the claim: before the intent no replacement can come, so the
+    gate would only delay other pods.
+    """
+    reservation, migration = observed.reservation, observed.migration
+    status = reservation.status
+    if observed.soft or reservation.deleting:
+        return False
+    if status.current_owners and (reservation.allocate_once or nothing(rest_of(status))):
+        return False
+    phase = reservation.status.phase
+    if not made_for(observed):  # Koordinator's scheduler assigns the room itself, without a gate
+        open_now = phase is ReservationPhase.AVAILABLE or _about_to_be_available(observed)
+        return open_now and not observed.by_koordinator
+    # Also while the Reservation is Waiting (its node is not usable): the evicted pod's replacement may come meanwhile.
+    if migration is None or migration.finished or not migration.eviction_requested_at_s:
+        return False
+    return phase in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
+
+
+def _about_to_be_available(observed: ObservedReservation) -> bool:
+    """The gate key is written before the status is Available: a user who waits for that may create pods at once."""
+    placeholder = observed.placeholder
+    bound = placeholder is not None and bool(placeholder.node) and observed.node_usable
+    return bound and observed.reservation.status.phase not in FINISHED
+
+
+def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:
+    """Controller uid, pod name or label -> Reservation name that ``gate-keys`` should contain; by name, the first one wins."""
+    keys: dict[str, str] = {}
+    for observed in sorted(rooms, key=lambda o: o.reservation.name):
+        if wants_gate(observed):
+            for owner in observed.reservation.owners:
+                for key in (*controllers_of(owner, index), *keys_of_owner(owner)):
+                    keys.setdefault(key, observed.reservation.name)
+    return keys
+
+
+def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...]:
+    """Uids of the controllers whose new pods could match ``owner``.
+
+    A uid that the owner names is used as it is. For names and labels, the controllers of the cluster are searched.
+    Gated pods that do not match after all are released at once.
+    """
+    controller = owner.controller
+    if controller is not None and controller.uid and controller.uid not in index.snapshot.workloads:
+        # A uid matches in every namespace: pods must not be gated outside the namespace that the owner names.
+        namespaces = {pod.namespace for pod in index.pods_of(controller.uid)}
+        return (controller.uid,) if not controller.namespace or namespaces <= {controller.namespace} else ()
+    return index.kept.workloads.remembered(
+        owner,
+        lambda: tuple(
+            workload.uid
+            for workload in index.workloads_for(owner)
+            if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
+        ),
+    )
+
+
+def _could_make(owner: ReservationOwner, workload: Workload, index: RoundIndex) -> bool:
+    if owner.controller is not None and owner.controller != ControllerRef():
+        refs = _chain(workload, index)
+        if not any(controller_matches(owner.controller, workload.namespace, ref) for ref in refs):
+            return False
+    if owner.label_selector is not None and not owner.label_selector.matches(workload.template_labels):
+        return False
+    if owner.object is not None:
+        in_namespace = owner.object.namespace in ("", workload.namespace)
+        named = not owner.object.name or owner.object.name.startswith(f"{workload.name}-")
+        return in_namespace and named
+    return owner.controller is not None or owner.label_selector is not None
+
+
+def _chain(workload: Workload, index: RoundIndex) -> tuple[OwnerRef, ...]:
+    own = OwnerRef(workload.api_version, workload.kind, workload.name, workload.uid)
+    if workload.controller is None:
+        return (own,)
+    above = index.snapshot.workloads.get(workload.controller.uid)
+    return (own, workload.controller, *(_chain(above, index)[1:] if above else ()))
+
+
+class TaintSwitches(NamedTuple):
+    """Nodes whose hand-over taint must be set or removed."""
+
+    on: tuple[tuple[Node, str], ...]
+    """With the name of the Reservation that needs it."""
+    off: tuple[Node, ...]
+
+
+def taint_switches(
+    rooms: Iterable[ObservedReservation], shut: Iterable[Node], unseen: Callable[[str], bool]
+) -> TaintSwitches:
+    """``shut``: nodes that have the taint. ``unseen``: the cache does not show our last write for that Reservation.
+
+    A node is not tainted while a released claimant that does not tolerate the taint is pending for it, nor while the cache
+    may not show that release yet: the taint would keep the claimant out of its own room.
+    """
+    wanted: dict[str, tuple[Node, str]] = {}
+    barred: set[str] = set()
+    for observed in rooms:
+        if observed.node is None or observed.reservation.status.phase in FINISHED:
+            continue
+        if observed.needs_taint:
+            wanted[observed.node.name] = (observed.node, observed.reservation.name)
+        if any(not holds_gate(pod) and not tolerates_taint(pod) for pod in in_flight(observed)):
+            barred.add(observed.node.name)
+    on = tuple(
+        (node, reservation)
+        for node, reservation in wanted.values()
+        if not tainted(node) and node.name not in barred and not unseen(reservation)
+    )
+    return TaintSwitches(on, tuple(node for node in shut if node.name not in wanted))
+
+
+def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
+    """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints."""
+    nodes: dict[str, set[str]] = {}
+    for node in hinted:
+        for entry in node.avoid:
+            if entry.expires_at_s > now_s and entry.controller_uid:
+                host = node.labels.get(names.HOSTNAME) or node.name
+                nodes.setdefault(entry.controller_uid, set()).add(host)
+    return {uid: ",".join(sorted(hosts)[:MOST_NODES]) for uid, hosts in sorted(nodes.items())}
+
+
+def outdated_hints(
+    hinted: Iterable[Node], controllers: Collection[str], now_s: float
+) -> Iterator[WriteAvoidHints]:
+    """For each node with expired entries, or entries of controllers that are gone: its list without them.
+
+    ``controllers``: uids of the controllers that exist.
+    """
+    for node in hinted:
+        alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
+        kept = collected(node.avoid, alive, now_s)
+        if len(kept) != len(node.avoid):
+            yield WriteAvoidHints(node.name, node.resource_version, kept)

@@ -1,0 +1,83 @@
+"""The controller's own ConfigMaps: read once, or kept current by an informer for one of them.
+
+They are no part of a Snapshot: the configuration, the gate keys, the nodes to avoid. Every replica that serves the
+webhook follows the keys, leading or not, since it must answer also while the leader's caches are being filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.informer import Informer, SharedDecoder
+from rescheduler.kube.reflector import ChangeType, InformerEvent
+from rescheduler.kube.transport import Transport
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import CONFIG_MAPS, Kind
+
+_JOIN_S: Final = 5.0
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+_CONFIG_MAP: Final = msgspec.json.Decoder(
+    _ConfigMap
+)  # made at import: a first use is not safe from two threads
+
+
+def read_config_map(api: KubeApi, namespace: str, name: str) -> dict[str, str]:
+    """The content as stored now; empty if there is none. Raises ApiError, TransportError."""
+    try:
+        body = api.get(CONFIG_MAPS.object_path(namespace, name))
+    except NotFoundError:
+        return {}
+    return _CONFIG_MAP.decode(body).data or {}
+
+
+class ConfigMapInformer:
+    """Follows ConfigMap ``name`` from ``start`` to ``stop``. Properties may be read by any thread."""
+
+    def __init__(
+        self, transport: Transport, namespace: str, name: str, *, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """``changed`` is called by the informer's thread after each change; it must not block."""
+        self._changed = changed
+        self._data: Mapping[str, str] | None = None
+        self.informer = Informer(
+            Kind.CONFIG_MAP,
+            CONFIG_MAPS,
+            transport,
+            SharedDecoder(Decoder()),
+            self,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+        )
+        """For health and metrics."""
+
+    @property
+    def data(self) -> Mapping[str, str] | None:
+        """The last known content, never changed in place; empty if there is none; None: not read yet."""
+        return self._data
+
+    def start(self) -> None:
+        """Begin to list and watch."""
+        self.informer.start()
+
+    def stop(self) -> None:
+        """End the watch."""
+        self.informer.stop()
+        self.informer.join(_JOIN_S)
+
+    def put(self, event: InformerEvent) -> None:
+        """Take a change from the informer, on its thread."""
+        if event.type is not ChangeType.SYNCED:
+            self._data = {} if event.type is ChangeType.DELETED else event.record.data
+        elif self._data is None:
+            self._data = {}  # the first list is complete and has no such ConfigMap
+        self._changed()

@@ -1,0 +1,52 @@
+"""The meaning of an error that answers the dry-run creation of a pod (pure).
+
+Sources: kubernetes ``apiserver/pkg/endpoints/handlers/responsewriters`` (words of authorization), ``apiserver/pkg/admission/
+plugin/webhook`` (denials, missing support for dry runs), ``plugin/pkg/admission/resourcequota`` (the last plugin of
+admission: a pod that a quota refuses was let through by all others).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rescheduler.kube.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+)
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.replacement_rules import AdmittedPod
+
+_NO_RIGHT: Final = "cannot create resource"
+_QUOTA_USED_UP: Final = "exceeded quota"
+_NO_DRY_RUN: Final = "does not support dry run"
+_DENIED: Final = "denied the request"
+"""Words of a webhook's denial, whose HTTP code the webhook chooses."""
+
+
+def meaning_of(error: ApiError | TransportError, *, created: bool) -> CreationAnswer:
+    """What an error means for the caller. ``created``: it answers the creation, not a read of the template before."""
+    if not isinstance(error, ApiError):
+        return CreationAnswer(CreationOutcome.UNANSWERED, str(error))
+    message = error.message or str(error)
+    outcome = _of_creation(error, message) if created else _of_read(error)
+    refusal = AdmittedPod(refusal=message) if outcome is CreationOutcome.REFUSED else None
+    return CreationAnswer(outcome, message, refusal)
+
+
+def _of_creation(error: ApiError, message: str) -> CreationOutcome:
+    if _NO_DRY_RUN in message or _QUOTA_USED_UP in message or isinstance(error, NotFoundError):
+        return CreationOutcome.NO_EVIDENCE
+    if isinstance(error, ForbiddenError) and _NO_RIGHT in message:
+        return CreationOutcome.NO_RIGHT
+    if isinstance(error, ForbiddenError | RejectedError) or _DENIED in message:
+        return CreationOutcome.REFUSED
+    return CreationOutcome.UNANSWERED
+
+
+def _of_read(error: ApiError) -> CreationOutcome:
+    """A controller that is gone or was created again: the cache will show it, and nothing is evicted before."""
+    known = isinstance(error, ForbiddenError | RejectedError)
+    return CreationOutcome.NO_EVIDENCE if known else CreationOutcome.UNANSWERED

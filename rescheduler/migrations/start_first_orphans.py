@@ -1,0 +1,63 @@
+"""Replacements of mode StartFirst whose move has ended or vanished: adopt them or remove them. Pure.
+
+Level-triggered, so that neither a crash nor a deleted PodMigration leaves anything behind. If the old pod is gone and its
+ReplicaSet lacks a pod, the replacement, which is Ready already, is better than a new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.start_first_replacement import (
+    is_unadopted,
+    labelled_fully,
+    missing_labels,
+    replaced_by,
+)
+from rescheduler.model import names
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import ObjectKey, Pod, Workload
+
+PodsOf = Callable[[str], Iterable[Pod]]
+"""Pods of a controller by its uid."""
+
+
+def orphan_actions(
+    orphans: Iterable[Pod],
+    migrations: Mapping[ObjectKey, PodMigration],
+    workloads: Mapping[str, Workload],
+    pods_of: PodsOf,
+) -> tuple[tuple[Pod, act.MigrationAction], ...]:
+    """The action for each replacement that no live move refers to; no action for the others."""
+    live = {m.uid for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting}
+    result: list[tuple[Pod, act.MigrationAction]] = []
+    for replacement in orphans:
+        if (
+            not is_unadopted(replacement)
+            or replacement.deleting
+            or replacement.labels.get(names.LABEL_START_FIRST) in live
+        ):
+            continue
+        action = _fate(replacement, workloads, pods_of)
+        if action is not None:
+            result.append((replacement, action))
+    return tuple(result)
+
+
+def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) -> act.MigrationAction | None:
+    controller_uid, old_uid = replaced_by(replacement)
+    owner = workloads.get(controller_uid)
+    if owner is None or owner.deleting or replacement.terminal:
+        return act.RemoveReplacement(replacement.key, replacement.uid)
+    if labelled_fully(replacement, owner):
+        return None  # its ReplicaSet adopts it
+    # Adopted only if the ReplicaSet lacks a pod that runs; it then deletes its own gated one. Otherwise it would delete a
+    # pod that runs.
+    alive = [p for p in pods_of(owner.uid) if not p.deleting and not p.terminal]
+    running = [p for p in alive if names.GATE not in p.spec.gates]
+    replaced = all(p.uid != old_uid for p in alive)
+    if replacement.ready and replaced and len(running) < owner.replicas:
+        return act.LabelReplacement(replacement.key, replacement.uid, missing_labels(replacement, owner))
+    return act.RemoveReplacement(replacement.key, replacement.uid)

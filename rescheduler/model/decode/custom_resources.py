@@ -1,0 +1,350 @@
+"""Decodes Reservations and PodMigrations."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.model.conditions import Condition
+from rescheduler.model.decode.interning import SharedParts, created_at
+from rescheduler.model.decode.pods import PodDecoder
+from rescheduler.model.decode.selectors import label_selector
+from rescheduler.model.decode.wire_types import (
+    ABSENT,
+    DAMAGE,
+    LabelSelectorWire,
+    MetaWire,
+    ObjectWire,
+    ResourceList,
+    Wire,
+)
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import parse_resources
+from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.model.times import parse_duration, parse_timestamp
+
+
+class ObjectRefWire(Wire):
+    """Reference to a pod."""
+
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class ControllerRefWire(Wire):
+    """Owner reference with a namespace."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    namespace: str | None = None
+
+
+class OwnerWire(Wire):
+    """One of spec.owners."""
+
+    object: ObjectRefWire | None = None
+    controller: ControllerRefWire | None = None
+    label_selector: LabelSelectorWire | None = None
+
+
+class ReservationTemplateMetaWire(Wire):
+    """metadata of the template."""
+
+    namespace: str | None = None
+    labels: Raw = ABSENT
+
+
+class ReservationTemplateWire(Wire):
+    """The template of a Reservation."""
+
+    metadata: ReservationTemplateMetaWire | None = None
+    spec: Raw = ABSENT
+
+
+class TemplateNodeWire(Wire):
+    """The part of a template's spec that names a node."""
+
+    node_name: str | None = None
+
+
+class ReservationSpecWire(Wire):
+    """spec of a Reservation."""
+
+    template: Raw = ABSENT
+    owners: list[OwnerWire] | None = None
+    ttl: str | None = None
+    expires: str | None = None
+    pre_allocation: bool | None = None
+    allocate_once: bool | None = None
+
+
+class ConditionTextWire(Wire):
+    """A condition whose times are kept as text."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class ReservationStatusWire(Wire):
+    """status of a Reservation."""
+
+    phase: str | None = None
+    observed_generation: int | None = None
+    node_name: str | None = None
+    conditions: list[ConditionTextWire] | None = None
+    allocatable: ResourceList | None = None
+    allocated: ResourceList | None = None
+    current_owners: list[ObjectRefWire] | None = None
+    expires: str | None = None
+
+
+class ReservationWire(ObjectWire):
+    """rescheduler.dev/v1alpha1 Reservation."""
+
+    spec: ReservationSpecWire | None = None
+    status: ReservationStatusWire | None = None
+
+
+class PodRefWire(Wire):
+    """spec.podRef."""
+
+    name: str | None = None
+    uid: str | None = None
+
+
+class TargetWire(Wire):
+    """spec.target."""
+
+    node_name: str | None = None
+
+
+class NameRefWire(Wire):
+    """spec.reservationRef."""
+
+    name: str | None = None
+
+
+class DeleteOptionsWire(Wire):
+    """spec.deleteOptions."""
+
+    grace_period_seconds: int | None = None
+
+
+class MigrationSpecWire(Wire):
+    """spec of a PodMigration."""
+
+    pod_ref: PodRefWire | None = None
+    target: TargetWire | None = None
+    mode: str | None = None
+    ttl: str | None = None
+    paused: bool | None = None
+    reservation_ref: NameRefWire | None = None
+    delete_options: DeleteOptionsWire | None = None
+    reason: str | None = None
+    policy: str | None = None
+
+
+class MigrationStatusWire(Wire):
+    """status of a PodMigration."""
+
+    phase: str | None = None
+    observed_generation: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[ConditionTextWire] | None = None
+    reservation_name: str | None = None
+    source_node: str | None = None
+    node_name: str | None = None
+    mode: str | None = None
+    replacement: ObjectRefWire | None = None
+    started_at: str | None = None
+    reserved_at: str | None = None
+    eviction_requested_at: str | None = None
+    evicted_at: str | None = None
+    landed_at: str | None = None
+    ready_at: str | None = None
+    finished_at: str | None = None
+
+
+class MigrationWire(ObjectWire):
+    """rescheduler.dev/v1alpha1 PodMigration."""
+
+    spec: MigrationSpecWire | None = None
+    status: MigrationStatusWire | None = None
+
+
+_decode_template = msgspec.json.Decoder(ReservationTemplateWire).decode
+_decode_template_node = msgspec.json.Decoder(TemplateNodeWire).decode
+
+
+def reservation(wire: ReservationWire, meta: MetaWire, shared: SharedParts, pods: PodDecoder) -> Reservation:
+    """The record of a Reservation. A template that cannot be decoded is None; ``template_raw`` still contains it."""
+    spec = wire.spec or ReservationSpecWire()
+    raw = _compact(spec.template)
+    template = _decode_template(raw)
+    head = template.metadata or ReservationTemplateMetaWire()
+    labels = shared.labels(head.labels)
+    return Reservation(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
+        created_at_s=created_at(meta),
+        deleting=meta.deletion_timestamp is not None,
+        labels=shared.labels(meta.labels),
+        annotations=_annotations(meta),
+        finalizers=tuple(meta.finalizers or ()),
+        template=_template_spec(template.spec, labels, pods),
+        template_labels=labels,
+        template_namespace=head.namespace or "",
+        template_node=_template_node(template.spec),
+        template_raw=raw,
+        owners=tuple(_owner(owner) for owner in spec.owners or ()),
+        ttl_s=None if spec.ttl is None else parse_duration(spec.ttl),
+        expires_at_s=None if spec.expires is None else parse_timestamp(spec.expires),
+        pre_allocation=bool(spec.pre_allocation),
+        allocate_once=spec.allocate_once is not False,
+        status=_reservation_status(wire.status or ReservationStatusWire()),
+    )
+
+
+def migration(wire: MigrationWire, meta: MetaWire, shared: SharedParts) -> PodMigration:
+    """The record of a PodMigration."""
+    spec = wire.spec or MigrationSpecWire()
+    pod = spec.pod_ref or PodRefWire()
+    return PodMigration(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
+        created_at_s=created_at(meta),
+        deleting=meta.deletion_timestamp is not None,
+        labels=shared.labels(meta.labels),
+        annotations=_annotations(meta),
+        pod_name=pod.name or "",
+        pod_uid=pod.uid or "",
+        target_node=(spec.target.node_name or "") if spec.target else "",
+        mode=MoveMode(spec.mode or MoveMode.AUTO),
+        ttl_s=None if spec.ttl is None else parse_duration(spec.ttl),
+        paused=bool(spec.paused),
+        reservation_ref=(spec.reservation_ref.name or "") if spec.reservation_ref else "",
+        grace_s=spec.delete_options.grace_period_seconds if spec.delete_options else None,
+        reason=spec.reason or "",
+        policy=spec.policy or "",
+        status=_migration_status(wire.status or MigrationStatusWire()),
+    )
+
+
+def _reservation_status(wire: ReservationStatusWire) -> ReservationStatus:
+    return ReservationStatus(
+        phase=ReservationPhase(wire.phase or ReservationPhase.PENDING),
+        observed_generation=wire.observed_generation or 0,
+        node_name=wire.node_name or "",
+        conditions=_conditions(wire.conditions),
+        allocatable=parse_resources(wire.allocatable),
+        allocated=parse_resources(wire.allocated),
+        current_owners=tuple(_object_ref(owner) for owner in wire.current_owners or ()),
+        expires_at_s=None if wire.expires is None else parse_timestamp(wire.expires),
+    )
+
+
+def _migration_status(wire: MigrationStatusWire) -> MigrationStatus:
+    return MigrationStatus(
+        phase=MigrationPhase(wire.phase or MigrationPhase.PENDING),
+        observed_generation=wire.observed_generation or 0,
+        reason=wire.reason or "",
+        message=wire.message or "",
+        conditions=_conditions(wire.conditions),
+        reservation_name=wire.reservation_name or "",
+        source_node=wire.source_node or "",
+        node_name=wire.node_name or "",
+        mode=MoveMode(wire.mode or MoveMode.RESERVE_FIRST),
+        replacement=_object_ref(wire.replacement) if wire.replacement else None,
+        started_at_s=_optional_seconds(wire.started_at),
+        reserved_at_s=_optional_seconds(wire.reserved_at),
+        eviction_requested_at_s=_optional_seconds(wire.eviction_requested_at),
+        evicted_at_s=_optional_seconds(wire.evicted_at),
+        landed_at_s=_optional_seconds(wire.landed_at),
+        ready_at_s=_optional_seconds(wire.ready_at),
+        finished_at_s=_optional_seconds(wire.finished_at),
+    )
+
+
+def _optional_seconds(text: str | None) -> float:
+    return parse_timestamp(text) if text else 0.0
+
+
+def _conditions(wires: list[ConditionTextWire] | None) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(
+            type=w.type or "",
+            status=w.status or "",
+            reason=w.reason or "",
+            message=w.message or "",
+            last_probe_time=w.last_probe_time or "",
+            last_transition_time=w.last_transition_time or "",
+        )
+        for w in wires or ()
+    )
+
+
+def _owner(wire: OwnerWire) -> ReservationOwner:
+    controller = wire.controller
+    return ReservationOwner(
+        object=_object_ref(wire.object) if wire.object else None,
+        controller=None
+        if controller is None
+        else ControllerRef(
+            api_version=controller.api_version or "",
+            kind=controller.kind or "",
+            name=controller.name or "",
+            uid=controller.uid or "",
+            namespace=controller.namespace or "",
+        ),
+        label_selector=label_selector(wire.label_selector),
+    )
+
+
+def _object_ref(wire: ObjectRefWire) -> ObjectRef:
+    return ObjectRef(wire.namespace or "", wire.name or "", wire.uid or "")
+
+
+def _annotations(meta: MetaWire) -> LabelSet:
+    annotations = {key: value or "" for key, value in (meta.annotations or {}).items()}
+    return LabelSet(annotations) if annotations else NO_LABELS
+
+
+def _compact(template: Raw) -> bytes:
+    """The template as an object without white space; a missing or null one is empty."""
+    content = bytes(template)
+    return b"{}" if content in (b"", b"null") else msgspec.json.format(content, indent=-1)
+
+
+def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | None:
+    if bytes(raw) in (b"", b"null"):
+        return None
+    try:
+        return pods.template_spec(raw, labels)
+    except DAMAGE:
+        return None
+
+
+def _template_node(raw: Raw) -> str:
+    return "" if bytes(raw) in (b"", b"null") else _decode_template_node(raw).node_name or ""

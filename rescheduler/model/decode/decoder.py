@@ -1,0 +1,426 @@
+"""Decodes bytes of the API into records: pages of lists, watch events, single objects.
+
+A page is decoded in one pass. If that fails, its items are decoded one by one, and each damaged item becomes a
+``BadObject``: one damaged object never fails the list. A decoder shares equal parts between its records and keeps
+no reference to the bytes. For one thread.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable, Iterable
+from functools import cache
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.model.decode import budgets, nodes, storage
+from rescheduler.model.decode.custom_resources import MigrationWire, ReservationWire, migration, reservation
+from rescheduler.model.decode.dump import ItemBatch
+from rescheduler.model.decode.interning import SharedParts
+from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
+from rescheduler.model.decode.pod_wire_types import PodHead
+from rescheduler.model.decode.pods import PodDecoder
+from rescheduler.model.decode.wire_types import (
+    DAMAGE,
+    ListMetaWire,
+    MetaWire,
+    ObjectWire,
+    UnreadableWire,
+    Wire,
+)
+from rescheduler.model.decode.workloads import WorkloadWire, workload
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import (
+    ConfigMap,
+    DeviceClass,
+    DisruptionBudget,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+    Service,
+    Workload,
+)
+from rescheduler.model.reservation import KoordinatorReservation, Reservation
+from rescheduler.model.storage_records import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+Record = (
+    Node
+    | Pod
+    | Namespace
+    | Workload
+    | DisruptionBudget
+    | PriorityClass
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+    | DeviceClass
+    | Service
+    | Reservation
+    | PodMigration
+    | KoordinatorReservation
+    | ConfigMap
+)
+"""Any record that a decoder makes."""
+
+_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+_WORKLOADS: Final = frozenset(
+    {
+        Kind.REPLICA_SET,
+        Kind.REPLICATION_CONTROLLER,
+        Kind.DEPLOYMENT,
+        Kind.STATEFUL_SET,
+        Kind.DAEMON_SET,
+        Kind.JOB,
+    }
+)
+
+
+class UndecodableError(ReschedulerError, ValueError):
+    """The bytes are no list, event or object: the stream or file cannot be used."""
+
+
+class BadObject(msgspec.Struct, frozen=True):
+    """A damaged object that was not decoded."""
+
+    kind: str
+    name: str
+    """NAMESPACE/NAME, or NAME; a question mark if the name cannot be decoded either."""
+    error: str
+
+
+class ListPage(msgspec.Struct, frozen=True):
+    """One page of a list."""
+
+    records: tuple[Record, ...]
+    bad: tuple[BadObject, ...] = ()
+    resource_version: str = ""
+    continue_token: str = ""
+    """Empty on the last page."""
+
+
+class EventType(enum.StrEnum):
+    """type of a watch event."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    ERROR = "ERROR"
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One event of a watch."""
+
+    type: EventType
+    record: Record | None = None
+    """None for BOOKMARK and ERROR, and if the object is damaged."""
+    resource_version: str = ""
+    """Version from which a new watch continues."""
+    initial_events_end: bool = False
+    """A BOOKMARK that ends the initial events of a streaming list."""
+    status_code: int = 0
+    """Of an ERROR; 410: the caller has to list again."""
+    message: str = ""
+    """Of an ERROR."""
+    bad: BadObject | None = None
+    """The damaged object of the event."""
+
+
+class BookmarkMetaWire(Wire):
+    """metadata of a bookmark."""
+
+    resource_version: str | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class BookmarkObjectWire(Wire):
+    """The object of a bookmark."""
+
+    metadata: BookmarkMetaWire | None = None
+
+
+class BookmarkWire(Wire, tag_field="type", tag="BOOKMARK"):
+    """A BOOKMARK event."""
+
+    object: BookmarkObjectWire | None = None
+
+
+class StatusObjectWire(Wire):
+    """metav1.Status."""
+
+    code: int | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
+class ErrorWire(Wire, tag_field="type", tag="ERROR"):
+    """An ERROR event."""
+
+    object: StatusObjectWire | None = None
+
+
+class RawListWire(Wire):
+    """A list whose items are decoded one by one."""
+
+    metadata: ListMetaWire | None = None
+    items: list[Raw] | None = None
+
+
+class RawEventWire(Wire):
+    """An event whose object is decoded on its own."""
+
+    type: str | None = None
+    object: Raw = Raw(b"null")
+
+
+class _Parsers:
+    """JSON decoders of one wire type: for a list page, a watch event, one object, an array."""
+
+    __slots__ = ("array", "event", "one", "page")
+
+    def __init__(self, wire: type[Any]) -> None:
+        optional: Any = wire | None
+        items: Any = list[wire] | None  # type: ignore[valid-type]
+        listed = msgspec.defstruct(
+            f"{wire.__name__}List",
+            [("metadata", ListMetaWire | None, None), ("items", items, None)],
+            gc=False,
+        )
+        added, modified, deleted = (
+            msgspec.defstruct(
+                f"{wire.__name__}{tag}", [("object", optional, None)], gc=False, tag_field="type", tag=tag
+            )
+            for tag in ("ADDED", "MODIFIED", "DELETED")
+        )
+        any_event: Any = added | modified | deleted | BookmarkWire | ErrorWire
+        self.page: Callable[[bytes], Any] = msgspec.json.Decoder(listed).decode
+        self.event: Callable[[bytes], Any] = msgspec.json.Decoder(any_event).decode
+        self.one: Callable[[bytes | memoryview | Raw], Any] = msgspec.json.Decoder(wire).decode
+        typed = msgspec.defstruct(
+            f"{wire.__name__}Typed",
+            [("api_version", str | None, None), ("kind", str | None, None)],
+            bases=(wire,), gc=False, rename="camel",
+        )  # fmt: skip
+        self.array: Callable[[bytes], Any] = msgspec.json.Decoder(list[typed]).decode  # type: ignore[valid-type]
+
+
+@cache
+def _parsers(wire: Hashable) -> _Parsers:
+    """The parsers of a wire type, compiled once for all decoders."""
+    return _Parsers(cast("type[Any]", wire))
+
+
+class _Codec:
+    """Parsers and conversion of one kind."""
+
+    __slots__ = ("array", "convert", "event", "one", "page")
+
+    def __init__(self, wire: type[Any], convert: Callable[[Any], Record]) -> None:
+        parsers = _parsers(cast("Hashable", wire))
+        self.page, self.event, self.one, self.array = parsers.page, parsers.event, parsers.one, parsers.array
+        self.convert = convert
+
+
+class Decoder:
+    """Decodes every kind."""
+
+    def __init__(self) -> None:
+        shared = SharedParts()
+        pods = PodDecoder(shared)
+        self._codecs = _codecs(shared, pods)
+        self._raw_list = msgspec.json.Decoder(RawListWire).decode
+        self._raw_event = msgspec.json.Decoder(RawEventWire).decode
+        self._unreadable = msgspec.json.Decoder(UnreadableWire).decode
+
+    def page(self, kind: Kind, body: bytes) -> ListPage:
+        """One page of a list of ``kind``.
+
+        Raises:
+            UndecodableError: the body is no list in JSON.
+        """
+        codec = self._codecs[kind]
+        try:
+            wire = codec.page(body)
+            records = tuple([codec.convert(item) for item in wire.items or ()])
+            bad: tuple[BadObject, ...] = ()
+        except DAMAGE:
+            wire = self._as_raw_list(kind, body)
+            records, bad = self.objects(kind, wire.items or ())
+        meta = wire.metadata or ListMetaWire()
+        return ListPage(records, bad, meta.resource_version or "", meta.continue_ or "")
+
+    def objects(
+        self, kind: Kind, raws: Iterable[bytes | Raw]
+    ) -> tuple[tuple[Record, ...], tuple[BadObject, ...]]:
+        """Single objects in JSON, each decoded on its own: the records, and the damaged objects."""
+        records: list[Record] = []
+        bad: list[BadObject] = []
+        for raw in raws:
+            found = self.attempt(kind, raw)
+            if isinstance(found, BadObject):
+                bad.append(found)
+            else:
+                records.append(found)
+        return tuple(records), tuple(bad)
+
+    def batch(self, kind: Kind, batch: ItemBatch) -> list[Record] | None:
+        """All objects of a batch of a dump; None unless it is an array of undamaged objects of its type."""
+        codec = self._codecs[kind]
+        version, name = batch.type
+        may_be_untyped = batch.implied == batch.type
+        try:
+            wires = codec.array(batch.text)
+            for wire in wires:
+                typed = wire.kind == name and wire.api_version == version
+                if not typed and not (may_be_untyped and not wire.kind):
+                    return None
+            return [codec.convert(wire) for wire in wires]
+        except DAMAGE:
+            return None  # the dump then splits the batch, and each object is decoded on its own
+
+    def record(self, kind: Kind, raw: bytes) -> Record:
+        """One object.
+
+        Raises:
+            UndecodableError: it is damaged; the message names the error.
+        """
+        found = self.attempt(kind, raw)
+        if isinstance(found, BadObject):
+            raise UndecodableError(f"{found.kind} {found.name}: {found.error}")
+        return found
+
+    def event(self, kind: Kind, line: bytes) -> WatchEvent:
+        """One line of a watch of ``kind``.
+
+        Raises:
+            UndecodableError: the line is no event in JSON: the caller has to list again.
+        """
+        codec = self._codecs[kind]
+        try:
+            wire = codec.event(line)
+            if isinstance(wire, BookmarkWire):
+                return _bookmark(wire)
+            if isinstance(wire, ErrorWire):
+                status = wire.object or StatusObjectWire()
+                return WatchEvent(EventType.ERROR, status_code=status.code or 0, message=status.message or "")
+            if wire.object is not None:
+                event_type = EventType(wire.__struct_config__.tag)
+                version = wire.object.metadata.resource_version if wire.object.metadata else None
+                return WatchEvent(event_type, codec.convert(wire.object), version or "")
+        except DAMAGE:
+            pass  # a damaged object or a line that is no event: the slow path below tells which
+        return self._damaged_event(kind, line)
+
+    def _damaged_event(self, kind: Kind, line: bytes) -> WatchEvent:
+        try:
+            wire = self._raw_event(line)
+            event_type = EventType(wire.type or "")
+        except DAMAGE as error:
+            raise UndecodableError(f"watch of {kind}: line is no event: {error}") from error
+        found = self.attempt(kind, wire.object)
+        bad = found if isinstance(found, BadObject) else BadObject(kind.value, "?", "the event has no object")
+        return WatchEvent(event_type, None, self._version(wire.object), bad=bad)
+
+    def _version(self, raw: Raw) -> str:
+        try:
+            meta = self._unreadable(raw).metadata
+        except DAMAGE:
+            return ""
+        return (meta.resource_version or "") if meta else ""
+
+    def _as_raw_list(self, kind: Kind, body: bytes) -> RawListWire:
+        try:
+            return self._raw_list(body)
+        except DAMAGE as error:
+            raise UndecodableError(f"list of {kind}: {error}") from error
+
+    def attempt(self, kind: Kind, raw: bytes | memoryview | Raw) -> Record | BadObject:
+        """One object, or the error in it. Never raises."""
+        codec = self._codecs[kind]
+        try:
+            return codec.convert(codec.one(raw))
+        except DAMAGE as error:
+            return BadObject(kind.value, self._name(raw), str(error))
+
+    def _name(self, raw: bytes | memoryview | Raw) -> str:
+        try:
+            meta = self._unreadable(raw).metadata
+        except DAMAGE:
+            return "?"
+        if meta is None or not meta.name:
+            return "?"
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def _bookmark(wire: BookmarkWire) -> WatchEvent:
+    meta = (wire.object.metadata if wire.object else None) or BookmarkMetaWire()
+    ends = (meta.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
+    return WatchEvent(EventType.BOOKMARK, None, meta.resource_version or "", initial_events_end=ends)
+
+
+def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
+    """One codec for each kind."""
+    simple: dict[Kind, tuple[type[ObjectWire], Callable[[Any, MetaWire, SharedParts], Record]]] = {
+        Kind.NODE: (nodes.NodeWire, nodes.node),
+        Kind.NAMESPACE: (ObjectWire, nodes.namespace),
+        Kind.POD_DISRUPTION_BUDGET: (budgets.BudgetWire, budgets.budget),
+        Kind.PRIORITY_CLASS: (budgets.PriorityClassWire, budgets.priority_class),
+        Kind.SERVICE: (budgets.ServiceWire, budgets.service),
+        Kind.CONFIG_MAP: (budgets.ConfigMapWire, budgets.config_map),
+        Kind.PERSISTENT_VOLUME: (storage.PersistentVolumeWire, storage.volume),
+        Kind.PERSISTENT_VOLUME_CLAIM: (storage.PersistentVolumeClaimWire, storage.claim),
+        Kind.STORAGE_CLASS: (storage.StorageClassWire, storage.storage_class),
+        Kind.CSI_NODE: (storage.CSINodeWire, storage.csi_node),
+        Kind.CSI_DRIVER: (storage.CSIDriverWire, storage.csi_driver),
+        Kind.CSI_STORAGE_CAPACITY: (storage.CSICapacityWire, storage.csi_capacity),
+        Kind.VOLUME_ATTACHMENT: (storage.AttachmentWire, storage.attachment),
+        Kind.DEVICE_CLASS: (nodes.DeviceClassWire, nodes.device_class),
+        Kind.POD_MIGRATION: (MigrationWire, migration),
+        Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
+    }
+    codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(PodHead, pods.pod)}
+    for kind, (wire, convert) in simple.items():
+        codecs[kind] = _Codec(wire, _with_meta(convert, shared))
+    for kind in _WORKLOADS:
+        codecs[kind] = _Codec(WorkloadWire, _workload_converter(kind, shared, pods))
+    codecs[Kind.RESERVATION] = _Codec(
+        ReservationWire, lambda wire: reservation(wire, _meta(wire), shared, pods)
+    )
+    return codecs
+
+
+def _with_meta(
+    convert: Callable[[Any, MetaWire, SharedParts], Record], shared: SharedParts
+) -> Callable[[Any], Record]:
+    return lambda wire: convert(wire, _meta(wire), shared)
+
+
+def _workload_converter(
+    kind: Kind, shared: SharedParts, pods: PodDecoder
+) -> Callable[[WorkloadWire], Record]:
+    return lambda wire: workload(kind, wire, _meta(wire), shared, pods)
+
+
+def _meta(wire: ObjectWire) -> MetaWire:
+    """Metadata. An object without a name is damaged."""
+    meta = wire.metadata
+    if meta is None or not meta.name:
+        raise UndecodableError("metadata.name is missing")
+    return meta

@@ -1,0 +1,111 @@
+"""Decodes nodes, namespaces and device classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.model.decode.interning import SharedParts, created_at
+from rescheduler.model.decode.wire_types import ConditionWire, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.names import ANNOTATION_AVOID, DO_NOT_DISRUPT
+from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
+from rescheduler.model.resources import parse_resources
+
+_MOST_AVOID_ENTRIES = 1000
+_decode_avoid = msgspec.json.Decoder(list[AvoidEntry]).decode
+
+
+class TaintWire(Wire):
+    """v1.Taint."""
+
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeSpecWire(Wire):
+    """v1.NodeSpec."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintWire] | None = None
+
+
+class NodeStatusWire(Wire):
+    """v1.NodeStatus."""
+
+    allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
+    conditions: list[ConditionWire] | None = None
+    images: list[Raw] | None = None
+    declared_features: list[str] | None = None
+
+
+class NodeWire(ObjectWire):
+    """v1.Node."""
+
+    spec: NodeSpecWire | None = None
+    status: NodeStatusWire | None = None
+
+
+class DeviceClassSpecWire(Wire):
+    """resource.k8s.io/v1 DeviceClassSpec."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClassWire(ObjectWire):
+    """resource.k8s.io/v1 DeviceClass."""
+
+    spec: DeviceClassSpecWire | None = None
+
+
+def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
+    """The record of a node. A missing allocatable is the capacity, as the API server defaults it."""
+    spec, status = wire.spec or NodeSpecWire(), wire.status or NodeStatusWire()
+    annotations = meta.annotations or {}
+    allocatable = status.capacity if status.allocatable is None else status.allocatable
+    return Node(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        labels=shared.labels(meta.labels),
+        taints=tuple(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ()),
+        unschedulable=bool(spec.unschedulable),
+        ready=_ready(status.conditions),
+        allocatable=parse_resources(allocatable),
+        images=shared.images(status.images),
+        declared_features=tuple(sorted(status.declared_features or ())),
+        avoid=_avoid(annotations.get(ANNOTATION_AVOID)),
+        do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true",
+        deleting=meta.deletion_timestamp is not None,
+        created_at_s=created_at(meta),
+    )
+
+
+def namespace(wire: ObjectWire, meta: MetaWire, shared: SharedParts) -> Namespace:
+    """The record of a namespace. The API server has added its name as a label."""
+    del wire
+    return Namespace(meta.name or "", shared.labels(meta.labels), meta.deletion_timestamp is not None)
+
+
+def device_class(wire: DeviceClassWire, meta: MetaWire, shared: SharedParts) -> DeviceClass:
+    """The record of a DeviceClass."""
+    del shared
+    return DeviceClass(meta.name or "", (wire.spec.extended_resource_name or "") if wire.spec else "")
+
+
+def _ready(conditions: Iterable[ConditionWire] | None) -> bool:
+    """The Ready condition; a node that has none yet, as in a hand-written dump, counts as ready."""
+    return all(c.status == "True" for c in conditions or () if c.type == "Ready")
+
+
+def _avoid(text: str | None) -> tuple[AvoidEntry, ...]:
+    """Hints of the annotation, which anybody may write: a malformed value means no hints and never fails the node."""
+    if not text:
+        return ()
+    try:
+        return tuple(_decode_avoid(text))[:_MOST_AVOID_ENTRIES]
+    except msgspec.DecodeError:
+        return ()

@@ -1,0 +1,217 @@
+"""Decodes pods: the parts that differ are decoded for each pod, the shared spec once per distinct content.
+
+In a list the pods of one controller follow each other. So a pod is first compared with the pod before it, and
+equal parts are taken from there without computing a key for the intern table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable
+from sys import intern
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.model.decode.interning import InternTable, SharedParts, substitute_uid
+from rescheduler.model.decode.pod_requests import Requests, held_resources, incoming_requests
+from rescheduler.model.decode.pod_spec import SpecError, pod_spec
+from rescheduler.model.decode.pod_wire_types import (
+    KEPT_ANNOTATIONS,
+    HeldKey,
+    HeldWire,
+    PodAnnotationsHead,
+    PodHead,
+    PodMetaHead,
+    PodSpecHead,
+    PodSpecWire,
+    PodStatusHead,
+)
+from rescheduler.model.decode.wire_types import ConditionWire
+from rescheduler.model.records import Pod, PodPhase, PodSpec
+from rescheduler.model.selectors import NO_LABELS, LabelSet
+
+_PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
+_NO_ANNOTATIONS: Final = PodAnnotationsHead()
+_NO_STATUS: Final = PodStatusHead()
+_ABSENT_PARTS: Final = (b"", b"null")
+_READ_CONDITIONS: Final = frozenset({"Ready", "PodScheduled", "PodResizePending", "DisruptionTarget"})
+_DIGEST_BYTES: Final = 16
+_LABEL_KEYS: Final = b"atchLabelKeys"
+"""A spec with matchLabelKeys or mismatchLabelKeys contains this text: its record depends on the pod's labels."""
+
+
+class PodDecoder:
+    """Makes records of pods of stage one (see ``pod_wire_types``). For one thread."""
+
+    def __init__(self, shared: SharedParts) -> None:
+        self._shared = shared
+        self._encode = msgspec.json.Encoder().encode
+        self._decode_head = msgspec.json.Decoder(PodSpecHead).decode
+        self._decode_spec = msgspec.json.Decoder(PodSpecWire).decode
+        self._decode_held = msgspec.json.Decoder(HeldWire).decode
+        self._specs: InternTable[bytes, PodSpec] = InternTable()
+        self._equal_specs: InternTable[PodSpec, PodSpec] = InternTable()
+        self._requests: InternTable[bytes, Requests] = InternTable()
+        self._held: InternTable[bytes, Requests] = InternTable()
+        self._before: _Sibling | None = None
+        self._time_before_s = 0.0
+
+    def pod(self, wire: PodHead) -> Pod:
+        """The record of a pod.
+
+        Raises:
+            ValueError: a part has a senseless value; the message names it.
+            msgspec.ValidationError: a part has the wrong type.
+        """
+        meta, spec, status = wire.metadata or PodMetaHead(), wire.spec, wire.status or _NO_STATUS
+        if not meta.name:
+            raise SpecError("metadata.name is missing")
+        if spec is None:
+            raise SpecError("spec is missing")
+        node = spec.node_name
+        _clear_own_names(spec)
+        namespace = intern(meta.namespace or "default")
+        seen = _ReadConditions(status.conditions)
+        reported = HeldKey(
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            seen.infeasible,
+        )
+        before = self._before
+        if before is None or before.spec != spec or before.reported != reported:
+            before = self._before = self._sibling(spec, reported)
+        return Pod(
+            namespace=namespace,
+            name=meta.name,
+            uid=meta.uid or substitute_uid("Pod", namespace, meta.name),
+            resource_version=meta.resource_version or "",
+            node=intern(node or ""),
+            nominated_node=intern(status.nominated_node_name or ""),
+            spec=before.record,
+            labels=self._shared.labels(meta.labels),
+            annotations=_annotations(meta.annotations),
+            controller=self._shared.controller(meta.owner_references, namespace),
+            held=before.holds.resources,
+            held_score_cpu_milli=before.holds.score_cpu_milli,
+            held_score_memory_bytes=before.holds.score_memory_bytes,
+            phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
+            ready=seen.ready,
+            ready_since_s=self._seconds(seen.ready_since),
+            deleting=meta.deletion_timestamp is not None,
+            created_at_s=self._seconds(meta.creation_timestamp),
+            started_at_s=self._seconds(status.start_time),
+            unschedulable_message=seen.unschedulable_message,
+            disruption_reason=seen.disruption_reason,
+        )
+
+    def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> PodSpec:
+        """The spec of the pods that a controller would create from a template with these labels."""
+        spec = self._decode_head(raw)
+        _clear_own_names(spec)
+        encoded = self._encode(spec)
+        merged = repr(sorted(labels.items())).encode() if _LABEL_KEYS in encoded else b""
+        digest = _digest(merged + encoded)
+        return self._specs.get(
+            digest, lambda _: self._make_spec(encoded, self._encode(_amounts(spec)), labels)
+        )
+
+    def _seconds(self, time: dt.datetime | None) -> float:
+        """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save memory."""
+        if time is None:
+            return 0.0
+        seconds = time.timestamp()
+        if seconds != self._time_before_s:
+            self._time_before_s = seconds
+        return self._time_before_s
+
+    def _sibling(self, spec: PodSpecHead, reported: HeldKey) -> _Sibling:
+        encoded = self._encode(spec)
+        amounts = self._encode(_amounts(spec))
+        record = self._specs.get(_digest(encoded), lambda _: self._make_spec(encoded, amounts))
+        key = self._encode(reported)
+        holds = self._held.get(_digest(amounts + key), lambda _: self._make_held(encoded, key))
+        if holds.resources == record.requests:
+            holds = holds._replace(resources=record.requests)  # one object for both, to save memory
+        return _Sibling(spec, reported, record, holds)
+
+    def _make_spec(self, encoded: bytes, amounts: bytes, merge: LabelSet | None = None) -> PodSpec:
+        wire = self._decode_spec(encoded)
+        requests = self._requests.get(amounts, lambda _: incoming_requests(wire))
+        return self._equal_specs.get(pod_spec(wire, requests, merge), lambda same: same)
+
+    def _make_held(self, encoded: bytes, reported: bytes) -> Requests:
+        return held_resources(self._decode_spec(encoded), self._decode_held(reported))
+
+
+class _Sibling(NamedTuple):
+    """Parts of a pod of stage one, and the records made of them, which a pod with equal parts shares."""
+
+    spec: PodSpecHead
+    reported: HeldKey
+    record: PodSpec
+    holds: Requests
+
+
+def _clear_own_names(spec: PodSpecHead) -> None:
+    """Clear the fields in which pods of one template differ: the node and the names of volumes.
+
+    A name is kept where it is part of a claim's name, or of an error message of kube-scheduler.
+    """
+    spec.node_name = None
+    for volume in spec.volumes or ():
+        if not (volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
+            volume.name = None
+
+
+def _amounts(spec: PodSpecHead) -> tuple[object, ...]:
+    """The parts of a spec that its requests depend on. There are few combinations; many templates share each."""
+    containers, init_containers = (
+        [(c.name, c.resources, c.restart_policy) for c in listed or ()]
+        for listed in (spec.containers, spec.init_containers)
+    )
+    return containers, init_containers, spec.overhead, spec.resources
+
+
+def _digest(encoded: bytes) -> bytes:
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+class _ReadConditions:
+    """The fields of a Pod record that come from conditions."""
+
+    __slots__ = ("disruption_reason", "infeasible", "ready", "ready_since", "unschedulable_message")
+
+    def __init__(self, conditions: Iterable[ConditionWire] | None) -> None:
+        self.ready = False
+        self.ready_since: dt.datetime | None = None
+        self.infeasible = False
+        self.unschedulable_message = ""
+        self.disruption_reason = ""
+        for condition in conditions or ():
+            kind = condition.type
+            if (
+                kind not in _READ_CONDITIONS
+            ):  # most conditions: one set lookup is cheaper than four comparisons
+                continue
+            if kind == "Ready":
+                self.ready = condition.status == "True"
+                self.ready_since = condition.last_transition_time if self.ready else None
+            elif kind == "PodScheduled":
+                if condition.status == "False" and condition.reason == "Unschedulable":
+                    self.unschedulable_message = condition.message or ""
+            elif kind == "PodResizePending":
+                self.infeasible = condition.reason == "Infeasible"
+            elif kind == "DisruptionTarget" and condition.status == "True":
+                self.disruption_reason = condition.reason or ""
+
+
+def _annotations(head: Any) -> LabelSet:
+    if head is None or head == _NO_ANNOTATIONS:
+        return NO_LABELS
+    values = ((key, getattr(head, field)) for field, key in KEPT_ANNOTATIONS.items())
+    return LabelSet({key: value for key, value in values if value is not None})

@@ -1,0 +1,150 @@
+"""Decodes label and node selectors. A malformed selector keeps its error and matches nothing.
+
+Validation and error texts are those of apimachinery's ``LabelSelectorAsSelector`` and of component-helpers'
+``nodeaffinity``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.model.decode.wire_types import (
+    LabelSelectorWire,
+    NodeSelectorTermWire,
+    NodeSelectorWire,
+    RequirementWire,
+)
+from rescheduler.model.label_syntax import key_error, value_error
+from rescheduler.model.selectors import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    int64,
+)
+
+_NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
+_SETS: Final = frozenset({Operator.IN, Operator.NOT_IN})
+_PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
+_ORDER: Final = frozenset({Operator.GT, Operator.LT})
+
+
+class SelectorError(ReschedulerError, ValueError):
+    """A requirement that the API server would reject."""
+
+
+def label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
+    """A metav1.LabelSelector; None stays None (it matches nothing)."""
+    if wire is None:
+        return None
+    try:
+        found = [
+            _checked(key, Operator.IN, [value or ""]) for key, value in (wire.match_labels or {}).items()
+        ]
+        found.extend(_label_requirement(item) for item in wire.match_expressions or ())
+    except SelectorError as error:
+        return LabelSelector(invalid=str(error))
+    return LabelSelector(_sorted(found))
+
+
+def node_selector(wire: NodeSelectorWire | None) -> NodeSelector | None:
+    """A v1.NodeSelector; None stays None (no restriction)."""
+    if wire is None:
+        return None
+    return NodeSelector(tuple(node_selector_term(term) for term in wire.node_selector_terms or ()))
+
+
+def node_selector_term(wire: NodeSelectorTermWire | None) -> NodeSelectorTerm:
+    """A v1.NodeSelectorTerm; one without requirements matches nothing."""
+    if wire is None:
+        return NodeSelectorTerm()
+    errors: list[str] = []
+    expressions = [_node_requirement(item, errors) for item in wire.match_expressions or ()]
+    fields = [_field_requirement(item, errors) for item in wire.match_fields or ()]
+    if errors:
+        return NodeSelectorTerm(invalid=_aggregate(errors))
+    return NodeSelectorTerm(_sorted(expressions), _sorted(fields))
+
+
+def _sorted(requirements: Iterable[Requirement | None]) -> tuple[Requirement, ...]:
+    known = (requirement for requirement in requirements if requirement is not None)
+    return tuple(sorted(known, key=lambda r: (r.key, r.operator, r.values)))
+
+
+def _checked(key: str, operator: Operator, values: list[str]) -> Requirement:
+    """A requirement on labels; the error lists every mistake, as in Kubernetes."""
+    # kube-scheduler reports all errors of a requirement in this order: key, number of values, each value. The text is
+    # the reason of a pod's condition, so it has to be the same here.
+    errors: list[str] = []
+    if wrong := key_error(key):
+        errors.append(_invalid("key", key, wrong))
+    if operator in _SETS and not values:
+        errors.append(_invalid("values", None, "for 'in', 'notin' operators, values set can't be empty"))
+    elif operator in _PRESENCE and values:
+        errors.append(_invalid("values", values, "values set must be empty for exists and does not exist"))
+    elif operator in _ORDER:
+        if len(values) != 1:
+            rule = "for 'Gt', 'Lt' operators, exactly one value is required"
+            errors.append(_invalid("values", values or None, rule))
+        errors.extend(
+            _invalid(f"values[{i}]", value, _NO_INTEGER)
+            for i, value in enumerate(values)
+            if int64(value) is None
+        )
+    for i, value in enumerate(values):
+        if wrong := value_error(value):
+            errors.append(_invalid(f"values[{i}][{key}]", value, wrong))
+    if errors:
+        raise SelectorError(_aggregate(errors))
+    return Requirement(key, operator, tuple(sorted(values)))
+
+
+def _label_requirement(wire: RequirementWire) -> Requirement:
+    operator = _operator(wire)
+    if operator is None or operator in _ORDER:
+        raise SelectorError(f'"{wire.operator or ""}" is not a valid label selector operator')
+    return _checked(wire.key or "", operator, wire.values or [])
+
+
+def _node_requirement(wire: RequirementWire, errors: list[str]) -> Requirement | None:
+    operator = _operator(wire)
+    if operator is None:
+        errors.append(f'"{wire.operator or ""}" is not a valid node selector operator')
+        return None
+    try:
+        return _checked(wire.key or "", operator, wire.values or [])
+    except SelectorError as error:
+        errors.append(str(error))
+        return None
+
+
+def _field_requirement(wire: RequirementWire, errors: list[str]) -> Requirement | None:
+    operator, values = _operator(wire), wire.values or []
+    if operator not in _SETS or operator is None:
+        errors.append(f'"{wire.operator or ""}" is not a valid field selector operator')
+        return None
+    if len(values) != 1:
+        errors.append(_invalid("values", values or None, "must have one element"))
+    return Requirement(wire.key or "", operator, tuple(values))
+
+
+def _operator(wire: RequirementWire) -> Operator | None:
+    try:
+        return Operator(wire.operator or "")
+    except ValueError:
+        return None
+
+
+def _invalid(place: str, value: str | list[str] | None, rule: str) -> str:
+    return f"{place}: Invalid value: {msgspec.json.encode(value).decode()}: {rule}"
+
+
+def _aggregate(errors: list[str]) -> str:
+    """Several errors as Kubernetes prints an aggregate: each once, in brackets if there are several."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""

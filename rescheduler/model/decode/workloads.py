@@ -1,0 +1,228 @@
+"""Decodes controllers of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet, Job."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from rescheduler.model.decode.interning import SharedParts, created_at, kept_annotations, substitute_uid
+from rescheduler.model.decode.jobs import job_state
+from rescheduler.model.decode.pods import PodDecoder
+from rescheduler.model.decode.selectors import label_selector
+from rescheduler.model.decode.wire_types import ABSENT, DAMAGE, LabelSelectorWire, MetaWire, ObjectWire, Wire
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.records import JobState, PodSpec, Workload
+from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Operator, Requirement
+
+_REVISION = "deployment.kubernetes.io/revision"
+_decode_selector = msgspec.json.Decoder(LabelSelectorWire).decode
+_decode_equalities = msgspec.json.Decoder(dict[str, str | None]).decode
+
+
+class PodTemplateMetaWire(Wire):
+    """metadata of a pod template."""
+
+    labels: Raw = ABSENT
+
+
+class PodTemplateWire(Wire):
+    """v1.PodTemplateSpec. The spec is decoded on its own, so that a damaged one loses only the template."""
+
+    metadata: PodTemplateMetaWire | None = None
+    spec: Raw = ABSENT
+
+
+class RollingWire(Wire):
+    """rollingUpdate of a strategy."""
+
+    max_surge: int | str | None = None
+    partition: int | None = None
+
+
+class RolloutStrategyWire(Wire):
+    """strategy of a Deployment, updateStrategy of the others."""
+
+    type: str | None = None
+    rolling_update: RollingWire | None = None
+
+
+class OrdinalsWire(Wire):
+    """spec.ordinals of a StatefulSet."""
+
+    start: int | None = None
+
+
+class PodTemplateNodeWire(Wire):
+    """The node that a template names."""
+
+    node_name: str | None = None
+
+
+_decode_template_node = msgspec.json.Decoder(PodTemplateNodeWire).decode
+
+
+class WorkloadSpecWire(Wire):
+    """spec of a controller; the selector of a ReplicationController is a plain map."""
+
+    replicas: int | None = None
+    parallelism: int | None = None
+    selector: Raw = ABSENT
+    template: PodTemplateWire | None = None
+    strategy: RolloutStrategyWire | None = None
+    update_strategy: RolloutStrategyWire | None = None
+    min_ready_seconds: int | None = None
+    paused: bool | None = None
+    suspend: bool | None = None
+    ordinals: OrdinalsWire | None = None
+    completions: int | None = None
+    pod_failure_policy: Raw = ABSENT
+    active_deadline_seconds: int | None = None
+    managed_by: str | None = None
+
+
+class WorkloadStatusWire(Wire):
+    """status of a controller."""
+
+    observed_generation: int | None = None
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    current_replicas: int | None = None
+    ready_replicas: int | None = None
+    ready: int | None = None
+    number_ready: int | None = None
+    desired_number_scheduled: int | None = None
+    updated_number_scheduled: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+    succeeded: int | None = None
+    start_time: Raw = ABSENT
+    conditions: Raw = ABSENT
+
+
+class WorkloadWire(ObjectWire):
+    """Any controller of pods."""
+
+    spec: WorkloadSpecWire | None = None
+    status: WorkloadStatusWire | None = None
+
+
+def workload(
+    kind: Kind, wire: WorkloadWire, meta: MetaWire, shared: SharedParts, pods: PodDecoder
+) -> Workload:
+    """The record of a controller."""
+    spec, status = wire.spec or WorkloadSpecWire(), wire.status or WorkloadStatusWire()
+    namespace, name = meta.namespace or "default", meta.name or ""
+    labels, template = _template(spec.template, shared, pods)
+    resource = RESOURCES[kind]
+    stateful, strategy = kind is Kind.STATEFUL_SET, spec.update_strategy or RolloutStrategyWire()
+    return Workload(
+        kind=kind.value,
+        namespace=namespace,
+        name=name,
+        uid=meta.uid or substitute_uid(kind, namespace, name),
+        api_version=f"{resource.group}/{resource.version}" if resource.group else resource.version,
+        resource_version=meta.resource_version or "",
+        controller=shared.controller(meta.owner_references, namespace),
+        selector=_selector(kind, spec.selector),
+        replicas=_replicas(kind, spec),
+        ready_replicas=status.ready_replicas or status.ready or status.number_ready or 0,
+        template=template,
+        template_labels=labels,
+        annotations=kept_annotations(meta),
+        surge=kind is Kind.DEPLOYMENT and _may_surge(spec.strategy or RolloutStrategyWire()),
+        paused=bool(spec.paused or spec.suspend),
+        rolling_out=_rolling_out(kind, spec, status, meta.generation or 0),
+        deleting=meta.deletion_timestamp is not None,
+        min_ready_s=spec.min_ready_seconds or 0,
+        template_node=_template_node(spec.template),
+        current_revision=status.current_revision or "",
+        update_strategy=(strategy.type or "") if stateful else "",
+        partition=strategy.rolling_update.partition if stateful and strategy.rolling_update else None,
+        current_replicas=status.current_replicas or 0,
+        first_ordinal=(spec.ordinals.start or 0) if spec.ordinals else 0,
+        revision=status.update_revision or (meta.annotations or {}).get(_REVISION) or "",
+        created_at_s=created_at(meta),
+        job=_job(spec, status) if kind is Kind.JOB else None,
+    )
+
+
+def _job(spec: WorkloadSpecWire, status: WorkloadStatusWire) -> JobState:
+    return job_state(
+        completions=spec.completions,
+        succeeded=status.succeeded or 0,
+        failure_policy=spec.pod_failure_policy,
+        conditions=status.conditions,
+        started=status.start_time,
+        deadline_s=spec.active_deadline_seconds,
+        managed_by=spec.managed_by or "",
+    )
+
+
+def _template(
+    wire: PodTemplateWire | None, shared: SharedParts, pods: PodDecoder
+) -> tuple[LabelSet, PodSpec | None]:
+    """Labels and spec of a template. The spec is None if it cannot be decoded: then its pods are not moved."""
+    if wire is None:
+        return NO_LABELS, None
+    labels = shared.labels(wire.metadata.labels) if wire.metadata else NO_LABELS
+    try:
+        return labels, pods.template_spec(wire.spec, labels)
+    except DAMAGE:
+        return labels, None
+
+
+def _template_node(wire: PodTemplateWire | None) -> str:
+    content = bytes(wire.spec) if wire is not None else b""
+    if b'"nodeName"' not in content:
+        return ""
+    try:
+        return _decode_template_node(content).node_name or ""
+    except DAMAGE:
+        return ""
+
+
+def _selector(kind: Kind, raw: Raw) -> LabelSelector | None:
+    content = bytes(raw)
+    if content in (b"", b"null"):
+        return None
+    if kind is not Kind.REPLICATION_CONTROLLER:
+        return label_selector(_decode_selector(content))
+    equalities = sorted(_decode_equalities(content).items())
+    return LabelSelector(tuple(Requirement(key, Operator.IN, (value or "",)) for key, value in equalities))
+
+
+def _replicas(kind: Kind, spec: WorkloadSpecWire) -> int:
+    """Desired number of pods; the API server's default is 1. A DaemonSet has no such field."""
+    if kind is Kind.DAEMON_SET:
+        return 0
+    desired = spec.parallelism if kind is Kind.JOB else spec.replicas
+    return 1 if desired is None else desired
+
+
+def _may_surge(strategy: RolloutStrategyWire) -> bool:
+    """True if a rollout may run more pods than replicas; the default is RollingUpdate with 25%."""
+    if strategy.type == "Recreate":
+        return False
+    surge = strategy.rolling_update.max_surge if strategy.rolling_update else None
+    return surge not in (0, "0", "0%")
+
+
+def _rolling_out(kind: Kind, spec: WorkloadSpecWire, status: WorkloadStatusWire, generation: int) -> bool:
+    """True while pods of an older template are being replaced; False if there is no status to tell."""
+    if status.observed_generation is None:
+        return False
+    if status.observed_generation < generation:
+        return True
+    updated = status.updated_replicas or 0
+    match kind:
+        case Kind.DEPLOYMENT:
+            return updated < _replicas(kind, spec) or (status.replicas or 0) > updated
+        case Kind.STATEFUL_SET:
+            strategy = spec.update_strategy or RolloutStrategyWire()
+            partitioned = strategy.rolling_update is not None and bool(strategy.rolling_update.partition)
+            held_back = strategy.type == "OnDelete" or partitioned
+            return not held_back and status.current_revision != status.update_revision
+        case Kind.DAEMON_SET:
+            return (status.updated_number_scheduled or 0) < (status.desired_number_scheduled or 0)
+        case _:
+            return False

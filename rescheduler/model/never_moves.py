@@ -1,0 +1,52 @@
+"""Pods that nothing can move, whatever is configured. Pure.
+
+Policies never propose those that belong to their node; the planner, the controller and the webhook refuse or
+pass by all of them. What configuration and annotations decide (priority, local data, ...) is not said here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from rescheduler.model.names import LABEL_PLACEHOLDER, MIRROR_POD
+from rescheduler.model.records import Pod
+
+
+class NeverMoves(enum.Enum):
+    """Why a pod can never be moved."""
+
+    STATIC_POD = "is a static pod of its node"
+    DAEMON_POD = "belongs to a DaemonSet, which has one pod on each node"
+    PLACEHOLDER = "holds the room of a Reservation"
+    NO_CONTROLLER = "has no controller that would bring it back"
+
+    @property
+    def belongs_to_node(self) -> bool:
+        """True if a pod like it has no business on another node; False if only nothing would make it there."""
+        return self is not NeverMoves.NO_CONTROLLER
+
+
+FIXED_OWNERS: Final = {
+    "DaemonSet": NeverMoves.DAEMON_POD,
+    "Node": NeverMoves.STATIC_POD,
+    "Reservation": NeverMoves.PLACEHOLDER,
+}
+"""Kinds of controllers whose pods belong to their node."""
+
+
+def never_moves(pod: Pod) -> NeverMoves | None:
+    """Why the pod can never be moved; None if it may be."""
+    if pod.annotations.get(MIRROR_POD) is not None:
+        return NeverMoves.STATIC_POD
+    if pod.labels.get(LABEL_PLACEHOLDER) is not None:
+        return NeverMoves.PLACEHOLDER
+    if pod.controller is None:
+        return NeverMoves.NO_CONTROLLER
+    return FIXED_OWNERS.get(pod.controller.kind)
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """True for static, DaemonSet and placeholder pods."""
+    found = never_moves(pod)
+    return found is not None and found.belongs_to_node

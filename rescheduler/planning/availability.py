@@ -1,0 +1,192 @@
+"""How many pods of a workload may be unavailable at once where no PodDisruptionBudget selects them. Pure.
+
+The limit is a quarter of the replicas, rounded down, and at least one: the default ``maxUnavailable`` of a Deployment's
+rolling update, with the least that allows any move. Pods are counted as the disruption controller counts them: what the
+workload wants minus what is available, so that a pod that is missing, terminating or not Ready uses the limit up, whoever
+is to blame. Available is meant as in ``IsPodAvailable`` of k8s.io/kubernetes/pkg/api/v1/pod: Ready for ``minReadySeconds``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import ObjectKey, Pod, Workload
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.plan import SkipReason
+
+_WITH_REPLICAS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
+_PART: Final = 4
+"""One pod of so many may be unavailable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """The pods of one workload that no PodDisruptionBudget selects."""
+
+    workload: str
+    """Kind, namespace and name."""
+    wanted: int
+    """Pods that there should be."""
+    available: frozenset[str]
+    """Uids of the available pods, without those whose eviction is decided."""
+    settles_at_s: float | None = None
+    """When the next Ready pod becomes available; None: no pod waits for its minReadySeconds."""
+
+    @property
+    def most_unavailable(self) -> int:
+        """How many pods may be unavailable at once."""
+        return max(1, self.wanted // _PART)
+
+    def refusal(self, pod: Pod, taken: int = 0) -> str:
+        """Why the eviction of the pod would leave too few, or "". ``taken``: available pods that other moves take.
+
+        A pod that is not Ready takes nothing: it is unavailable already.
+        """
+        available = len(self.available) - taken
+        left = available - (pod.uid in self.available)
+        if not pod.ready or self.wanted - left <= self.most_unavailable:
+            return ""
+        return (
+            f"{available} of {self.wanted} pods of {self.workload} are available without those that are being moved; "
+            f"at most {self.most_unavailable} may be unavailable, because no PodDisruptionBudget selects the pod and says otherwise"
+        )
+
+
+def availability_of(
+    pod: Pod,
+    workload: Workload | None,
+    pods: Iterable[Pod],
+    now_s: float,
+    *,
+    leaving: Collection[str] = (),
+    missing: int = 0,
+) -> Availability:
+    """The availability of the workload of ``pod``, whose topmost known controller is ``workload`` and whose pods are ``pods``.
+
+    ``leaving``: uids of pods whose eviction is decided. ``missing``: evicted pods that have no replacement yet; they count
+    only where the number of replicas is not known, because there the pods themselves are counted.
+    """
+    min_ready_s = workload.min_ready_s if workload is not None else 0
+    available: set[str] = set()
+    settles_at_s: float | None = None
+    live = 0
+    for each in pods:
+        live += not each.terminal
+        if each.deleting or not each.ready:
+            continue
+        due_s = _available_at_s(each, min_ready_s)
+        if due_s <= now_s:
+            available.add(each.uid)
+        else:
+            settles_at_s = due_s if settles_at_s is None else min(settles_at_s, due_s)
+    known = workload is not None and workload.kind in _WITH_REPLICAS
+    return Availability(
+        workload=_name(pod, workload),
+        wanted=workload.replicas if known and workload is not None else live + missing,
+        available=frozenset(available.difference(leaving)),
+        settles_at_s=settles_at_s,
+    )
+
+
+def missing_pods(snapshot: Snapshot) -> Counter[str]:
+    """Evicted pods that are gone and whose replacement has not claimed its room yet, by uid of their controller."""
+    found: Counter[str] = Counter()
+    for migration in snapshot.migrations.values():
+        status = migration.status
+        if status.phase is not MigrationPhase.HANDING_OVER or status.replacement is not None:
+            continue
+        old = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        reservation = snapshot.reservations.get(status.reservation_name)
+        owner = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+        if owner is not None and (old is None or old.uid != migration.pod_uid):
+            found[owner.uid] += 1
+    return found
+
+
+def _available_at_s(pod: Pod, min_ready_s: int) -> float:
+    # Times of conditions are whole seconds, so one more is waited for.
+    return pod.ready_since_s + min_ready_s + 1.0 if min_ready_s else 0.0
+
+
+def _name(pod: Pod, workload: Workload | None) -> str:
+    if workload is not None:
+        return f"{workload.kind} {workload.namespace}/{workload.name}"
+    owner = pod.controller
+    return f"{owner.kind} {pod.namespace}/{owner.name}" if owner is not None else str(pod.key)
+
+
+class AvailabilityLedger:
+    """The availability of all workloads of a snapshot, with what moves under way and planned ones take of it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        covered: Callable[[Pod], bool],
+        starts_first: Callable[[Pod, str], bool],
+        leaving: Collection[str] = (),
+        unlimited: bool = False,
+    ) -> None:
+        """``covered``: a PodDisruptionBudget selects the pod. ``starts_first``: a move by that policy leaves no pod less.
+
+        ``leaving``: uids of pods that moves under way evict. ``unlimited``: moves are planned as if time passed, so that
+        they take nothing from each other; what is unavailable now counts all the same.
+        """
+        self._snapshot = snapshot
+        self._covered = covered
+        self._starts_first = starts_first
+        self._unlimited = unlimited
+        self._leaving: Collection[str] = () if unlimited else leaving
+        self._taken: Counter[str] = Counter()
+        self._pods: dict[str, list[Pod]] | None = None
+        self._missing: Counter[str] = Counter()
+        self._known: dict[str, Availability] = {}
+
+    def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
+        """Why the eviction of the pod would leave too few pods of its workload, or None."""
+        if self._covered(pod):
+            return None
+        uid = self._snapshot.workload_uid(pod)
+        found = self._of(uid, pod)
+        message = found.refusal(pod, self._taken[uid])
+        if not message or self._starts_first(pod, policy):
+            return None
+        return Blocked(SkipReason.TOO_FEW_AVAILABLE, message, found.workload)
+
+    def take(self, pod: Pod, policy: str = "") -> None:
+        """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
+        if self._unlimited or self._covered(pod) or self._starts_first(pod, policy):
+            return
+        uid = self._snapshot.workload_uid(pod)
+        self._taken[uid] += pod.uid in self._of(uid, pod).available
+
+    def _of(self, uid: str, pod: Pod) -> Availability:
+        if uid not in self._known:
+            pods = self._pods_of(uid)
+            self._known[uid] = availability_of(
+                pod,
+                self._snapshot.top_workload(pod),
+                pods,
+                self._snapshot.taken_at_s,
+                leaving=self._leaving,
+                missing=self._missing[pod.controller.uid] if pod.controller is not None else 0,
+            )
+        return self._known[uid]
+
+    def _pods_of(self, uid: str) -> list[Pod]:
+        """The pods of a workload; only the first call visits all pods."""
+        if self._pods is None:
+            self._missing = missing_pods(self._snapshot)
+            owned: dict[str, list[Pod]] = {}
+            for pod in self._snapshot.pods.values():
+                if pod.controller is not None:
+                    owned.setdefault(pod.controller.uid, []).append(pod)
+            self._pods = {}
+            for some in owned.values():
+                self._pods.setdefault(self._snapshot.workload_uid(some[0]), []).extend(some)
+        return self._pods.get(uid, [])

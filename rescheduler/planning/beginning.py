@@ -1,0 +1,93 @@
+"""Whether a move may begin now, within the limits of what has begun before. Pure.
+
+The planner keeps planned moves within ``limits``; a PodMigration that people create is looked at only here, when it is
+about to begin, against ``limits.requested``. The hourly limit of planned moves is looked at here once more, so that a
+PodMigration which people give the label of planned ones does not pass it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from rescheduler.model.times import format_seconds
+from rescheduler.planning.limits import Limits
+from rescheduler.planning.past_moves import HOUR_S, PastMoves
+from rescheduler.planning.plan import SkipReason
+
+MOST_ENTRIES: Final = 3_000
+"""The most entries of ConfigMap ``move-history``: at most 1.0 MB, where one of our own makes is 0.2 kB and the limit of a
+ConfigMap is 1 MiB. So many moves may begin within an hour, whatever the configured limits are."""
+
+
+class HeldBack(NamedTuple):
+    """Why a move does not begin now."""
+
+    reason: SkipReason
+    message: str
+    until_s: float | None
+    """When to look again; None: only when the configuration changes."""
+
+
+class MoveToBegin(NamedTuple):
+    """What the limits depend on."""
+
+    requested: bool
+    """Asked for by people."""
+    pod_uid: str
+    workload_uid: str
+
+
+def held_back(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float) -> HeldBack | None:
+    """The first limit that the move would pass, or None. ``past``: without the move itself."""
+    return (
+        _full(past, now_s)
+        or _this_hour(move, past, limits, now_s)
+        or (_resting(move, past, limits) if move.requested else None)
+    )
+
+
+def _full(past: PastMoves, now_s: float) -> HeldBack | None:
+    asked, planned = past.begun(requested=True), past.begun(requested=False)
+    if len(asked) + len(planned) < MOST_ENTRIES:
+        return None
+    times = sorted((*asked, *planned))
+    until_s = _free_at_s(times, MOST_ENTRIES, now_s)
+    message = f"{len(times)} moves began within the last hour, as many as ConfigMap move-history holds"
+    return _hour(message, until_s)
+
+
+def _this_hour(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float) -> HeldBack | None:
+    key, most = "limits.movesPerHour", limits.moves_per_hour
+    if move.requested:
+        key, most = "limits.requested.movesPerHour", limits.requested.moves_per_hour
+    if most <= 0:
+        return HeldBack(SkipReason.LIMIT_HOUR, f"{key} is 0: no such move begins", None)
+    begun = past.begun(requested=move.requested)
+    if len(begun) < most:
+        return None
+    kind = "moves that people asked for" if move.requested else "planned moves"
+    message = f"{len(begun)} {kind} began within the last hour, {key} is {most}"
+    return _hour(message, _free_at_s(begun, most, now_s))
+
+
+def _resting(move: MoveToBegin, past: PastMoves, limits: Limits) -> HeldBack | None:
+    until_s = past.cooldown_until(move.workload_uid, limits.requested.workload_cooldown_s)
+    if until_s is not None:
+        message = "the workload of the pod was moved lately and rests until"
+        key = "limits.requested.workloadCooldown"
+        return HeldBack(SkipReason.COOLDOWN, f"{message} {format_seconds(until_s)} ({key})", until_s)
+    until_s = past.backoff_until(move.pod_uid, requested=True)
+    if until_s is not None:
+        message = "an earlier move of the pod that people asked for failed; the next one begins at"
+        return HeldBack(SkipReason.BACKOFF, f"{message} {format_seconds(until_s)}", until_s)
+    return None
+
+
+def _hour(message: str, until_s: float) -> HeldBack:
+    text = f"{message}; the next one begins at {format_seconds(until_s)} at the earliest"
+    return HeldBack(SkipReason.LIMIT_HOUR, text, until_s)
+
+
+def _free_at_s(begun: list[float], most: int, now_s: float) -> float:
+    """When fewer than ``most`` of at least so many times are within the last hour."""
+    return max(now_s, begun[len(begun) - most] + HOUR_S)

@@ -1,0 +1,223 @@
+"""Pods of a trial that may be there or not when a replacement comes, and what follows for its rules about other pods.
+
+The moves of a plan run at once, so the old pod of each may still run, end or be gone, and its replacement may have landed
+or not. Which rules count such pods (kube-scheduler 1.37):
+
+* InterPodAffinity counts terminating pods. Required anti-affinity, of either side, is judged with all of them; required
+  affinity with every subset of them, because a term that holds now may not hold when the replacement comes.
+* VolumeRestrictions counts terminating pods that use a ReadWriteOncePod claim, on every node.
+* PodTopologySpread skips terminating pods. It is judged after the earlier moves of the plan; where moves run at once also
+  as if none of them had begun, so that no move relies on another one. In between, ``coordination.landing_order`` says
+  which replacement lands next.
+* What pods hold on their own node (room, ports, disks, attached volumes) is kept by ``Trial``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.planned_moves import PlannedMove
+from rescheduler.replacements.identity import keeps_name
+from rescheduler.scheduling.classes import TermKey, TermKind
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
+from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
+from rescheduler.scheduling.matching import Matcher, demanded_label, matcher_of
+from rescheduler.scheduling.pod_topology_spread import CountedPod, spread_mask_after
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
+
+_READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+_Kind = tuple[str, PodSpec, LabelSet]
+Label = tuple[str, str]
+
+
+class PassingPods:
+    """The old pods and the replacements of the moves of one trial, found by their labels and terms."""
+
+    def __init__(self, snapshot: Snapshot, state: SchedulingState, *, at_once: bool) -> None:
+        """``at_once``: the moves run at once; otherwise the plan is carried out in its order, as time passes."""
+        self._at_once = at_once
+        self._snapshot = snapshot
+        self._state = state
+        self._disabled = state.profile.disabled
+        self._moves: list[PlannedMove] = []
+        self._all: list[PassingPod] = []
+        self._labelled: dict[Label, list[PassingPod]] = {}
+        """By label, the passing pods that carry it."""
+        self._carrying: dict[TermKey, list[PlannedMove]] = {}
+        """By required anti-affinity term, the moves whose old pods carry it."""
+        self._near: dict[_Kind, list[PlannedMove]] = {}
+        """Moves whose replacements have required affinity, those of interchangeable replacements together."""
+
+    def add(self, move: PlannedMove) -> None:
+        """A move is planned: its old pod is off its node in the state, its replacement is on the target."""
+        self._moves.append(move)
+        for one in _passing(move):
+            self._all.append(one)
+            for label in one.pod.labels.items():
+                self._labelled.setdefault(label, []).append(one)
+        for key in _anti_terms(move.pod):
+            self._carrying.setdefault(key, []).append(move)
+        if move.replacement.spec.pod_affinity:
+            self._near.setdefault(_kind(move.replacement), []).append(move)
+
+    def pop(self) -> None:
+        """Take the last move back."""
+        move = self._moves.pop()
+        for one in _passing(move):
+            self._all.pop()
+            for label in one.pod.labels.items():
+                self._labelled[label].pop()
+        for key in _anti_terms(move.pod):
+            self._carrying[key].pop()
+        if move.replacement.spec.pod_affinity:
+            self._near[_kind(move.replacement)].pop()
+
+    def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None) -> None:
+        """Leave those of the ``feasible`` nodes on which the rules hold whichever passing pods are there.
+
+        ``ending``: the old pod, taken off, which may still end when the replacement comes; None: it is gone by then.
+        """
+        if self._at_once and self._all and (spread := self._spread_without_moves(replacement)) is not None:
+            feasible &= spread
+        self._restrict(replacement, feasible, ending)
+
+    def restrict_beside(self, unadopted: Pod, feasible: BoolArray) -> None:
+        """The same for a replacement of mode StartFirst, while its old pod runs and stands in the state.
+
+        It will be pinned to one node, so that topology spread is another question for each node.
+        """
+        self._restrict(unadopted, feasible, None)
+
+    def _restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None) -> None:
+        if VolumeRestrictions.name not in self._disabled and self._claims_in_use(replacement, ending):
+            feasible[:] = False
+        if InterPodAffinity.name in self._disabled:
+            return
+        for source, key in self._kept_off_by(replacement):
+            self._keep_out_of_domain(source, key, feasible)
+        if ending is not None:
+            for key in keys_apart(self._snapshot, ending, replacement):
+                self._keep_out_of_domain(self._state.node_index[ending.node], key, feasible)
+        if replacement.spec.pod_affinity:
+            lasting = self._lasting(replacement, () if ending is None else (self._at(ending, ending.node),))
+            if lasting is not None:
+                feasible &= lasting
+
+    def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> PlannedMove | None:
+        """A planned move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well."""
+        for moves in self._near.values():
+            if moves and self._minds(moves[0].replacement, pod, replacement):
+                besides = (self._at(pod, pod.node), self._at(replacement, target))
+                lasting = self._lasting(moves[0].replacement, besides)
+                if lasting is not None:
+                    refused = (move for move in moves if not lasting[move.target])
+                    if (first := next(refused, None)) is not None:
+                        return first
+        return None
+
+    def _spread_without_moves(self, replacement: Pod) -> BoolArray | None:
+        """Where its topology spread holds while no other move has begun."""
+        cluster = self._state.cluster
+
+        def changes(matcher: Matcher) -> Iterator[CountedPod]:
+            return (CountedPod(p.pod, p.node, -1 if p.counted else 1) for p in self._like(matcher))
+
+        return spread_mask_after(cluster.ask(replacement), cluster, changes)
+
+    def _lasting(self, replacement: Pod, besides: Iterable[PassingPod]) -> BoolArray | None:
+        first = replacement.spec.pod_affinity[0]
+        passing = self._like(matcher_of(first, replacement.namespace))
+        return lasting_affinity(replacement, self._state.cluster, (*passing, *besides))
+
+    def _minds(self, near: Pod, *others: Pod) -> bool:
+        matchers = [matcher_of(term, near.namespace) for term in near.spec.pod_affinity]
+        return any(all(_matches(self._snapshot, m, other) for m in matchers) for other in others)
+
+    def _at(self, pod: Pod, node: str) -> PassingPod:
+        return PassingPod(pod, self._state.node_index[node], counted=False)
+
+    def _like(self, matcher: Matcher) -> Iterable[PassingPod]:
+        """The passing pods that the matcher may match."""
+        label = demanded_label(matcher.selector)
+        return self._all if label is None else self._labelled.get(label, ())
+
+    def _claims_in_use(self, replacement: Pod, ending: Pod | None) -> bool:
+        """True if an old pod that may still be there uses a ReadWriteOncePod claim of the replacement."""
+        wanted = exclusive_claims(self._snapshot, replacement)
+        if not wanted:
+            return False
+        old = (ending,) if ending is not None else ()
+        users = (*old, *(move.pod for move in self._moves if move.pod.spec.volumes))
+        return any(not wanted.isdisjoint(exclusive_claims(self._snapshot, user)) for user in users)
+
+    def _keep_out_of_domain(self, node: int, key: str, feasible: BoolArray) -> None:
+        """No node in the domain of this one; a node without the label is in no domain."""
+        codes = self._state.nodes.column(key).codes
+        if codes[node] >= 0:
+            feasible &= codes != codes[node]
+
+    def _kept_off_by(self, replacement: Pod) -> Iterator[tuple[int, str]]:
+        """(node of an old pod, topology key) of required anti-affinity of either side."""
+        if not self._moves:
+            return
+        cluster = self._state.cluster
+        for term in cluster.terms_about(cluster.kind_of(replacement)):
+            for move in self._carrying.get(term.key, ()):
+                yield move.source, term.key.topology_key
+        for key in _anti_terms(replacement):
+            for one in self._like(key.matcher):
+                # Replacements stand in the state, so that the scheduler's own rules count them.
+                if not one.counted and _matches(self._snapshot, key.matcher, one.pod):
+                    yield one.node, key.topology_key
+
+
+def minds_the_old_pod(snapshot: Snapshot, pod: Pod, replacement: Pod) -> bool:
+    """False if ``replacement`` fits the same nodes, other than that of ``pod``, whether ``pod`` still ends or is gone; cheap.
+
+    It is gone before a StatefulSet creates the next one. Pods on one node share its room, ports and disks only; what is left are InterPodAffinity and ReadWriteOncePod claims.
+    """
+    if keeps_name(pod):
+        return False
+    if replacement.spec.pod_affinity or any(keys_apart(snapshot, pod, replacement)):
+        return True
+    return not exclusive_claims(snapshot, pod).isdisjoint(exclusive_claims(snapshot, replacement))
+
+
+def keys_apart(snapshot: Snapshot, standing: Pod, coming: Pod) -> Iterator[str]:
+    """Topology keys of required anti-affinity of either that matches the other."""
+    for owner, match in ((standing, coming), (coming, standing)):
+        for key in _anti_terms(owner):
+            if key.matcher.matches(match.namespace, match.labels, snapshot.namespaces, own=owner is coming):
+                yield key.topology_key
+
+
+def exclusive_claims(snapshot: Snapshot, pod: Pod) -> frozenset[ObjectKey]:
+    """The claims of the pod that only one pod may use at a time."""
+    keys = (ObjectKey(pod.namespace, v.source) for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM)
+    return frozenset(
+        key for key in keys if (c := snapshot.claims.get(key)) and _READ_WRITE_ONCE_POD in c.access_modes
+    )
+
+
+def _passing(move: PlannedMove) -> tuple[PassingPod, PassingPod]:
+    old = PassingPod(move.pod, move.source, counted=False)
+    return old, PassingPod(move.replacement, move.target, counted=True)
+
+
+def _kind(replacement: Pod) -> _Kind:
+    return replacement.namespace, replacement.spec, replacement.labels
+
+
+def _matches(snapshot: Snapshot, matcher: Matcher, pod: Pod) -> bool:
+    return matcher.matches(pod.namespace, pod.labels, snapshot.namespaces, own=True)
+
+
+def _anti_terms(pod: Pod) -> Iterator[TermKey]:
+    """The required anti-affinity of a pod, as the cluster counts it."""
+    for term in pod.spec.pod_anti_affinity:
+        yield TermKey(TermKind.REQUIRED_ANTI, matcher_of(term, pod.namespace), term.topology_key)

@@ -1,0 +1,149 @@
+"""Moves of the past, and what limits, cool-down and back-off make of them. Pure.
+
+One record of two sources: the PodMigrations that still exist, and ConfigMap ``move-history``, which keeps what they said
+after they are deleted. A PodMigration that exists goes before its entry. So a deleted PodMigration is counted as before,
+and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import LABEL_WORKLOAD_UID
+from rescheduler.model.past_moves import PastMove, whole_s
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
+
+FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+HOUR_S: Final = 3600.0
+BACKOFF_FIRST_S: Final = 60.0
+BACKOFF_LONGEST_S: Final = 3600.0
+BACKOFF_MEMORY_S: Final = 6 * HOUR_S
+_MOST_DOUBLINGS: Final = 20
+
+
+def uid_of(migration: PodMigration) -> str:
+    """The key of its entry; in a dump that lacks uids, its name."""
+    return migration.uid or f"{migration.namespace}.{migration.name}"
+
+
+def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapshot) -> PastMove | None:
+    """What is to be kept of a move; None if it counts for nothing (yet). ``known``: its entry until now.
+
+    A move counts from its beginning on. A planned one that failed before it began counts from its creation, so that a
+    plan which cannot be carried out is not made again and again; a request of people that did not begin counts for nothing.
+    """
+    if known is not None and known.ended_s:
+        return known  # a finished move does not change any more; the cache may still show it as it was before
+    status = migration.status
+    finished, landed = status.phase in FINISHED, status.phase is MigrationPhase.SUCCEEDED
+    ended_s = whole_s(status.finished_at_s or status.evicted_at_s) if finished else 0.0
+    evicting_s = whole_s(status.evicted_at_s or status.eviction_requested_at_s) or (
+        ended_s if landed else 0.0
+    )
+    begun_s = whole_s(status.started_at_s)
+    if not begun_s and (evicting_s or (finished and not migration.requested)):
+        begun_s = whole_s(migration.created_at_s)
+    if known is not None and known.begun_s:
+        begun_s = known.begun_s
+    if not begun_s:
+        return None
+    return PastMove(
+        begun_s=begun_s,
+        requested=migration.requested,
+        pod_uid=migration.pod_uid or (known.pod_uid if known is not None else ""),
+        workload_uid=(known.workload_uid if known is not None else "") or workload_of(migration, snapshot),
+        evicting_s=evicting_s,
+        ended_s=ended_s,
+        failed=status.phase is MigrationPhase.FAILED,
+    )
+
+
+def merged(known: Mapping[str, PastMove], snapshot: Snapshot) -> dict[str, PastMove]:
+    """The entries ``known``, with what the PodMigrations of the snapshot say."""
+    found = dict(known)
+    for migration in snapshot.migrations.values():
+        uid = uid_of(migration)
+        move = past_move(migration, found.get(uid), snapshot)
+        if move is not None:
+            found[uid] = move
+    return found
+
+
+def workload_of(migration: PodMigration, snapshot: Snapshot) -> str:
+    """Uid of the workload: by the label that the controller puts on, else by the replacement or the pod itself."""
+    named = "" if migration.requested else migration.labels.get(LABEL_WORKLOAD_UID)
+    if named:
+        return named
+    replacement = migration.status.replacement
+    keys = [ObjectKey(migration.namespace, migration.pod_name)]
+    if replacement is not None:
+        keys.insert(0, ObjectKey(replacement.namespace or migration.namespace, replacement.name))
+    for key in keys:
+        pod = snapshot.pods.get(key)
+        if pod is not None:
+            return snapshot.workload_uid(pod)
+    return ""
+
+
+class PastMoves:
+    """Answers about the moves of the past."""
+
+    def __init__(self, moves: Mapping[str, PastMove], under_way: Iterable[str], now_s: float) -> None:
+        """``moves``: from ``merged``. ``under_way``: keys of those whose PodMigration is not finished."""
+        self._now_s = now_s
+        self._begun: dict[bool, list[float]] = {True: [], False: []}
+        self._disturbed: dict[str, float] = {}
+        self._failures: dict[str, list[PastMove]] = {}
+        live = frozenset(under_way)
+        for uid, move in moves.items():
+            self._read(move, under_way=uid in live)
+        for times in self._begun.values():
+            times.sort()
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """Uids of pods of which a move failed lately."""
+        return frozenset(self._failures)
+
+    def begun(self, *, requested: bool) -> list[float]:
+        """When the moves of the last hour began, in order: those that people asked for, or those that were planned."""
+        return self._begun[requested]
+
+    def begin(self, move: PastMove) -> None:
+        """One more move begins now."""
+        insort(self._begun[move.requested], move.begun_s)
+
+    def cooldown_until(self, workload_uid: str, cooldown_s: float) -> float | None:
+        """When the workload may be moved again; None: now."""
+        last_s = self._disturbed.get(workload_uid) if workload_uid else None
+        if last_s is None or last_s + cooldown_s <= self._now_s:
+            return None
+        return last_s + cooldown_s
+
+    def backoff_until(self, pod_uid: str, *, requested: bool = False) -> float | None:
+        """When a pod whose moves failed may be tried again; it doubles with each failure. None: now.
+
+        ``requested``: only failures of moves that people asked for count.
+        """
+        failed_s = [m.failed_s for m in self._failures.get(pod_uid, ()) if m.requested or not requested]
+        if not failed_s:
+            return None
+        wait_s = min(BACKOFF_LONGEST_S, BACKOFF_FIRST_S * 2.0 ** (min(len(failed_s), _MOST_DOUBLINGS) - 1))
+        until_s = min(max(failed_s), self._now_s) + wait_s
+        return until_s if until_s > self._now_s else None
+
+    def _read(self, move: PastMove, *, under_way: bool) -> None:
+        if move.begun_s > self._now_s - HOUR_S:
+            self._begun[move.requested].append(move.begun_s)
+        if under_way:
+            return  # limits at once count it
+        if move.disturbed_s and move.workload_uid:
+            # A time in the future, by another clock, is no longer rest than one that begins now.
+            disturbed_s = min(move.disturbed_s, self._now_s)
+            self._disturbed[move.workload_uid] = max(self._disturbed.get(move.workload_uid, 0.0), disturbed_s)
+        if move.failed and move.pod_uid and move.failed_s > self._now_s - BACKOFF_MEMORY_S:
+            self._failures.setdefault(move.pod_uid, []).append(move)

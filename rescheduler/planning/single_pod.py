@@ -1,0 +1,305 @@
+"""Whether and where one pod fits, outside of a plan. Pure.
+
+For a move that was asked for, for the last look before each step of a move, and for Reservations. The caller hands
+in a state in which everything that is under way already stands (rooms in hand-over, rooms chosen a moment ago);
+other Reservations and nominated pods keep their room. The state is left as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.avoid import holds
+from rescheduler.planning.passing_pods import minds_the_old_pod
+from rescheduler.planning.unadopted import may_start_beside, pinned, unadopted_replacement
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
+from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity
+from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
+from rescheduler.scheduling.state import SchedulingState
+
+PLUGIN: Final = "Rescheduler"
+"""Named as the plugin of refusals that are not the scheduler's."""
+_PASSING: Final = "as far as pods count that are not terminating, being moved or still to be bound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The node that our own rules choose, or why there is none."""
+
+    node: str = ""
+    """Its name; "" if there is none."""
+    message: str = ""
+    """Why there is none, in the manner of kube-scheduler."""
+
+
+def move_refusal(
+    replacements: Replacements,
+    state: SchedulingState,
+    pod: Pod,
+    target: str,
+    placeholder: Pod | None = None,
+    *,
+    passing: Iterable[Pod] = (),
+) -> Refusal | None:
+    """Why the replacement of ``pod`` would not fit ``target`` now, or None if it would.
+
+    ``placeholder``: holds its room, and gives it up. ``passing``: other pods that stand in ``state`` and may not be
+    there when the replacement comes. Judged with the old pod gone, and while it still ends.
+    """
+    if pod.node == target:
+        return Refusal(PLUGIN, "the pod is on the target already", unresolvable=True)
+    snapshot = replacements.snapshot
+    unfit = _unfit(snapshot, state, target)
+    if unfit is not None:
+        return unfit
+    found = replacements.of(pod)
+    replacement = found.pod
+    if replacement is None:
+        return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
+    mark = state.checkpoint()
+    try:
+        if placeholder is not None:
+            take_off(state, placeholder)
+        stands = take_off(state, pod)
+        refusal = _refusal(state, replacement, target)
+        if refusal is not None:
+            return refusal
+        if stands and minds_the_old_pod(snapshot, pod, replacement):
+            state.place_terminating(pod)
+            refusal = _refusal(state, replacement, target)
+            if refusal is not None:
+                return refusal._replace(reason=f"{refusal.reason}, as long as the old pod still ends")
+        besides = (pod, placeholder)
+        others = [one for one in passing if all(b is None or one.uid != b.uid for b in besides)]
+        return _passing_refusal(state, replacement, target, others)
+    finally:
+        state.rollback(mark)
+
+
+def start_first_refusal(
+    replacements: Replacements, state: SchedulingState, pod: Pod, target: str, passing: Iterable[Pod] = ()
+) -> Refusal | None:
+    """Why mode StartFirst would not bring ``pod`` to ``target`` now, or None if it would.
+
+    Judged as the replacement is before its adoption, beside the running old pod; and as the pod that stays on the
+    target once the old one is gone. ``passing`` as for ``move_refusal``.
+    """
+    snapshot, found = replacements.snapshot, replacements.of(pod)
+    unfit = _unfit(snapshot, state, target)
+    if unfit is not None:
+        return unfit
+    if found.pod is None:
+        return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
+    unadopted = _unadopted(snapshot, pod, found.pod)
+    if unadopted is None:
+        return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
+    refusal = _refusal(state, pinned(unadopted, target), target)
+    if refusal is not None:
+        return refusal._replace(reason=f"{refusal.reason}, beside the running old pod")
+    others = [one for one in passing if one.uid != pod.uid]
+    return _passing_refusal(state, unadopted, target, others) or _staying_refusal(
+        state, pod, found.pod, target
+    )
+
+
+def pod_refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
+    """Why a pending pod would not fit ``target`` as everything is, or None if it would."""
+    if target not in state.node_index:
+        return Refusal(PLUGIN, "there is no such node", unresolvable=True)
+    return _refusal(state, pod, target)
+
+
+def take_off(state: SchedulingState, pod: Pod) -> bool:
+    """The pod is taken as gone; False if it stood on no node."""
+    try:
+        state.remove(pod)
+    except LookupError:
+        return False
+    return pod.node in state.node_index
+
+
+def choose_target(
+    replacements: Replacements,
+    state: SchedulingState,
+    pod: Pod,
+    *,
+    starts_first: bool = False,
+    passing: Sequence[Pod] = (),
+) -> Choice:
+    """Where the scheduler's rules and points would put the replacement of a bound pod, off its node.
+
+    It fits there as ``move_refusal`` asks, with ``starts_first`` as ``start_first_refusal`` does. Nodes with a hint to
+    avoid the pod's controller are taken last.
+    """
+    snapshot, found = replacements.snapshot, replacements.of(pod)
+    if found.pod is None:
+        return Choice(message=f"the pod {found.message}")
+    others = [one for one in passing if one.uid != pod.uid]
+    if not starts_first:
+        return _choose(snapshot, state, pod, found.pod, others)
+    unadopted = _unadopted(snapshot, pod, found.pod)
+    if unadopted is None:
+        return Choice(message="the ReplicaSet of the pod is not known")
+    return _choose_beside(snapshot, state, pod, replacement=found.pod, unadopted=unadopted, passing=others)
+
+
+def _choose(
+    snapshot: Snapshot, state: SchedulingState, pod: Pod, replacement: Pod, passing: Sequence[Pod]
+) -> Choice:
+    mark = state.checkpoint()
+    try:
+        stands = take_off(state, pod)
+        gone = state.checkpoint()
+        result = state.filter(replacement)
+        elsewhere = _elsewhere(state, pod, result.feasible)
+        if not elsewhere.any():
+            return Choice(message=_summary(state, replacement, result))
+        feasible, message = elsewhere, ""
+        minds = stands and minds_the_old_pod(snapshot, pod, replacement)
+        if minds:
+            state.place_terminating(pod)
+            ending = state.filter(replacement)
+            feasible = elsewhere & ending.feasible
+            message = f"{_summary(state, replacement, ending)}, as long as the old pod still ends"
+        lasting = lasting_affinity(replacement, state.cluster, _counted(state, passing))
+        if lasting is not None and feasible.any():
+            feasible &= lasting
+            message = f"0/{len(feasible)} nodes are available: {AFFINITY}, {_PASSING}"
+        state.rollback(gone)
+        if not feasible.any():
+            return Choice(message=message)
+        return _best(snapshot, state, replacement, feasible)
+    finally:
+        state.rollback(mark)
+
+
+def _choose_beside(
+    snapshot: Snapshot,
+    state: SchedulingState,
+    pod: Pod,
+    *,
+    replacement: Pod,
+    unadopted: Pod,
+    passing: Sequence[Pod],
+) -> Choice:
+    feasible = _elsewhere(state, pod, may_start_beside(state, unadopted))
+    lasting = lasting_affinity(unadopted, state.cluster, _counted(state, passing))
+    if lasting is not None:
+        feasible &= lasting
+    mark = state.checkpoint()
+    while feasible.any():
+        take_off(state, pod)
+        feasible &= state.feasible(replacement)
+        choice = _best(snapshot, state, replacement, feasible)
+        state.rollback(mark)
+        if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
+            return choice
+        feasible[state.node_index[choice.node]] = False
+    return Choice(message=f"0/{len(feasible)} nodes would take the replacement beside the running old pod")
+
+
+def choose_room(snapshot: Snapshot, state: SchedulingState, template: Pod) -> Choice:
+    """Where the room for a pod that does not exist yet should be held.
+
+    ``template``: a pending pod record made from the Reservation's template.
+    """
+    result = state.filter(template)
+    if not result.feasible.any():
+        return Choice(message=_summary(state, template, result))
+    return _best(snapshot, state, template, result.feasible.copy())
+
+
+def _best(snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray) -> Choice:
+    """Of fit nodes without a hint against the pod, the one with most points, then the first name."""
+    uid = pod.controller.uid if pod.controller is not None else ""
+    hinted = np.zeros_like(feasible)
+    for i in np.flatnonzero(feasible).tolist():
+        node = snapshot.nodes[state.node_names[i]]
+        feasible[i] = node.usable
+        hinted[i] = bool(uid) and bool(holds(node.avoid, uid, snapshot.taken_at_s))
+    if not feasible.any():
+        return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
+    if (feasible & ~hinted).any():
+        feasible &= ~hinted
+    points = np.where(feasible, state.score(pod, feasible).total, -1)
+    return Choice(node=min(state.node_names[i] for i in np.flatnonzero(points == points.max())))
+
+
+def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
+    """In the manner of kube-scheduler: how many nodes each plugin refuses, and with which words, say."""
+    total = len(state.node_names)
+    if result.everywhere is not None:
+        return f"0/{total} nodes are available: {result.everywhere.reason}"
+    parts: list[str] = []
+    for code in np.unique(result.refused_by[result.refused_by >= 0]).tolist():
+        refused = np.flatnonzero(result.refused_by == code)
+        reasons = state.refusals(pod, state.node_names[int(refused[0])], result)
+        words = ", ".join(refusal.reason for refusal in reasons)
+        parts.append(f"{len(refused)} {result.plugins[code]} (such as: {words})")
+    return f"0/{total} nodes are available by our own rules: {'; '.join(parts) or 'none is left'}"
+
+
+def _unadopted(snapshot: Snapshot, pod: Pod, replacement: Pod) -> Pod | None:
+    replica_set = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
+
+
+def _elsewhere(state: SchedulingState, pod: Pod, feasible: BoolArray) -> BoolArray:
+    """All of them but the node of the pod."""
+    others = feasible.copy()
+    if pod.node in state.node_index:
+        others[state.node_index[pod.node]] = False
+    return others
+
+
+def _staying_refusal(state: SchedulingState, pod: Pod, replacement: Pod, target: str) -> Refusal | None:
+    """Why the replacement would break a rule where it stands, once the old pod is gone."""
+    mark = state.checkpoint()
+    take_off(state, pod)
+    refusal = _refusal(state, replacement, target)
+    state.rollback(mark)
+    return refusal and refusal._replace(reason=f"{refusal.reason}, once the old pod is gone")
+
+
+def _passing_refusal(
+    state: SchedulingState, replacement: Pod, target: str, passing: Iterable[Pod]
+) -> Refusal | None:
+    """Why required affinity may not hold any more, or not yet, when the replacement comes."""
+    lasting = lasting_affinity(replacement, state.cluster, _counted(state, passing))
+    if lasting is None or lasting[state.node_index[target]]:
+        return None
+    return Refusal(InterPodAffinity.name, f"{AFFINITY}, {_PASSING}", unresolvable=True)
+
+
+def _counted(state: SchedulingState, passing: Iterable[Pod]) -> list[PassingPod]:
+    nodes = state.node_index
+    return [
+        PassingPod(one, nodes[one.node], counted=True)
+        for one in passing
+        if one.node in nodes and not one.deleting
+    ]
+
+
+def _unfit(snapshot: Snapshot, state: SchedulingState, target: str) -> Refusal | None:
+    node = snapshot.nodes.get(target)
+    if node is None or target not in state.node_index:
+        return Refusal(PLUGIN, f"there is no node {target}", unresolvable=True)
+    if node.usable:
+        return None
+    return Refusal(PLUGIN, f"node {target} {node.unusable_because}", unresolvable=True)
+
+
+def _refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
+    result = state.filter(pod)
+    if result.feasible[state.node_index[target]]:
+        return None
+    refusals = state.refusals(pod, target, result)
+    reasons = ", ".join(refusal.reason for refusal in refusals)
+    return refusals[0]._replace(reason=reasons)

@@ -1,0 +1,106 @@
+"""Proposed pods that are not moved, with the reason: compact, and written out only where asked for. Pure.
+
+On a large cluster most proposed pods are skipped because the limits are used up. They are kept as batches; why each
+of them is skipped is worked out when it is counted or reported. That is the same answer later, because nothing is
+moved any more once the limits are used up. The first reason of a pod counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from rescheduler.model.records import Pod
+from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.plan import PodRef, Skipped, SkipReason
+from rescheduler.policies.proposals import Batch, Candidate
+
+
+class _Skip(NamedTuple):
+    """A candidate that is not moved."""
+
+    candidate: Candidate
+    why: Blocked
+
+
+Why = Callable[[Batch, Sequence[Pod]], list[tuple[Blocked, Sequence[Pod]]]]
+"""Of some pods of a batch: these are skipped for that reason."""
+
+
+class SkippedPods:
+    """Collects them while a plan is made."""
+
+    def __init__(self, why: Why, hypothetical: AbstractSet[str]) -> None:
+        """``why``: the reasons of pods left over. ``hypothetical``: uids of pods that are moved."""
+        self._why = why
+        self._hypothetical = hypothetical
+        self._known: dict[str, _Skip] = {}
+        self._left: list[Batch] = []
+
+    def add(self, candidate: Candidate, why: Blocked) -> None:
+        """It is skipped, unless an earlier reason is known; spares are never reported."""
+        if not candidate.spare:
+            self._known.setdefault(candidate.pod.uid, _Skip(candidate, why))
+
+    def leave(self, batches: Iterable[Batch]) -> None:
+        """All of these are skipped, because nothing more may be moved."""
+        self._left.extend(batch for batch in batches if not batch.spare)
+
+    def drop(self, uid: str) -> None:
+        """The pod is moved after all. Not after ``leave``, unless ``settle`` was called since."""
+        self._known.pop(uid, None)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._known.clear()
+        self._left.clear()
+
+    def settle(self) -> None:
+        """Work out what was left over now; ``drop`` and ``add`` may follow."""
+        if self._left:
+            self._known.update((skip.candidate.pod.uid, skip) for skip in list(self._left_over()))
+            self._left.clear()
+
+    def counts(self) -> Counter[SkipReason]:
+        """How many pods are skipped for which reason."""
+        counted = Counter(skip.why.reason for skip in self._known.values())
+        for _, why, pods in self._runs():
+            counted[why.reason] += len(pods)
+        return counted
+
+    def records(self) -> tuple[Skipped, ...]:
+        """One record for each pod, by namespace, name and uid."""
+        found = [_skipped(skip) for skip in (*self._known.values(), *self._left_over())]
+        found.sort(key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
+        return tuple(found)
+
+    def _left_over(self) -> Iterator[_Skip]:
+        for batch, why, pods in self._runs():
+            for pod in pods:
+                yield _Skip(batch.candidate(pod), why)
+
+    def _runs(self) -> Iterator[tuple[Batch, Blocked, Sequence[Pod]]]:
+        """What was left over, without pods that are skipped or moved already: these of a batch are skipped for that reason."""
+        seen = set(self._known) | self._hypothetical
+        for batch in self._left:
+            fresh = [pod for pod in batch.pods if pod.uid not in seen]
+            if fresh:
+                for why, pods in self._why(batch, fresh):
+                    seen.update([pod.uid for pod in pods])
+                    yield batch, why, pods
+
+
+def _skipped(skip: _Skip) -> Skipped:
+    candidate, why = skip
+    pod = candidate.pod
+    return Skipped(
+        pod=PodRef(pod.namespace, pod.name, pod.uid),
+        policy=candidate.policy,
+        reason=why.reason,
+        message=why.message,
+        blocked_by=why.by,
+        node=pod.node,
+        gain=round(candidate.gain, 4),
+    )

@@ -1,0 +1,78 @@
+"""The moves that a plan holds so far, and what they bring to each node and take from it.
+
+The what-if state has their replacements in place and their old pods gone. What it no longer tells is which room
+those old pods still hold, and how the cluster was before the plan: that is told here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.model.resources import Resources
+from rescheduler.scheduling.framework import IntArray
+
+
+def taken_of(held: Resources, resource: str) -> int:
+    """What a pod takes of a resource; every pod takes one of "pods"."""
+    return 1 if resource == "pods" else held.amount(resource)
+
+
+class PlannedMove(NamedTuple):
+    """One planned move, or one that is under way: the old pod still holds its room on ``source``."""
+
+    pod: Pod
+    replacement: Pod
+    """As it stands on ``target`` in the what-if state."""
+    source: int
+    """Index of the node that the old pod leaves."""
+    target: int
+    """Index of the node that the replacement goes to."""
+
+
+class PlannedMoves:
+    """All of them, the oldest first; the last one can be taken back."""
+
+    def __init__(self, size: int) -> None:
+        """``size``: how many nodes there are."""
+        self.moves: list[PlannedMove] = []
+        self._size = size
+        self._arrived: dict[str, IntArray] = {}
+        self._departed: dict[str, IntArray] = {}
+
+    def add(self, move: PlannedMove) -> None:
+        """Plan one more."""
+        self.moves.append(move)
+        self._carry(move, 1)
+
+    def pop(self) -> PlannedMove:
+        """Take the last one back."""
+        last = self.moves.pop()
+        self._carry(last, -1)
+        return last
+
+    def arrived(self, resource: str) -> IntArray:
+        """What the moves bring to each node. Do not change the array."""
+        found = self._arrived.get(resource)
+        if found is None:
+            found = self._arrived[resource] = np.zeros(self._size, dtype=np.int64)
+            for move in self.moves:
+                found[move.target] += taken_of(move.replacement.held, resource)
+        return found
+
+    def departed(self, resource: str) -> IntArray:
+        """What the moves take from each node. Do not change the array."""
+        found = self._departed.get(resource)
+        if found is None:
+            found = self._departed[resource] = np.zeros(self._size, dtype=np.int64)
+            for move in self.moves:
+                found[move.source] += taken_of(move.pod.held, resource)
+        return found
+
+    def _carry(self, move: PlannedMove, step: int) -> None:
+        for resource, total in self._arrived.items():
+            total[move.target] += step * taken_of(move.replacement.held, resource)
+        for resource, total in self._departed.items():
+            total[move.source] += step * taken_of(move.pod.held, resource)

@@ -1,0 +1,153 @@
+"""What policies propose: badly placed pods, in batches of pods that are alike, put in order only as far as asked.
+
+On a large cluster tens of thousands of pods are proposed and a handful is moved. So nothing is made for a single
+pod before its turn comes: ``Proposals`` count pods by batch, and order them lazily. The order is the same
+whatever order the pods were read in. Pure.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import attrgetter
+
+import msgspec
+
+from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
+from rescheduler.model.records import Pod
+from rescheduler.model.selectors import NO_LABELS, int64
+from rescheduler.scheduling.classes import PodClass
+
+NODE = "{node}"
+"""Stands for the name of the pod's node in the message of a batch."""
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A badly placed pod."""
+
+    pod: Pod
+    policy: str
+    """The policy that proposes it."""
+    reason: str
+    message: str
+    """One sentence for people, without the pod's name."""
+    gain: float
+    """The most that a move could bring, 0..1."""
+    group: str = ""
+    """All candidates of one group are moved or none (emptying a node); "": this one stands alone."""
+    spare: bool = False
+    """Badly placed only if others like it cannot move; never reported as left behind."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates that differ in nothing but the pod; the other fields are those of ``Candidate``."""
+
+    kind: PodClass
+    pods: Sequence[Pod]
+    """Pods of that one class, by name."""
+    policy: str
+    reason: str
+    message: str
+    """As for a candidate, with ``NODE`` where the pod's node is named."""
+    gain: float
+    group: str = ""
+    spare: bool = False
+
+    def candidate(self, pod: Pod) -> Candidate:
+        """One of them."""
+        return Candidate(
+            pod=pod,
+            policy=self.policy,
+            reason=self.reason,
+            message=self.message.replace(NODE, pod.node),
+            gain=self.gain,
+            group=self.group,
+            spare=self.spare,
+        )
+
+
+class Proposals:
+    """All that one policy proposes."""
+
+    def __init__(self, tiers: Sequence[Sequence[Batch]]) -> None:
+        """``tiers``: one comes after the other; the batches of a tier are merged by the names of their pods."""
+        self._tiers = tiers
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.queue())
+
+    def queue(self) -> ProposalQueue:
+        """Everything, to be taken one by one."""
+        return ProposalQueue(self._tiers)
+
+    @property
+    def grouped(self) -> bool:
+        """True if the candidates come in groups."""
+        return any(batch.group for tier in self._tiers for batch in tier)
+
+    def gains(self) -> list[float]:
+        """The gain of every candidate that is no spare, in ascending order."""
+        batches = sorted((b for tier in self._tiers for b in tier if not b.spare), key=lambda b: b.gain)
+        return [gain for batch in batches for gain in repeat(batch.gain, len(batch.pods))]
+
+
+class ProposalQueue:
+    """Gives candidates in order, and knows which were not given yet."""
+
+    def __init__(self, tiers: Sequence[Sequence[Batch]]) -> None:
+        self._tiers = tiers
+        self._given: dict[int, int] = {}
+        self._ordered = self._in_order()
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return self._ordered
+
+    def rest(self) -> list[Batch]:
+        """What was not given yet, in no order."""
+        given = self._given
+        return [
+            batch if id(batch) not in given else _without(batch, given[id(batch)])
+            for tier in self._tiers
+            for batch in tier
+            if given.get(id(batch), 0) < len(batch.pods)
+        ]
+
+    def _in_order(self) -> Iterator[Candidate]:
+        for tier in self._tiers:
+            streams = [zip(repeat(batch), batch.pods, strict=False) for batch in tier]
+            merged = heapq.merge(*streams, key=_name) if len(streams) > 1 else streams[0]
+            for batch, pod in merged:
+                self._given[id(batch)] = self._given.get(id(batch), 0) + 1
+                yield batch.candidate(pod)
+
+
+def reluctance(pod: Pod | PodClass) -> tuple[bool, int, int]:
+    """Sorts pods that are better left alone last: those that ask for it, costly to delete, of high priority."""
+    notes = pod.annotations
+    if notes is NO_LABELS:
+        return False, pod.spec.priority, 0
+    cost = int64(notes.get(POD_DELETION_COST) or "") or 0
+    return notes.get(DESCHEDULER_PREFER_NO_EVICTION) is not None, pod.spec.priority, cost
+
+
+def by_gain(batches: Iterable[Batch]) -> Proposals:
+    """Spares last, then highest gain first, then the least reluctant, then by name."""
+    tiers: defaultdict[tuple[object, ...], list[Batch]] = defaultdict(list)
+    for batch in batches:
+        tiers[(batch.spare, -batch.gain, *reluctance(batch.kind), batch.kind.namespace)].append(batch)
+    return Proposals([tiers[rank] for rank in sorted(tiers)])
+
+
+def by_name(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods of one namespace in order."""
+    return sorted(pods, key=attrgetter("name"))
+
+
+def _name(item: tuple[Batch, Pod]) -> str:
+    return item[1].name
+
+
+def _without(batch: Batch, number: int) -> Batch:
+    return msgspec.structs.replace(batch, pods=batch.pods[number:])

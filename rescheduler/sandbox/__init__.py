@@ -1,0 +1,1 @@
+"""The sandbox: API server, scheduler, workload controllers and kubelets in one process."""

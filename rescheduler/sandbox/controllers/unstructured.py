@@ -1,0 +1,227 @@
+"""Accessors for API objects in JSON (``unstructured``): identity, owners, selectors, readiness, times, numbers.
+
+Functions of one object without state. The control plane of the sandbox works on JSON objects as the real one does
+on its Go types. No function may change an object that it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+
+Obj: TypeAlias = dict[str, Any]
+"""One API object as JSON."""
+
+
+class GroupKind(NamedTuple):
+    """The type of an object without its version. An empty ``group`` is the core group."""
+
+    group: str
+    kind: str
+
+
+POD = GroupKind("", "Pod")
+NODE = GroupKind("", "Node")
+NAMESPACE = GroupKind("", "Namespace")
+CLAIM = GroupKind("", "PersistentVolumeClaim")
+VOLUME = GroupKind("", "PersistentVolume")
+CONTROLLER_REVISION = GroupKind("apps", "ControllerRevision")
+REPLICATION_CONTROLLER = GroupKind("", "ReplicationController")
+DEPLOYMENT = GroupKind("apps", "Deployment")
+REPLICA_SET = GroupKind("apps", "ReplicaSet")
+STATEFUL_SET = GroupKind("apps", "StatefulSet")
+DAEMON_SET = GroupKind("apps", "DaemonSet")
+JOB = GroupKind("batch", "Job")
+BUDGET = GroupKind("policy", "PodDisruptionBudget")
+STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
+EVENT = GroupKind("events.k8s.io", "Event")
+
+_OPERATORS = {str(o): o for o in Operator}
+
+
+def group_kind(obj: Obj) -> GroupKind:
+    """The type of an object, by its apiVersion and kind."""
+    return group_kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+
+
+def group_kind_of(api_version: str, kind: str) -> GroupKind:
+    """The type named by an apiVersion and a kind."""
+    return GroupKind(api_version.rpartition("/")[0], kind)
+
+
+def meta(obj: Obj) -> Obj:
+    """The object's metadata; an empty one if there is none."""
+    return obj.get("metadata") or {}
+
+
+def spec(obj: Obj) -> Obj:
+    """The object's spec; an empty one if there is none."""
+    return obj.get("spec") or {}
+
+
+def status(obj: Obj) -> Obj:
+    """The object's status; an empty one if there is none."""
+    return obj.get("status") or {}
+
+
+def key(obj: Obj) -> ObjectKey:
+    """Namespace and name."""
+    m = meta(obj)
+    return ObjectKey(m.get("namespace") or "", m.get("name") or "")
+
+
+def uid(obj: Obj) -> str:
+    """The object's uid."""
+    found: str = meta(obj).get("uid") or ""
+    return found
+
+
+def deleting(obj: Obj) -> bool:
+    """True if the object is terminating."""
+    return bool(meta(obj).get("deletionTimestamp"))
+
+
+def labels(obj: Obj) -> dict[str, str]:
+    """The object's labels."""
+    return meta(obj).get("labels") or {}
+
+
+def annotations_of(obj: Obj) -> dict[str, str]:
+    """The object's annotations."""
+    return meta(obj).get("annotations") or {}
+
+
+def owners(obj: Obj) -> list[Obj]:
+    """All ownerReferences."""
+    return meta(obj).get("ownerReferences") or []
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """The ownerReference with ``controller: true``."""
+    return next((o for o in owners(obj) if o.get("controller")), None)
+
+
+def is_controlled_by(obj: Obj, owner: Obj) -> bool:
+    """True if ``owner`` is the controller of ``obj``."""
+    ref = controller_of(obj)
+    return ref is not None and ref.get("uid") == uid(owner)
+
+
+def controller_ref(owner: Obj) -> Obj:
+    """The ownerReference that makes ``owner`` a controller (metav1.NewControllerRef)."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta(owner)["name"],
+        "uid": uid(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def selector(raw: Mapping[str, Any] | None) -> LabelSelector | None:
+    """Compile a metav1.LabelSelector; None stays None and matches nothing."""
+    if raw is None:
+        return None
+    found = [Requirement(k, Operator.IN, (v,)) for k, v in sorted((raw.get("matchLabels") or {}).items())]
+    for term in raw.get("matchExpressions") or ():
+        operator = _OPERATORS.get(term.get("operator", ""))
+        if operator is None:
+            return LabelSelector(invalid=f"{term.get('operator')!r} is not a label selector operator")
+        found.append(Requirement(term["key"], operator, tuple(sorted(term.get("values") or ()))))
+    return LabelSelector(tuple(found))
+
+
+def selects(chosen: LabelSelector | None, obj: Obj) -> bool:
+    """True if there is a selector and it matches the object's labels."""
+    return chosen is not None and chosen.matches(LabelSet(labels(obj)))
+
+
+def condition(obj: Obj, kind: str) -> Obj | None:
+    """The status condition of that type."""
+    return next((c for c in status(obj).get("conditions") or () if c.get("type") == kind), None)
+
+
+def is_true(obj: Obj, kind: str) -> bool:
+    """True if the status condition of that type is True."""
+    found = condition(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def with_condition(conditions: Iterable[Obj], new: Obj) -> list[Obj]:
+    """The conditions with ``new`` replaced or appended; an unchanged status keeps its transition time."""
+    result, done = [], False
+    for old in conditions:
+        if old.get("type") != new["type"]:
+            result.append(old)
+            continue
+        kept = dict(new)
+        if old.get("status") == new["status"] and "lastTransitionTime" in old:
+            kept["lastTransitionTime"] = old["lastTransitionTime"]
+        result.append(kept)
+        done = True
+    return result if done else [*result, new]
+
+
+def terminal(pod: Obj) -> bool:
+    """Succeeded or Failed."""
+    return status(pod).get("phase") in ("Succeeded", "Failed")
+
+
+def active(pod: Obj) -> bool:
+    """A pod that counts as a replica: neither terminal nor terminating (controller.IsPodActive)."""
+    return not terminal(pod) and not deleting(pod)
+
+
+def ready(pod: Obj) -> bool:
+    """True if the pod's Ready condition is True."""
+    return is_true(pod, "Ready")
+
+
+def available(pod: Obj, min_ready_s: int, now_s: float) -> bool:
+    """Ready for at least ``min_ready_s`` seconds."""
+    if not ready(pod):
+        return False
+    return min_ready_s == 0 or available_at_s(pod, min_ready_s) <= now_s
+
+
+def available_at_s(pod: Obj, min_ready_s: int) -> float:
+    """When a ready pod becomes available, in seconds since the epoch."""
+    found = condition(pod, "Ready") or {}
+    return seconds(found.get("lastTransitionTime")) + min_ready_s
+
+
+def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
+    """An int-or-percent of ``total`` (intstr.GetScaledValueFromIntOrPercent)."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    part = total * int(value.removesuffix("%")) / 100
+    return math.ceil(part) if round_up else math.floor(part)
+
+
+def timestamp(moment_s: float) -> str:
+    """Seconds since the epoch as a metav1.Time (whole seconds, UTC)."""
+    return _stamp_of(int(moment_s))
+
+
+@functools.lru_cache(maxsize=1024)
+def _stamp_of(whole_s: int) -> str:
+    return datetime.fromtimestamp(whole_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_timestamp(moment_s: float) -> str:
+    """Seconds since the epoch as a metav1.MicroTime."""
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds(text: str | None) -> float:
+    """A time in JSON as seconds since the epoch; 0.0 if there is none."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0

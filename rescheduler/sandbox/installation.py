@@ -1,0 +1,87 @@
+"""Reads the project's manifests, and applies them to the sandbox.
+
+Of a kustomization only ``resources`` is read: enough for ``manifests/``, ``base`` and ``crds``, which have no
+patches. The manifests are in the package, or beside it in a checkout.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.transport import Transport
+
+Manifest = dict[str, Any]
+
+_PACKAGED: Final = Path(__file__).resolve().parents[1] / "_manifests"
+_CHECKOUT: Final = Path(__file__).resolve().parents[2] / "manifests"
+FOLDER: Final = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+_PLURALS: Final = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "PriorityClass": "priorityclasses",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+)
+_FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "PriorityClass", "ConfigMap")
+_NOT_INSTALLED: Final = frozenset({"Deployment", "Service"})
+"""Objects of the controller itself, which runs outside of the sandbox."""
+
+
+def load(folder: Path = FOLDER) -> list[Manifest]:
+    """All objects of a kustomization, in an order in which they can be created."""
+    objects = _read(folder)
+    return sorted(objects, key=lambda o: _FIRST.index(o["kind"]) if o["kind"] in _FIRST else len(_FIRST))
+
+
+def path_of(obj: Manifest) -> str:
+    """The path of the object in the API."""
+    version, kind, metadata = obj["apiVersion"], obj["kind"], obj["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    middle = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"
+    return f"{root}{middle}/{_PLURALS.get(kind, kind.lower() + 's')}/{metadata['name']}"
+
+
+def install(transport: Transport) -> None:
+    """Apply all objects except those of the controller itself. Raises ApiError, TransportError."""
+    api = KubeApi(transport)
+    for path, body in _bodies():
+        api.apply(path, body)
+
+
+@functools.cache
+def _bodies() -> tuple[tuple[str, bytes], ...]:
+    """Path and JSON of each object that is applied; the manifests are parsed once in a process."""
+    return tuple(
+        (path_of(obj), msgspec.json.encode(obj)) for obj in load() if obj["kind"] not in _NOT_INSTALLED
+    )
+
+
+def _read(folder: Path) -> list[Manifest]:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    found: list[Manifest] = []
+    for name in kustomization.get("resources", ()):
+        path = (folder / name).resolve()
+        if path.is_dir():
+            found += _read(path)
+        else:
+            found += [obj for obj in yaml.safe_load_all(path.read_text(encoding="utf-8")) if obj]
+    return found

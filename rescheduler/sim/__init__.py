@@ -1,1 +1,0 @@
-"""The embedded cluster: API server, scheduler, workload controllers and kubelets in one process."""

@@ -1,0 +1,348 @@
+"""Every action stands for exactly the calls that are written down here."""
+
+import typing
+
+import msgspec
+import pytest
+
+from rescheduler.controller.call_table import CALLS, operation_of
+from rescheduler.controller.calls import OnError
+from rescheduler.controller.effects import Action
+from rescheduler.kube.errors import ConflictError
+from rescheduler.migrations import actions as moves
+from rescheduler.model import names
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Toleration
+from rescheduler.model.replacement_rules import TemplateKey
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.selectors import LabelSet
+from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.testing import builders as b
+
+SETTINGS = ReservationSettings(namespace="rescheduler", pause_image="pause:1")
+WEB = ObjectKey("shop", "web-0")
+HOLDER = ObjectKey("rescheduler", "room-x")
+MOVE = ObjectKey("shop", "move-1")
+HINT = AvoidEntry("ReplicaSet", "web", "rs-uid", "shop", "drained", 9.0)
+REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
+NODE = b.node("n1").build()
+NODE = msgspec.structs.replace(NODE, resource_version="5")
+HAND_OVER = names.ANNOTATION_HANDOVER_TAINT
+TAINTED = b.node("n1").taint("gpu").taint(HAND_OVER, "room").taint(HAND_OVER, "another").build()
+TAINTED = msgspec.structs.replace(TAINTED, resource_version="6")
+START = moves.StartReplacement(MOVE, REPLICA_SET, "shop", "web-new", "n1", (("app", "web"),), "rs-uid/u")
+POD = b.pod("web-0", "shop").cpu("1").owner("ReplicaSet", "web", "rs-uid").build()
+
+
+def reservation():
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    spec = {"template": template, "owners": [{"controller": {"kind": "ReplicaSet", "name": "web"}}]}
+    return b.object_of(Kind.RESERVATION, "room", spec=spec).build()
+
+
+PODS = "/api/v1/namespaces/shop/pods/web-0"
+PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
+KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
+MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations"
+GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "delete"}]}
+TAINT = {"key": "rescheduler.dev/hand-over", "value": "room", "effect": "NoSchedule"}
+DELETE_HOLDER = f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=1"
+NO_BODY = None
+TESTED_BELOW = ...
+
+CALLS_OF = [
+    # Placeholders
+    (rooms.CreatePlaceholder(reservation(), "n1"), f"POST {PLACEHOLDERS} name=room-967a75ed4a", TESTED_BELOW),
+    (
+        rooms.DeletePlaceholder(HOLDER, "h"),
+        DELETE_HOLDER,
+        NO_BODY,
+    ),
+    (
+        rooms.DeletePlaceholder(HOLDER, "h", (rooms.Nominate(WEB, "u", "n1"),)),
+        f"GET {PODS}, then {DELETE_HOLDER} if uid u is nominated to node n1, else nominate it again",
+        NO_BODY,
+    ),
+    (
+        rooms.AdmitPlaceholder(HOLDER, "h"),
+        f"PATCH(strategic) {PLACEHOLDERS}/room-x",
+        {
+            "metadata": {"uid": "h"},
+            "spec": {"schedulingGates": [{"name": "rescheduler.dev/wait-for-room", "$patch": "delete"}]},
+        },
+    ),
+    (
+        rooms.CreateKoordinatorReservation(reservation(), "n1"),
+        f"POST {KOORDINATOR} name=room-967a75ed4a",
+        TESTED_BELOW,
+    ),
+    (rooms.DeleteKoordinatorReservation("room-x", "k"), f"DELETE {KOORDINATOR}/room-x uid=k", NO_BODY),
+    # Claimants
+    (
+        rooms.Nominate(WEB, "u", "n1"),
+        f"PATCH(merge) {PODS}/status",
+        {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}},
+    ),
+    (
+        rooms.Nominate(WEB, "u", ""),
+        f"PATCH(merge) {PODS}/status",
+        {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": None}},
+    ),
+    (
+        rooms.TakeBackNomination(WEB, "u", HOLDER, "h"),
+        f"GET {PLACEHOLDERS}/room-x, then PATCH(merge) {PODS}/status if uid h is not terminating",
+        TESTED_BELOW,
+    ),
+    (
+        rooms.Ungate(WEB, "u", "room"),
+        f"PATCH(strategic) {PODS}",
+        {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": "room"}}, "spec": GATE_OFF},
+    ),
+    (
+        rooms.Ungate(WEB, "u", "room", (Toleration(key="gpu", operator="Exists", effect="NoSchedule"),)),
+        f"PATCH(strategic) {PODS}",
+        {
+            "metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": "room"}},
+            "spec": GATE_OFF
+            | {"tolerations": [{"operator": "Exists", "key": "gpu", "effect": "NoSchedule"}]},
+        },
+    ),
+    (
+        rooms.ReleasePod(WEB, "u", "held for 60 s"),
+        f"PATCH(strategic) {PODS}",
+        {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": None}}, "spec": GATE_OFF},
+    ),
+    (
+        rooms.Steer(WEB, "u", "room", "room-x"),
+        f"PATCH(strategic) {PODS}",
+        {
+            "metadata": {
+                "uid": "u",
+                "annotations": {
+                    "rescheduler.dev/reservation": "room",
+                    "scheduling.koordinator.sh/reservation-affinity": '{"name":"room-x"}',
+                },
+            },
+            "spec": GATE_OFF,
+        },
+    ),
+    (
+        rooms.Unsteer(WEB, "u"),
+        f"PATCH(merge) {PODS}",
+        {
+            "metadata": {
+                "uid": "u",
+                "annotations": {
+                    "rescheduler.dev/reservation": None,
+                    "scheduling.koordinator.sh/reservation-affinity": None,
+                },
+            }
+        },
+    ),
+    # Nodes
+    (
+        rooms.TaintNode(NODE, "room"),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+            {"op": "add", "path": "/spec/taints", "value": [TAINT]},
+        ],
+    ),
+    (
+        rooms.TaintNode(TAINTED, "room"),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
+            {"op": "add", "path": "/spec/taints/-", "value": TAINT},
+        ],
+    ),
+    (
+        rooms.UntaintNode(TAINTED),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
+            {"op": "remove", "path": "/spec/taints/2"},
+            {"op": "remove", "path": "/spec/taints/1"},
+        ],
+    ),
+    (
+        moves.WriteAvoidHints("n1", "5", (HINT,)),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {
+            "metadata": {
+                "resourceVersion": "5",
+                "annotations": {
+                    "rescheduler.dev/prefer-avoid-pods": '[{"controllerKind":"ReplicaSet","controllerName":"web",'
+                    '"controllerUid":"rs-uid","namespace":"shop","reason":"drained","expiresAtS":9.0}]'
+                },
+            }
+        },
+    ),
+    (
+        moves.WriteAvoidHints("n1", "5", ()),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/prefer-avoid-pods": None}}},
+    ),
+    # Reservations and PodMigrations
+    (
+        rooms.WriteReservationStatus("room", "r", "7", ReservationStatus(phase=ReservationPhase.FAILED)),
+        f"PUT {ROOMS}/room/status",
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": "room", "uid": "r", "resourceVersion": "7"},
+            "status": {"phase": "Failed", "observedGeneration": 0},
+        },
+    ),
+    (rooms.DeleteReservation("room", "r"), f"DELETE {ROOMS}/room uid=r", NO_BODY),
+    (rooms.DeleteReservation("room", "r", "7"), f"DELETE {ROOMS}/room uid=r resourceVersion=7", NO_BODY),
+    (
+        rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1"),
+        "EVENT Normal Moved Pod/shop/web-0",
+        TESTED_BELOW,
+    ),
+    (
+        rooms.RecordEvent("Reservation", "", "room", "r", "Damaged", "cannot go on", warning=True),
+        "EVENT Warning Damaged Reservation/room",
+        TESTED_BELOW,
+    ),
+    (moves.CreateReservation("room", MOVE, POD, "n1", 60.0), f"POST {ROOMS} name=room", TESTED_BELOW),
+    (
+        moves.AdoptPod(MOVE, "m", "8", "u"),
+        f"PATCH(merge) {MOVES}/move-1",
+        {"metadata": {"uid": "m", "resourceVersion": "8"}, "spec": {"podRef": {"uid": "u"}}},
+    ),
+    (
+        moves.WriteMigrationStatus(MOVE, "m", "8", MigrationStatus(phase=MigrationPhase.EVICTING)),
+        f"PUT {MOVES}/move-1/status",
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "PodMigration",
+            "metadata": {"namespace": "shop", "name": "move-1", "uid": "m", "resourceVersion": "8"},
+            "status": {"phase": "Evicting", "observedGeneration": 0, "mode": "ReserveFirst"},
+        },
+    ),
+    (moves.DeleteMigration(MOVE, "m"), f"DELETE {MOVES}/move-1 uid=m", NO_BODY),
+    # Evictions
+    (
+        moves.ProveGate(MOVE, REPLICA_SET, "shop"),
+        "POST pods?dryRun=All owner=ReplicaSet/web uid=rs-uid for namespace shop, until it has the scheduling gate",
+        NO_BODY,
+    ),
+    (
+        moves.DryRunCreate(MOVE, POD, REPLICA_SET, TemplateKey("rs-uid")),
+        (
+            "GET /apis/apps/v1/namespaces/shop/replicasets/web, then POST pods?dryRun=All from its template "
+            "if its uid is rs-uid"
+        ),
+        NO_BODY,
+    ),
+    (moves.DryRunEvict(MOVE, WEB, "u"), f"EVICT {PODS}/eviction?dryRun=All uid=u", NO_BODY),
+    (moves.Evict(MOVE, WEB, "u"), f"EVICT {PODS}/eviction uid=u", NO_BODY),
+    (moves.Evict(MOVE, WEB, "u", 5), f"EVICT {PODS}/eviction uid=u gracePeriodSeconds=5", NO_BODY),
+    # Replacements of mode StartFirst
+    (
+        START,
+        (
+            "GET /apis/apps/v1/namespaces/shop/replicasets/web, then POST its template as pod web-new on node n1 "
+            "if its uid is rs-uid"
+        ),
+        TESTED_BELOW,
+    ),
+    (
+        moves.LabelReplacement(WEB, "u", LabelSet({"pod-template-hash": "1"})),
+        f"PATCH(merge) {PODS}",
+        {"metadata": {"uid": "u", "labels": {"pod-template-hash": "1"}}},
+    ),
+    (moves.RemoveReplacement(WEB, "u"), f"DELETE {PODS} uid=u", NO_BODY),
+]
+
+
+@pytest.mark.parametrize(("action", "line", "expected"), CALLS_OF)
+def test_an_action_stands_for_this_call(action, line, expected):
+    operation = operation_of(action, SETTINGS)
+    assert operation.line == line
+    if expected is NO_BODY:
+        assert str(operation) == line
+    elif expected is not TESTED_BELOW:
+        assert msgspec.json.decode(operation.body) == expected
+        assert str(operation) == f"{line} {operation.body.decode()}"
+
+
+def test_there_is_a_row_and_an_example_for_every_action():
+    every = set(typing.get_args(Action))
+    assert set(CALLS) == every
+    assert {type(action) for action, _, _ in CALLS_OF} == every
+
+
+def body(action, settings=SETTINGS):
+    return msgspec.json.decode(operation_of(action, settings).body)
+
+
+def test_a_placeholder_is_that_of_the_settings_in_force():
+    action = rooms.CreatePlaceholder(reservation(), "n1")
+    pod = body(action)
+    assert pod["kind"] == "Pod"
+    assert [c["image"] for c in pod["spec"]["containers"]] == ["pause:1"]
+    assert (
+        body(action, ReservationSettings(pause_image="pause:2"))["spec"]["containers"][0]["image"]
+        == "pause:2"
+    )
+
+
+def test_an_event_is_printed_with_its_message():
+    event = rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1")
+    assert str(operation_of(event, SETTINGS)) == "EVENT Normal Moved Pod/shop/web-0: to n1"
+
+
+def test_a_reservation_names_the_move_and_the_controller_that_it_is_for():
+    created = body(moves.CreateReservation("room", MOVE, POD, "n1", 60.0, soft=True))
+    assert created["metadata"]["annotations"] == {
+        names.ANNOTATION_MIGRATION: "shop/move-1",
+        names.ANNOTATION_MODE: "Soft",
+    }
+    assert created["spec"]["owners"][0]["controller"]["uid"] == "rs-uid"
+    assert created["spec"]["ttl"] == "60s"
+
+
+def test_koordinators_reservation_is_pinned_to_the_node():
+    created = body(rooms.CreateKoordinatorReservation(reservation(), "n1"))
+    assert created["spec"]["template"]["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "taken_back"),
+    [
+        ({"uid": "h"}, True),
+        ({"uid": "h", "deletionTimestamp": "2027-01-01T00:00:00Z"}, False),
+        ({"uid": "another"}, False),
+    ],
+    ids=["stands", "is terminating", "another"],
+)
+def test_a_nomination_is_taken_back_only_while_the_server_has_the_placeholder(metadata, taken_back):
+    operation = operation_of(rooms.TakeBackNomination(WEB, "u", HOLDER, "h"), SETTINGS)
+    call = operation.then(msgspec.json.encode({"metadata": metadata}))
+    empty = f'PATCH(merge) {PODS}/status {{"metadata":{{"uid":"u"}},"status":{{"nominatedNodeName":null}}}}'
+    assert (call and str(call)) == (empty if taken_back else None)
+
+
+def test_a_replacement_is_made_from_the_template_that_was_read():
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "web:2"}]},
+    }
+    owner = {"metadata": {"uid": "rs-uid"}, "spec": {"template": template}}
+    call = operation_of(START, SETTINGS).then(msgspec.json.encode(owner))
+    assert call.line == "POST /api/v1/namespaces/shop/pods name=web-new"
+    assert msgspec.json.decode(call.body)["spec"]["containers"] == [{"name": "c", "image": "web:2"}]
+    assert OnError.RETURN_REFUSAL in call.on_error
+    assert OnError.IGNORE_ALREADY_EXISTS in call.on_error
+
+
+def test_a_replacement_is_not_made_for_another_owner_of_that_name():
+    owner = {"metadata": {"uid": "other"}, "spec": {"template": {}}}
+    with pytest.raises(ConflictError, match="ReplicaSet web"):
+        operation_of(START, SETTINGS).then(msgspec.json.encode(owner))

@@ -1,0 +1,504 @@
+"""Each key of the configuration, changed while the assembled controller runs: what it does from then on.
+
+The controller is the one that ``rescheduler run`` assembles, on the sandbox in virtual time. A key without a line in one
+of the tables fails the first test: whoever adds it decides whether it waits for a restart.
+"""
+
+import copy
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from harness.histories.program import Program, ProgramOptions
+from rescheduler.configuration.document import keys
+from rescheduler.configuration.start_only import START_ONLY
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.names import API_VERSION
+from rescheduler.sandbox.controllers.unstructured import CLAIM, NODE, POD, GroupKind, ready, spec, status
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.kubelet import KubeletSettings
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
+
+MOVE, RESERVATION = (GroupKind("rescheduler.dev", kind) for kind in ("PodMigration", "Reservation"))
+TAINTS = [{"key": "maintenance", "value": "", "effect": "NoSchedule"}]
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+}
+BASE = {
+    "apiVersion": API_VERSION,
+    "kind": "ReschedulerConfiguration",
+    "aggressiveness": 1,
+    "interval": "10s",
+    "mode": "ReserveFirst",
+    "policies": [{"name": "NodeTaints"}],
+}
+
+
+def document(**changes: Any) -> bytes:
+    """The base with dotted keys (``limits__perNode``) set."""
+    found = copy.deepcopy(BASE)
+    for path, value in changes.items():
+        *sections, key = path.split("__")
+        place = found
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[key] = value
+    return json.dumps(found).encode()
+
+
+def named(key: str, value: Any) -> dict[str, Any]:
+    return {key.replace(".", "__"): value}
+
+
+class Lab:
+    """A node that pods have to leave, two to go to, a Deployment whose pods all stand on the first."""
+
+    def __init__(
+        self, text: bytes, *, replicas: int = 2, pod: dict | None = None, budget: bool = False
+    ) -> None:
+        self.cluster = Sandbox(kubelet=KubeletSettings(start_s=0.2, ready_s=0.3, stop_s=0.3))
+        install(self.cluster.transport)
+        self.cluster.add_node(SandboxNode(name="n1"))
+        if budget:
+            self.cluster.api.create(copy.deepcopy(BUDGET))
+        if pod and "volumes" in pod:
+            self._volumes()
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [container], **(pod or {})},
+        }
+        self.cluster.api.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "template": template,
+                },
+            }
+        )
+        self.cluster.run_until(lambda: sum(map(ready, self.cluster.api.list(POD))) == replicas, 60)
+        self.cluster.advance(5)
+        for name in ("n2", "n3"):
+            self.cluster.add_node(SandboxNode(name=name))
+        self.program = Program(self.cluster, random.Random(1), ProgramOptions(document=text))  # noqa: S311 - reproducible
+        self.cluster.add(self.program)
+
+    def _volumes(self) -> None:
+        self.cluster.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": "data"},
+                "spec": {
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": "",
+                    "nfs": {"server": "s", "path": "/"},
+                },
+            }
+        )
+        self.cluster.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "data", "namespace": "default"},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": "",
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            }
+        )
+        self.cluster.run_until(
+            lambda: status(self.cluster.api.get(CLAIM, "default", "data")).get("phase") == "Bound", 60
+        )
+
+    def configure(self, text: bytes) -> None:
+        self.program.document.content = text
+
+    def series(self, name: str, **labels: str) -> float:
+        return self.program.metrics.registry.get_sample_value(name, labels)
+
+    def lone_pod_moves_after(self, owner: dict, text: bytes) -> None:
+        """The only pod has this owner, its node is tainted; it moves once the document has changed, not before."""
+        api = self.cluster.api
+        api.create(owner)
+        if owner["kind"] != "Job":
+            uid = api.get(GroupKind("", owner["kind"]), "default", "x")["metadata"]["uid"]
+            ref = {"apiVersion": "v1", "kind": owner["kind"], "name": "x", "uid": uid, "controller": True}
+            pod = {"metadata": {"name": "x", "namespace": "default", "ownerReferences": [ref]}}
+            api.create({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [CONTAINER]}, **pod})
+        self.until(lambda: any(map(ready, api.list(POD))))
+        self.taint(spec(api.list(POD)[0])["nodeName"])
+        self.cluster.advance(40)
+        assert self.moves() == []
+        assert self.series("rescheduler_moves_blocked", reason="NotSupported") > 0
+        self.configure(text)
+        self.until(self.moves, 40)
+
+    def taint(self, name: str = "n1") -> None:
+        node = self.cluster.api.get(NODE, "", name)
+        self.cluster.api.patch(node, {"spec": {"taints": TAINTS}})
+
+    def moves(self) -> list[dict]:
+        return self.cluster.api.list(MOVE)
+
+    def reserve(self, name: str, **more: Any) -> None:
+        self.cluster.api.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "Reservation",
+                "metadata": {"name": name},
+                "spec": {
+                    "template": {"spec": {"containers": [CONTAINER]}},
+                    "owners": [{"object": {"namespace": "default", "name": "guest"}}],
+                    **more,
+                },
+            }
+        )
+
+    def move(self, name: str, pod: str) -> None:
+        body = {"podRef": {"name": pod}, "target": {"nodeName": "n2"}}
+        meta = {"name": name, "namespace": "default"}
+        self.cluster.api.create(
+            {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": body}
+        )
+
+    def phase(self, name: str) -> str:
+        found = self.cluster.api.get(RESERVATION, "", name)
+        return status(found).get("phase", "") if found else "gone"
+
+    def placeholder(self) -> dict:
+        (pod,) = (p for p in self.cluster.api.list(POD) if p["metadata"]["namespace"] == "rescheduler")
+        return pod
+
+    def until(self, predicate, limit_s: float = 60.0) -> None:
+        self.cluster.run_until(predicate, limit_s)
+
+
+ONLY_N1 = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "pluginConfig": [
+                {
+                    "name": "NodeAffinity",
+                    "args": {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {
+                                        "matchFields": [
+                                            {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+                                        ]
+                                    }
+                                ]
+                            }
+                        }
+                    },
+                }
+            ],
+        }
+    ],
+}
+"""A scheduler that binds pods to node n1 only."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """With ``before`` no pod leaves the tainted node, for that reason; with ``after`` one does."""
+
+    before: Any
+    after: Any
+    reason: str
+    pod: dict = field(default_factory=dict)
+    budget: bool = False
+
+
+BLOCKED = {
+    "aggressiveness": Blocked("conservative", "aggressive", "DisruptionBudget", budget=True),
+    "limits.movesAtOnce": Blocked(0, 1, "LimitMovesAtOnce"),
+    "limits.movesPerHour": Blocked(0, 1, "LimitMovesPerHour"),
+    "limits.perNode": Blocked(0, 1, "LimitPerNode"),
+    "limits.perNamespace": Blocked(0, 1, "LimitPerNamespace"),
+    "limits.perWorkload": Blocked(0, 1, "LimitPerWorkload"),
+    "limits.minimumGain": Blocked(1.0, 0.0, "GainTooSmall"),
+    "limits.budgetBuffer": Blocked(1, 0, "DisruptionBudget", budget=True),
+    "protections.priorityThreshold": Blocked(0, 1, "Protected"),
+    "protections.minReplicas": Blocked(3, 2, "MinReplicas"),
+    "protections.minAge": Blocked("10h", "1s", "Protected"),
+    "protections.localStorage": Blocked(
+        True, False, "Protected", pod={"volumes": [{"name": "tmp", "emptyDir": {}}]}
+    ),
+    "protections.persistentVolumes": Blocked(
+        True,
+        False,
+        "Protected",
+        pod={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+    ),
+    "protections.withoutBudget": Blocked(True, False, "Protected"),
+    "protections.namespaces": Blocked({"include": ["other"]}, {"include": ["default"]}, "Protected"),
+    "protections.labelSelector": Blocked(
+        {"matchLabels": {"app": "other"}}, {"matchLabels": {"app": "web"}}, "Protected"
+    ),
+    "replacements.notReplacing": Blocked([{"apiGroup": "apps", "kind": "ReplicaSet"}], [], "NotSupported"),
+    "policies": Blocked([], [{"name": "NodeTaints"}], ""),
+    "schedulerConfiguration": Blocked(ONLY_N1, None, "NoTarget"),
+}
+
+
+def interval():
+    lab = Lab(document(interval="1h"))
+
+    def decisions_in(duration_s):
+        before = lab.series("rescheduler_cycles_total", result="decided")
+        lab.cluster.advance(duration_s)
+        return lab.series("rescheduler_cycles_total", result="decided") - before
+
+    lab.cluster.advance(10)
+    assert decisions_in(60) == 0
+    lab.configure(document(interval="5s"))
+    assert decisions_in(60) >= 10
+
+
+def mode():
+    lab = Lab(document(mode="Soft"))
+    lab.cluster.advance(5)
+    lab.configure(document(mode="ReserveFirst"))
+    lab.cluster.advance(5)
+    lab.taint()
+    lab.until(lab.moves)
+    assert {spec(move)["mode"] for move in lab.moves()} == {"ReserveFirst"}
+
+
+def limits_workload_cooldown():
+    lab = Lab(document(limits__workloadCooldown="10m", limits__perWorkload=1))
+    lab.taint()
+    lab.until(lab.moves)
+    lab.cluster.advance(60)
+    assert len(lab.moves()) == 1
+    lab.configure(document(limits__workloadCooldown="0s", limits__perWorkload=1))
+    lab.until(lambda: len(lab.moves()) == 2)
+
+
+def limits_requested():
+    lab = Lab(document(policies=[], limits__requested={"movesPerHour": 0}))
+    (pod, _) = lab.cluster.api.list(POD)
+    lab.move("asked", pod["metadata"]["name"])
+    lab.cluster.advance(60)
+    (waiting,) = lab.moves()
+    assert status(waiting)["reason"] == "LimitMovesPerHour"
+    lab.configure(document(policies=[], limits__requested={"movesPerHour": 1}))
+    lab.until(lambda: status(lab.moves()[0]).get("phase") == "Succeeded")
+
+
+def reservations_ttl():
+    lab = Lab(document())
+    lab.cluster.advance(5)
+    lab.configure(document(reservations__ttl="77s"))
+    lab.cluster.advance(5)
+    lab.taint()
+    lab.until(lab.moves)
+    assert {spec(move)["ttl"] for move in lab.moves()} == {"1m17s"}
+
+
+def replacements_jobs():
+    template = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    ignores = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x", "namespace": "default"}}
+    owner = {**job, "spec": {"completions": 1, "template": template, "podFailurePolicy": ignores}}
+    Lab(document(), replicas=0).lone_pod_moves_after(owner, document(replacements__jobs=True))
+
+
+def replacements_controllers():
+    """A ConfigMap stands for a custom resource."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
+    listed = document(replacements__controllers=[{"apiGroup": "", "kind": "ConfigMap"}])
+    Lab(document(), replicas=0).lone_pod_moves_after(owner, listed)
+
+
+def reservations_default_ttl():
+    lab = Lab(document())
+    lab.reserve("room")
+    lab.until(lambda: lab.phase("room") == "Available")
+    lab.cluster.advance(60)
+    assert lab.phase("room") == "Available"
+    lab.configure(document(reservations__defaultTtl="20s"))
+    lab.until(lambda: lab.phase("room") not in ("Available", "Pending"), 20)
+
+
+def reservations_shares():
+    lab = Lab(document(reservations__shares={"*": {"reservations": 0}}))
+    lab.reserve("room")
+    lab.cluster.advance(60)
+    assert lab.phase("room") == "Pending"
+    lab.configure(document(reservations__shares={"*": {"reservations": 1}}))
+    lab.until(lambda: lab.phase("room") == "Available")
+
+
+def reservations_pause_image():
+    lab = Lab(document(reservations__pauseImage="registry.example/pause:1"))
+    lab.cluster.advance(5)
+    lab.configure(document(reservations__pauseImage="registry.example/pause:2"))
+    lab.cluster.advance(5)
+    lab.reserve("room")
+    lab.until(lambda: lab.phase("room") == "Available")
+    assert spec(lab.placeholder())["containers"][0]["image"] == "registry.example/pause:2"
+
+
+def reservations_finished_ttl():
+    lab = Lab(document(reservations__finishedTtl="10h"))
+    lab.reserve("room", ttl="5s")
+    lab.until(lambda: lab.phase("room") in ("Failed", "Succeeded"))
+    lab.cluster.advance(60)
+    assert lab.phase("room") != "gone"
+    lab.configure(document(reservations__finishedTtl="1s"))
+    lab.until(lambda: lab.phase("room") == "gone")
+
+
+def reservations_gate_limit():
+    lab = Lab(document(reservations__gateLimit="10m"))
+    lab.reserve("room")
+    lab.until(lambda: lab.phase("room") == "Available")
+    node = lab.cluster.api.get(NODE, "", spec(lab.placeholder())["nodeName"])
+    lab.cluster.api.patch(node, {"spec": {"unschedulable": True}})
+    guest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "guest", "namespace": "default"},
+        "spec": {"containers": [CONTAINER]},
+    }
+    KubeApi(lab.cluster.transport).create("/api/v1/namespaces/default/pods", guest)
+
+    def gated():
+        return bool(spec(lab.cluster.api.get(POD, "default", "guest")).get("schedulingGates"))
+
+    lab.cluster.advance(20)
+    assert gated()
+    lab.configure(document(reservations__gateLimit="5s"))
+    lab.until(lambda: not gated(), 5)
+
+
+SCENARIOS = {
+    "interval": interval,
+    "mode": mode,
+    "limits.workloadCooldown": limits_workload_cooldown,
+    "replacements.jobs": replacements_jobs,
+    "replacements.controllers": replacements_controllers,
+    "limits.requested": limits_requested,
+    "reservations.ttl": reservations_ttl,
+    "reservations.defaultTtl": reservations_default_ttl,
+    "reservations.shares": reservations_shares,
+    "reservations.pauseImage": reservations_pause_image,
+    "reservations.finishedTtl": reservations_finished_ttl,
+    "reservations.gateLimit": reservations_gate_limit,
+}
+
+OTHER_VALUES = {
+    "reservations.engine": "Koordinator",
+    "reservations.namespace": "elsewhere",
+    "gate.mode": "Webhook",
+    "gate.port": 9444,
+    "gate.url": "https://10.0.0.7:9443",
+    "leaderElection.enabled": False,
+    "server.port": 8081,
+}
+
+
+def test_every_key_is_taken_or_waits_for_a_restart():
+    decided = [*BLOCKED, *SCENARIOS, *START_ONLY]
+    assert sorted(decided) == sorted(keys())
+    assert set(OTHER_VALUES) == set(START_ONLY)
+
+
+@pytest.mark.parametrize("key", BLOCKED)
+def test_a_pod_that_a_key_keeps_where_it_is_moves_once_the_key_has_changed(key):
+    case = BLOCKED[key]
+    others = {"protections__localStorage": False, "protections__persistentVolumes": False}
+    settings = others | {"limits__budgetBuffer": 0} if key.startswith("limits.") else others
+    lab = Lab(document(**settings | named(key, case.before)), pod=case.pod, budget=case.budget)
+    lab.taint()
+    lab.cluster.advance(40)
+    assert lab.moves() == []
+    if case.reason:
+        assert lab.series("rescheduler_moves_blocked", reason=case.reason) > 0
+    lab.configure(document(**settings | named(key, case.after)))
+    lab.until(lab.moves, 40)
+
+
+@pytest.mark.parametrize("key", SCENARIOS)
+def test_a_changed_key_is_taken(key):
+    SCENARIOS[key]()
+
+
+@pytest.mark.parametrize("key", START_ONLY)
+def test_a_changed_key_waits_for_a_restart_and_is_told_while_the_rest_is_taken(key):
+    lab = Lab(document())
+    lab.reserve("room")
+    lab.until(lambda: lab.phase("room") == "Available")
+    lab.configure(document(reservations__finishedTtl="1s", **named(key, OTHER_VALUES[key])))
+    lab.cluster.advance(30)
+    waiting = {k: lab.series("rescheduler_configuration_waiting", key=k) for k in START_ONLY}
+    assert waiting == {k: float(k == key) for k in START_ONLY}
+    assert lab.series("rescheduler_configuration_ok") == 1
+    (told,) = (event for event in lab.program.events.told if event.startswith("ConfigurationWaits"))
+    assert f"{key} changes at a restart only" in told
+    assert lab.phase("room") == "Available"
+    assert lab.placeholder()["metadata"]["namespace"] == "rescheduler"
+    lab.reserve("other", ttl="1s")
+    lab.until(lambda: lab.phase("other") == "gone")
+    lab.configure(document())
+    lab.cluster.advance(5)
+    assert lab.series("rescheduler_configuration_waiting", key=key) == 0
+
+
+def test_reservations_are_placed_by_the_scheduler_configuration_that_is_in_force():
+    lab = Lab(document(schedulerConfiguration=ONLY_N1))
+    lab.taint()
+    lab.reserve("room")
+    lab.cluster.advance(60)
+    assert lab.phase("room") == "Pending"
+    lab.configure(document())
+    lab.until(lambda: lab.phase("room") == "Available")
+
+
+def test_moves_that_people_ask_for_keep_to_the_protections_that_are_in_force():
+    lab = Lab(document(protections__namespaces={"exclude": ["default"]}))
+    (pod, _) = lab.cluster.api.list(POD)
+
+    def phase(name):
+        return status(lab.cluster.api.get(MOVE, "default", name)).get("phase")
+
+    lab.move("refused", pod["metadata"]["name"])
+    lab.until(lambda: phase("refused") == "Failed")
+    lab.configure(document())
+    lab.cluster.advance(5)
+    lab.move("taken", pod["metadata"]["name"])
+    lab.until(lambda: phase("taken") == "Succeeded", 120)
+
+
+def test_a_document_that_is_refused_changes_nothing_and_is_told():
+    lab = Lab(document(limits__movesAtOnce=0))
+    lab.taint()
+    lab.cluster.advance(10)
+    lab.configure(document(limits__movesAtOnce=1, intervall="5s"))
+    lab.cluster.advance(40)
+    assert lab.moves() == []
+    assert lab.series("rescheduler_configuration_ok") == 0
+    assert lab.series("rescheduler_configuration_reloads_total", result="refused") == 1
+    (told,) = (event for event in lab.program.events.told if event.startswith("ConfigurationRefused"))
+    assert "intervall: unknown key" in told

@@ -1,0 +1,211 @@
+"""Dry-run creations: which pod is sent to the API server, and what each of its answers comes to."""
+
+import msgspec
+import pytest
+
+from rescheduler.controller.sender import ApiSender, DryRunSender, TableExecutor
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Response, Transport, TransportError
+from rescheduler.migrations.actions import DryRunCreate
+from rescheduler.model.names import GATE
+from rescheduler.model.pod_creation import CreationOutcome as Outcome
+from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.replacement_rules import TemplateKey
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.testing import builders as b
+
+MOVE = ObjectKey("shop", "move-1")
+CONTAINERS = [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m"}}}]
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}, "annotations": {"mesh": "yes"}},
+    "spec": {"containers": CONTAINERS, "volumes": [{"name": "tmp", "emptyDir": {}}]},
+}
+SIDECAR = {"name": "mesh", "image": "mesh:1", "resources": {"requests": {"cpu": "200m"}}}
+
+
+def action(kind="ReplicaSet", api_version="apps/v1", *, name="web-0", revision=""):
+    pod = b.pod(name, "shop").owner(kind, "web", "web-uid").on("n1").build()
+    return DryRunCreate(
+        MOVE, pod, OwnerRef(api_version, kind, "web", "web-uid"), TemplateKey("web-uid", revision)
+    )
+
+
+def answer(body, code=200):
+    return Response(code, msgspec.json.encode(body))
+
+
+def owner(uid="web-uid", *, revision="", **spec):
+    status = {"updateRevision": revision} if revision else {}
+    return answer({"metadata": {"uid": uid}, "spec": {"template": TEMPLATE, **spec}, "status": status})
+
+
+def created(*, gates=(GATE, "other"), containers=(*CONTAINERS, SIDECAR)):
+    spec = {"containers": list(containers), "schedulingGates": [{"name": gate} for gate in gates]}
+    metadata = {"name": "web-x7k2p", "namespace": "shop", "labels": {"app": "web", "mesh": "on"}}
+    return answer({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, 201)
+
+
+def refusal(code, message="no", reason=""):
+    return answer({"kind": "Status", "code": code, "reason": reason, "message": message}, code)
+
+
+@pytest.fixture
+def transport(mocker):
+    return mocker.create_autospec(Transport, instance=True)
+
+
+@pytest.fixture
+def tried(transport, mocker):
+    """The answer to an action on a server that gives these answers in turn."""
+
+    def run(action, *answers):
+        transport.send.side_effect = answers
+        sender = ApiSender(api=KubeApi(transport, NO_RETRY), gate=mocker.Mock(), still_leader=lambda: True)
+        return TableExecutor(sender=sender, settings=ReservationSettings()).execute(action).creation
+
+    return run
+
+
+def posted(transport):
+    request = transport.send.call_args.args[0]
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/shop/pods")
+    assert request.query["dryRun"] == "All"
+    return msgspec.json.decode(request.body)
+
+
+def test_the_answer_is_the_pod_as_admission_made_it_without_our_own_gate(tried):
+    found = tried(action(), owner(), created())
+    assert found.outcome is Outcome.ADMITTED
+    assert found.pod.spec.requests.cpu_milli == 700
+    assert found.pod.spec.gates == ("other",)
+    assert found.pod.labels.get("mesh") == "on"
+
+
+def test_the_pod_is_that_of_the_template_which_the_server_has_now(tried, transport):
+    tried(action(), owner(), created())
+    pod = posted(transport)
+    assert pod["spec"] == TEMPLATE["spec"]
+    assert pod["metadata"] == {
+        "generateName": "web-",
+        "namespace": "shop",
+        "labels": {"app": "web"},
+        "annotations": {"mesh": "yes"},
+        "finalizers": [],
+        "ownerReferences": [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": "web",
+                "uid": "web-uid",
+                "controller": True,
+            }
+        ],
+    }
+
+
+def test_a_pod_of_a_stateful_set_has_its_identity_and_its_claims(tried, transport):
+    claims = [{"metadata": {"name": "tmp"}}, {"metadata": {"name": "data"}}]
+    server = owner(revision="web-2", serviceName="web-svc", volumeClaimTemplates=claims)
+    tried(action("StatefulSet", name="web-3", revision="web-2"), server, created())
+    pod = posted(transport)
+    assert pod["metadata"]["labels"] == {
+        "app": "web",
+        "statefulset.kubernetes.io/pod-name": "web-3",
+        "apps.kubernetes.io/pod-index": "3",
+        "controller-revision-hash": "web-2",
+    }
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-3", "web-svc")
+    assert [(v["name"], v["persistentVolumeClaim"]["claimName"]) for v in pod["spec"]["volumes"]] == [
+        ("tmp", "tmp-web-3"),
+        ("data", "data-web-3"),
+    ]
+
+
+def test_an_older_revision_of_a_stateful_set_is_read_from_its_controller_revision(tried, transport):
+    old = {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": []}, "$patch": "replace"}
+    stored = answer({"metadata": {}, "data": {"spec": {"template": old}}})
+    found = tried(action("StatefulSet", revision="web-1"), owner(revision="web-2"), stored, created())
+    assert found.outcome is Outcome.ADMITTED
+    _, read, _ = (call.args[0] for call in transport.send.call_args_list)
+    assert read.path == "/apis/apps/v1/namespaces/shop/controllerrevisions/web-1"
+    pod = posted(transport)
+    assert pod["metadata"]["labels"]["app"] == "old"
+    assert pod["metadata"]["labels"]["controller-revision-hash"] == "web-1"
+    assert "$patch" not in pod["spec"]
+
+
+def test_a_pod_of_an_indexed_job_keeps_its_index(tried, transport):
+    trial = action("Job", "batch/v1")
+    index = {"batch.kubernetes.io/job-completion-index": "4"}
+    pod = msgspec.structs.replace(trial.pod, labels=type(trial.pod.labels)(index))
+    tried(msgspec.structs.replace(trial, pod=pod), owner(), created())
+    assert posted(transport)["metadata"]["labels"] == {"app": "web", **index}
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "outcome"),
+    [
+        (
+            403,
+            'pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "shop"',
+            Outcome.NO_RIGHT,
+        ),
+        (
+            403,
+            'pods "web-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=1, limited: cpu=1',
+            Outcome.NO_EVIDENCE,
+        ),
+        (
+            403,
+            'pods "web-x" is forbidden: failed quota: q: must specify limits.cpu for: main',
+            Outcome.REFUSED,
+        ),
+        (403, 'pods "web-x" is forbidden: violates PodSecurity "restricted:latest"', Outcome.REFUSED),
+        (422, "Pod is invalid", Outcome.REFUSED),
+        (400, 'admission webhook "mesh" does not support dry run', Outcome.NO_EVIDENCE),
+        (400, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
+        (500, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
+        (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
+        (503, "starting", Outcome.UNANSWERED),
+        (429, "too many requests", Outcome.UNANSWERED),
+        (401, "Unauthorized", Outcome.UNANSWERED),
+        (404, 'namespaces "shop" not found', Outcome.NO_EVIDENCE),
+    ],
+)
+def test_each_refusal_has_its_meaning(tried, transport, code, message, outcome):
+    found = tried(action(), owner(), refusal(code, message))
+    assert (found.outcome, found.message) == (outcome, message)
+    assert (found.pod is not None) is (outcome is Outcome.REFUSED)
+    if found.pod is not None:
+        assert (found.pod.spec, found.pod.refusal) == (None, message)
+    assert transport.send.call_count == 2, "other moves wait meanwhile, so it is not tried again at once"
+
+
+def test_no_answer_is_an_answer(tried):
+    assert tried(action(), owner(), TransportError("timed out")).outcome is Outcome.UNANSWERED
+    assert tried(action(), TransportError("timed out")).outcome is Outcome.UNANSWERED
+
+
+@pytest.mark.parametrize(
+    ("read", "outcome"),
+    [
+        (refusal(404), Outcome.UNANSWERED),
+        (owner(uid="another"), Outcome.UNANSWERED),
+        (refusal(403), Outcome.NO_EVIDENCE),
+    ],
+    ids=["gone", "created again", "not to be read"],
+)
+def test_without_a_template_nothing_is_created(tried, transport, read, outcome):
+    assert tried(action(), read).outcome is outcome
+    assert transport.send.call_count == 1
+
+
+def test_a_controller_that_runs_dry_asks_nothing():
+    shown = []
+    effect = DryRunSender(shown.append).send(operation := object())
+    assert (effect.creation, shown) == (None, [operation])
+    effect = TableExecutor(sender=DryRunSender(shown.append), settings=ReservationSettings()).execute(
+        action()
+    )
+    assert effect.creation.outcome is Outcome.NO_EVIDENCE

@@ -1,0 +1,93 @@
+"""Templates that grew after the pods were created, on the real control plane, with and without the right to dry-run creations."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import STRATEGIC, Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, condition, node_of
+
+pytestmark = pytest.mark.realcluster
+
+COMPONENT = manifests.FOLDER / "components" / "dry-run-creation"
+ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
+BELOW_PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["with the right", "without it"])
+def right(request, control_plane):
+    api, objects = control_plane.api(), manifests.load(COMPONENT)
+    if request.param:
+        manifests.apply(api, objects)
+    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    with running(account.transport):
+        yield request.param
+    for obj in objects if request.param else ():
+        api.delete(manifests.path_of(obj))
+
+
+@pytest.fixture
+def world(control_plane, right):
+    with World(control_plane.api(), "grown") as world:
+        yield world
+
+
+def grown(world, kind, more):
+    """One pod of 1 CPU whose controller's template asks for 2 now."""
+    source = world.node("source", cpu="4")
+    world.workload(kind, "web", 1, more=more)
+    (pod,) = world.wait_ready("web", 1)
+    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"unschedulable": True}}).expect()
+    path = world.path(kind.lower() + "s", "web", group="apps/v1")
+    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    world.api.patch(path, {"spec": spec}, STRATEGIC).expect()
+    if kind == "StatefulSet":
+        world.wait(lambda: two_revisions(world.api.get(path).expect().body["status"]))
+    return pod
+
+
+def two_revisions(status):
+    return status["updateRevision"] != status["currentRevision"]
+
+
+def moved(world, pod, target):
+    name = world.migrate(pod, target, ttl="15s")
+
+    def ended():
+        status = world.move_status(name)
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    return world.wait(ended, 60)
+
+
+CASES = pytest.mark.parametrize(
+    ("kind", "more", "cpu"),
+    [("ReplicaSet", {}, "2"), ("StatefulSet", ON_DELETE, "2"), ("StatefulSet", BELOW_PARTITION, "1")],
+    ids=["bare ReplicaSet", "OnDelete", "below the partition"],
+)
+
+
+@CASES
+def test_the_replacement_has_room(world, right, kind, more, cpu):
+    pod = grown(world, kind, more)
+    target = world.node("target", cpu="2")
+    status = moved(world, pod, target)
+    assert (status["phase"], status["nodeName"]) == ("Succeeded", target), status
+    noted = condition({"status": status}, "ReplacementAdmitted")
+    assert (noted["status"] == "True") is right
+    assert f"cpu {cpu}," in noted["message"]
+    assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
+
+
+@CASES
+def test_nothing_is_evicted_for_a_replacement_that_has_no_place(world, kind, more, cpu):
+    pod = grown(world, kind, more)
+    status = moved(world, pod, world.node("target", cpu="1"))
+    fits = cpu == "1"
+    assert ("evictedAt" in status) is fits, status
+    assert status["phase"] == ("Succeeded" if fits else "Failed")
+    if not fits:
+        assert [p["metadata"]["uid"] for p in world.pods("web")] == [pod["metadata"]["uid"]]

@@ -1,0 +1,304 @@
+"""Each guard that the documents promise, through the assembled controller: taken out, one of these tests fails."""
+
+import itertools
+import queue
+import threading
+from types import SimpleNamespace
+
+import pytest
+from scenes import LEASE, Scene, refusal
+
+from harness.histories.program import Events
+from rescheduler.configuration.live import LiveConfiguration
+from rescheduler.controller.assembly import Ports, assemble
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
+from rescheduler.model.kinds import Kind
+from rescheduler.sandbox.controllers.unstructured import spec
+from rescheduler.testing import builders as b
+
+TWO_POLICIES = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+limits: {movesAtOnce: 1, movesPerHour: 600, workloadCooldown: 2s}
+policies: [{name: NodeTaints}]
+"""
+
+
+def writes(call):
+    return call.writes
+
+
+@pytest.fixture
+def scene():
+    made = Scene({"n1": 2, "n2": 2, "n3": 2})
+    made.workload(nodes=["n1"])
+    return made
+
+
+def mover(scene, **options):
+    """A controller that was asked to move the pod to n2."""
+    scene.start(**options)
+    return scene.move(scene.pods()[0], "n2")
+
+
+# Leadership -----------------------------------------------------------------------------------------
+
+
+def test_who_does_not_lead_writes_nothing(scene):
+    scene.take_lease()
+    name = mover(scene)
+    scene.advance(25.0)
+    assert not scene.calls.of(writes)
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded", "the other's Lease has expired"
+
+
+def test_leadership_that_is_lost_in_the_middle_of_a_turn_evicts_nothing(scene):
+    name = mover(scene)
+
+    def taken(_):
+        """The last write before the eviction; after it, and in the same turn, comes the call."""
+        scene.calls.answers.clear()
+        scene.take_lease()
+        scene.program.elector.attempt()
+
+    scene.calls.answer(lambda c: c.intends and "is being evicted" in str(c.body), taken)
+    scene.until(lambda: scene.program.deposed)
+    assert not scene.calls.of(lambda c: c.evicts)
+    lost_s = scene.now_s
+    scene.advance(20.0)
+    assert not scene.calls.of(writes, since_s=lost_s + 0.001), (
+        "the next process waits for the Lease of the other"
+    )
+    scene.until(lambda: scene.over(name))
+    assert len(scene.calls.of(lambda c: c.evicts)) == 1
+
+
+def test_nothing_is_evicted_in_the_last_seconds_of_a_lease(scene):
+    """The call may take a while: it must be over before another may lead."""
+    program = scene.start()
+    scene.until(program.leads)
+    program.elector.attempt()
+    renewed_s = scene.now_s
+    scene.program.line.away.append((renewed_s, renewed_s + 60.0))
+    scene.advance(17.9)
+    assert program.leads()
+    scene.advance(0.2)
+    assert not program.leads()
+    assert program.elector.still_leader()
+
+
+# Caches ---------------------------------------------------------------------------------------------
+
+
+def test_stale_caches_decide_nothing(scene):
+    program = scene.start()
+    scene.until(lambda: program.loop.decision is not None)
+    program.caches.stall(Kind.NODE, scene.now_s + 200.0)
+    scene.advance(125.0)
+    begun_s = scene.now_s
+    name = scene.move(scene.pods()[0], "n2")
+    scene.advance(70.0)
+    assert not scene.calls.of(writes, since_s=begun_s)
+    assert "has not been proven fresh" in program.loop.ready().reason
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_DISRUPTION_BUDGET, Kind.RESERVATION])
+def test_nothing_is_done_before_every_kind_was_listed(scene, kind):
+    program = scene.start()
+    program.caches.refuse(kind, scene.now_s + 20.0)
+    program.kill()
+    begun_s = scene.now_s
+    name = scene.move(scene.pods()[0], "n2")
+    scene.advance(19.0)
+    assert not scene.calls.of(writes, since_s=begun_s)
+    assert f"not read yet: {kind}" in program.loop.ready().reason
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+
+
+class Queue(queue.SimpleQueue):
+    """Time passes only while somebody waits for an event."""
+
+    def __init__(self, stop_after=0):
+        self.waits, self.left, self.now_s, self.stop = [], stop_after, 0.0, threading.Event()
+
+    def get(self, block=True, timeout=None):  # noqa: FBT002 - the signature of the standard library
+        self.waits.append(timeout)
+        self.now_s += timeout
+        if len(self.waits) >= self.left:
+            self.stop.set()
+        return super().get(block, 0)
+
+
+def assembled(scene, events, **ports):
+    """A loop with caches that are complete and fresh."""
+    caches = SimpleNamespace(
+        events=events, synced=lambda: True, stale_for_s=lambda: 0.0, gaps=lambda _: Gaps(), problems=dict
+    )
+    configuration = LiveConfiguration(SimpleNamespace(read=lambda: None))
+    configuration.start()
+    given = {"leads": lambda: True, "gate_ready": lambda: True, "events": Events(), "process": "test"}
+    return assemble(configuration, Ports(api=KubeApi(scene.calls), informers=caches, **given | ports))
+
+
+def test_first_lists_are_taken_in_before_anything_is_decided(scene):
+    """The lists are in the queue, and one turn takes only so many events: the rest of the pods is not known yet."""
+    events = queue.SimpleQueue()
+    for index in range(6_500):
+        events.put(InformerEvent(Kind.NODE, ChangeType.ADDED, b.node(f"node-{index}").build()))
+    loop = assembled(scene, events)
+    loop.turn()
+    assert loop.ready().reason == "the first lists are being taken in"
+    assert loop.decision is None
+    assert not scene.calls.sent
+    loop.turn()
+    assert loop.decision is not None
+    assert len(loop.snapshot().nodes) == 6_500
+
+
+def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
+    events = Queue(stop_after=20)
+    loop = assembled(scene, events, clock=lambda: events.now_s, cpu=lambda: 0.0)
+    loop.run(events.stop)
+    assert events.waits[0] == pytest.approx(0.001), "everything is due at the start"
+    assert events.waits[1:10] == pytest.approx([1.0] * 9), (
+        "nothing is, for ten seconds: it looks for a newer configuration"
+    )
+
+
+def test_a_standby_looks_once_a_second(scene):
+    events = Queue(stop_after=10)
+    loop = assembled(scene, events, clock=lambda: events.now_s, cpu=lambda: 0.0, leads=lambda: False)
+    loop.run(events.stop)
+    assert events.waits[1:] == pytest.approx([1.0] * 9)
+    assert loop.decision is None
+    assert not scene.calls.sent
+
+
+# Own writes -----------------------------------------------------------------------------------------
+
+
+def test_the_next_decision_waits_until_the_moves_of_the_last_one_are_in_the_cache(scene):
+    scene.workload(name="api", nodes=["n1"])
+    program = scene.start(document=TWO_POLICIES)
+    scene.until(lambda: program.loop.decision is not None)
+    program.caches.stall(Kind.POD_MIGRATION, scene.now_s + 30.0)
+    scene.taint("n1")
+    begun = lambda: scene.calls.of(lambda c: c.method == "POST" and c.path.endswith("/podmigrations"))  # noqa: E731
+    scene.until(begun)
+    scene.advance_busily(4.5)
+    assert len(begun()) == 1, "movesAtOnce is 1, and the cache does not show that one is under way"
+
+
+def test_a_placeholder_is_created_once_while_the_cache_does_not_show_it(scene):
+    program = scene.start()
+    scene.until(lambda: program.loop.decision is not None)
+    program.caches.stall(Kind.POD, scene.now_s + 4.0)
+    scene.room(node="n2")
+    scene.advance(3.5)
+    assert len(scene.calls.of(lambda c: c.method == "POST" and c.path.endswith("/pods"))) == 1
+
+
+# After a refusal ------------------------------------------------------------------------------------
+
+
+def test_a_call_that_fails_is_tried_again_ever_more_rarely(scene):
+    mover(scene, patience_s=-1.0)
+    scene.calls.answer(
+        lambda c: c.method == "POST" and c.path.endswith("/reservations"),
+        lambda _: refusal(500, "InternalError"),
+    )
+    scene.advance_busily(30.0)
+    tries = [c.at_s for c in scene.calls.of(lambda c: c.path.endswith("/reservations"))]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert 5 <= len(tries) <= 9
+    assert pauses[0] < 1.0
+    assert pauses[-1] > 8.0
+
+
+def test_an_eviction_that_is_refused_waits_longer_each_time(scene):
+    """Even though a dry run passes in between, as it does where another admission refuses real evictions only."""
+    mover(scene)
+    scene.calls.answer(lambda c: c.evicts, lambda _: refusal(429, "TooManyRequests"))
+    scene.until(lambda: scene.calls.of(lambda c: c.evicts))
+    scene.advance(30.0)
+    tries = [c.at_s for c in scene.calls.of(lambda c: c.evicts)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert 3 <= len(tries) <= 7
+    assert pauses == sorted(pauses)
+
+
+def test_an_eviction_that_a_budget_refuses_names_the_budget_and_waits(scene):
+    """The cache shows that it allows one; the server, which counts anew, does not."""
+    scene.budget(maxUnavailable=1)
+    scene.advance(2.0)
+    name = mover(scene)
+    cause = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 1 healthy pods"}
+    scene.calls.answer(
+        lambda c: c.rehearses, lambda _: refusal(429, "TooManyRequests", details={"causes": [cause]})
+    )
+    scene.until(lambda: scene.reason(name) == "DisruptionBudget")
+    assert "web" in scene.state(name)["message"]
+    scene.advance(20.0)
+    assert not scene.calls.of(lambda c: c.intends)
+    scene.calls.answers.clear()
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+
+
+def test_each_try_of_an_eviction_has_a_rehearsal_and_a_gate_proof_of_its_own(scene):
+    """What was proven before a refusal says nothing about now: keys and budgets may have changed."""
+    name = mover(scene)
+    refused = []
+
+    def once_more(call):
+        refused.append(call)
+        return refusal(429, "TooManyRequests", **{"retry-after": "10"}) if len(refused) < 3 else None
+
+    scene.calls.answer(lambda c: c.evicts, once_more)
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+    tries = scene.calls.of(lambda c: c.evicts)
+    assert len(tries) == 3
+    for since, each in itertools.pairwise([None, *tries]):
+        since_s = since.at_s if since else 0.0
+        before = [c for c in scene.calls.sent if since_s < c.at_s <= each.at_s]
+        intent = next(c for c in before if c.intends)
+        rehearsal = [c for c in before if c.rehearses and c.at_s <= intent.at_s][-1]
+        proof = next(c for c in before if c.proves_gate)
+        assert intent.at_s - rehearsal.at_s <= 5.0 + 0.1, "an answer that is older is asked for again"
+        assert proof.at_s >= intent.at_s
+        assert each.at_s - proof.at_s >= 0.9, "other API servers may be behind the one that proved it"
+
+
+# Two processes --------------------------------------------------------------------------------------
+
+
+def test_of_two_controllers_the_second_acts_only_when_the_first_has_lost_the_lease(scene):
+    first = scene.start(identity="first")
+    scene.until(first.leads)
+    second = scene.start(identity="second")
+    assert scene.program is first
+    together = []
+    scene.api.subscribe(lambda _: together.append(scene.now_s) if first.leads() and second.leads() else None)
+    name = scene.move(scene.pods()[0], "n2")
+    scene.until(lambda: scene.state(name).get("evictionRequestedAt"))
+    first.frozen = True
+    frozen_s = scene.now_s
+    assert not scene.calls.of(lambda c: c.evicts)
+    scene.until(second.leads)
+    assert 20.0 < scene.now_s - frozen_s < 45.0
+    assert not first.leads(), "by its clock, although it has not looked at the Lease since"
+    first.frozen = False
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+    assert len(scene.calls.of(lambda c: c.evicts)) == 1
+    assert (first.deposed, second.deposed) == (1, 0)
+    assert not together
+    assert spec(scene.api.get(LEASE, "rescheduler", "rescheduler"))["holderIdentity"] == "second"

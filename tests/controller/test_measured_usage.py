@@ -1,0 +1,110 @@
+"""LowNodeUtilization with ``usage: actual`` in the running controller, while metrics-server comes and goes."""
+
+import json
+
+import pytest
+from scenes import Scene
+from structlog.testing import capture_logs
+
+from harness.histories.user_requests import MOVE
+from rescheduler.kube.transport import Response
+from rescheduler.model.times import format_seconds
+from rescheduler.sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
+
+DOCUMENT = b"""
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+policies:
+- name: LowNodeUtilization
+  usage: actual
+  thresholds: {cpu: 20}
+  targetThresholds: {cpu: 50}
+"""
+
+
+@pytest.fixture
+def scene():
+    """By requests node n1 is overfull; its pods use a tenth of what they request."""
+    made = Scene({"n1": 4, "n2": 4, "n3": 4})
+    made.workload(nodes=["n1"] * 3)
+    return made
+
+
+def usage(call):
+    return "/metrics.k8s.io/" in call.path
+
+
+def metered(scene):
+    scene.cluster.add(NodeMeter(scene.cluster.server, scene.api, share=0.1))
+    scene.advance(1.0)
+
+
+def unmeasured(program):
+    return program.metrics.registry.get_sample_value("rescheduler_nodes_unmeasured")
+
+
+def moves(scene):
+    return scene.api.list(MOVE)
+
+
+def busy(scene):
+    """Each pod of the workload uses 1.2 CPUs from now on."""
+    for pod in scene.pods():
+        scene.api.patch(pod, {"metadata": {"annotations": {ANNOTATION_CPU: "1200m"}}})
+
+
+def test_an_outage_of_the_metrics_server_starts_no_moves(scene):
+    metered(scene)
+    with capture_logs() as lines:
+        program = scene.start(document=DOCUMENT)
+        scene.advance(40.0)
+        assert unmeasured(program) == 0
+        scene.refuse(503, "ServiceUnavailable", usage)
+        scene.advance(300.0)
+        assert not moves(scene)
+        assert unmeasured(program) == 3
+        (said,) = [line for line in lines if line["event"].startswith("The usage of nodes is not measured")]
+        assert said["nodes"] == "n1, n2, n3"
+        assert "metrics-server" in said["remedy"]
+        scene.calls.answers.clear()
+        busy(scene)
+        scene.until(lambda: moves(scene))
+    assert unmeasured(program) == 0
+    assert any(line["event"].startswith("The usage of all nodes is measured again") for line in lines)
+
+
+def test_a_server_that_repeats_old_measurements_starts_no_moves(scene):
+    """What it says of n1 was true a while ago."""
+
+    def old(call):
+        items = [
+            {
+                "metadata": {"name": name},
+                "timestamp": format_seconds(call.at_s - 200.0),
+                "usage": {"cpu": cpu, "memory": "1Gi"},
+            }
+            for name, cpu in (("n1", "3600m"), ("n2", "0"), ("n3", "0"))
+        ]
+        return Response(200, json.dumps({"items": items}).encode(), {"content-type": "application/json"})
+
+    scene.calls.answer(usage, old)
+    program = scene.start(document=DOCUMENT)
+    scene.advance(60.0)
+    assert scene.calls.of(usage)
+    assert not moves(scene)
+    assert unmeasured(program) == 3
+
+
+def test_without_a_metrics_server_nothing_is_proposed(scene):
+    program = scene.start(document=DOCUMENT)
+    scene.advance(60.0)
+    assert not moves(scene)
+    assert unmeasured(program) == 3
+
+
+def test_by_requests_the_same_node_is_overfull(scene):
+    scene.start(document=DOCUMENT.replace(b"actual", b"requests"))
+    scene.advance(10.0)
+    assert moves(scene)

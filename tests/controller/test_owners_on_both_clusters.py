@@ -1,0 +1,267 @@
+"""Jobs and custom controllers with the whole program: pods move where their controller replaces them, and nowhere else.
+
+On the sandbox, and on the real control plane, whose own Job controller answers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from harness.controlplane.controllers import running
+from harness.controlplane.world import RESERVATIONS, World, controller_reference, gates_of, is_ready, node_of
+from rescheduler.model.names import GATE_CONFIG_MAP, LABEL_PLACEHOLDER
+
+OLD = {"key": "test.rescheduler.dev/old", "effect": "NoSchedule"}
+IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+FAIL_ON_143 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}}
+IGNORED = {"podFailurePolicy": {"rules": [IGNORE]}}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "keepers.test.rescheduler.dev"
+JOBS = {"jobs": True}
+CONFIGURED = {"controllers": [{"apiGroup": GROUP, "kind": "Single"}]}
+
+
+@pytest.fixture(
+    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
+)
+def cluster(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def world(cluster):
+    with World(cluster, "owner") as world:
+        yield world
+
+
+def at_work(world, replacements=None, **more):
+    """A controller that also moves pods off tainted nodes by itself."""
+    policies = [{"name": "NodeTaints"}]
+    changes = {"interval": "1s", "aggressiveness": "aggressive", "policies": policies, **more}
+    return running(world.api.transport, replacements=replacements or {}, **changes)
+
+
+def taint(world, node):
+    taints = world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"]["taints"]
+    world.api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": [*taints, OLD]}}).expect()
+
+
+def leftovers(world):
+    """What a controller must not leave behind, of this world."""
+    mine = world.namespace
+    pods = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
+    rooms = world.api.get(RESERVATIONS).expect().items
+    keys = (
+        world.api.get(f"/api/v1/namespaces/rescheduler/configmaps/{GATE_CONFIG_MAP}").body.get("data") or {}
+    )
+    owners = {o["uid"] for p in world.pods() for o in p["metadata"].get("ownerReferences") or ()}
+    return [
+        *(p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})),
+        *(r["metadata"]["name"] for r in rooms if mine in str(r) and live(r)),
+        *(uid for uid in keys if uid in owners),
+        *(p["metadata"]["name"] for p in world.pods() if gates_of(p)),
+    ]
+
+
+def live(reservation):
+    return reservation.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def ended(world, move, seconds=60.0):
+    return world.wait(
+        lambda: (s := world.move_status(move)).get("phase") in ("Succeeded", "Failed") and s, seconds
+    )
+
+
+def outcome(status):
+    return status["phase"], status["reason"]
+
+
+def stays(world, pod, move):
+    """The pod is neither evicted by a policy nor by somebody's wish; gives the message."""
+    status = ended(world, move)
+    assert outcome(status) == ("Failed", "NotMovable")
+    time.sleep(4.0)
+    now = world.get_pod(pod["metadata"]["name"])
+    assert now["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert is_ready(now)
+    assert world.wait(lambda: not leftovers(world) or None)
+    return status["message"]
+
+
+# Jobs
+
+
+def job(world, **more):
+    labels = {"app": "work"}
+    template = {"metadata": {"labels": labels}, "spec": world.spec("1", restartPolicy="Never")}
+    spec = {"backoffLimit": 0, "completions": 1, "template": template, **more}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": spec}
+    world.api.create(world.path("jobs", group="batch/v1"), body).expect()
+    (pod,) = world.wait_ready("work", 1, 30)
+    return pod
+
+
+def job_conditions(world):
+    found = world.api.get(world.path("jobs", "work", group="batch/v1")).expect().body
+    return [c["type"] for c in found.get("status", {}).get("conditions") or () if c["status"] == "True"]
+
+
+@pytest.mark.parametrize(
+    ("replacements", "spec", "word"),
+    [
+        ({}, IGNORED, "replacements.jobs: true"),
+        (JOBS, {}, "would count as a failure"),
+        (JOBS, {"backoffLimit": 6}, "would count as a failure"),
+        (JOBS, {"podFailurePolicy": {"rules": [FAIL_ON_143, IGNORE]}}, "would count as a failure"),
+    ],
+    ids=["not chosen", "backoffLimit 0", "backoffLimit 6", "exit codes first"],
+)
+def test_a_pod_of_a_job_stays_unless_it_is_chosen_and_costs_nothing(world, replacements, spec, word):
+    source = world.node("src")
+    pod = job(world, **spec)
+    target = world.node("dst")
+    taint(world, source)
+    with at_work(world, replacements):
+        assert word in stays(world, pod, world.migrate(pod, target))
+    assert job_conditions(world) == []
+
+
+@pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
+def test_a_pod_of_a_job_that_ignores_disruptions_is_moved_to_its_room(world, mode):
+    source = world.node("src")
+    pod = job(world, completionMode=mode, **IGNORED)
+    target = world.node("dst")
+    with at_work(world, JOBS):
+        status = ended(world, world.migrate(pod, target))
+        assert outcome(status) == ("Succeeded", "Landed")
+        (new,) = world.wait_ready("work", 1, 30)
+        assert world.wait(lambda: not leftovers(world) or None)
+    assert (node_of(new), node_of(pod)) == (target, source)
+    assert new["metadata"]["name"] != pod["metadata"]["name"]
+    assert job_conditions(world) == []
+
+
+@pytest.mark.parametrize("happens", ["deleted", "suspended"])
+def test_a_job_that_ends_while_its_pod_moves_leaves_nothing_behind(world, happens):
+    world.node("src")
+    pod = job(world, **IGNORED)
+    target = world.node("dst")
+    path = world.path("jobs", "work", group="batch/v1")
+    with at_work(world, JOBS):
+        move = world.migrate(pod, target)
+        world.wait(lambda: world.move_status(move).get("evictedAt"), 30)
+        if happens == "deleted":
+            world.api.delete(path, propagationPolicy="Background").expect()
+        else:
+            world.api.patch(path, {"spec": {"suspend": True}}).expect()
+        assert outcome(ended(world, move, 20)) == ("Failed", "ReplacementMissing")
+        assert world.wait(lambda: not leftovers(world) or None)
+        assert world.wait(lambda: not world.pods("work") or None)
+
+
+# Custom controllers
+
+
+def define(api, kind, *, scale):
+    plural = f"{kind.lower()}s"
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    if scale:
+        paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+        version["subresources"] = {"status": {}, "scale": paths}
+    spec = {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+        "versions": [version],
+    }
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    body = {**head, "metadata": {"name": f"{plural}.{GROUP}"}, "spec": spec}
+    if api.get(f"{DEFINITIONS}/{plural}.{GROUP}").status == 404:
+        api.create(DEFINITIONS, body).expect()
+
+
+def owner_of(world, kind, *, scale):
+    define(world.api, kind, scale=scale)
+    path = world.path(f"{kind.lower()}s", group=f"{GROUP}/v1")
+    body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "x"}, "spec": {"replicas": 1}}
+    world.wait(lambda: world.api.get(path).ok)
+    return world.api.create(path, body).expect().body
+
+
+@contextmanager
+def keeper(world, owner):
+    """A tiny controller: whenever its owner has no pod, it creates one."""
+    stop = threading.Event()
+
+    def keep():
+        number = 0
+        while not stop.is_set():
+            if not [p for p in world.pods("kept") if "deletionTimestamp" not in p["metadata"]]:
+                world.pod(f"kept-{number}", labels={"app": "kept"}, owner=controller_reference(owner))
+                number += 1
+            stop.wait(0.1)
+
+    thread = threading.Thread(target=keep, daemon=True)
+    thread.start()
+    try:
+        (pod,) = world.wait_ready("kept", 1, 30)
+        yield pod
+    finally:
+        stop.set()
+        thread.join(10.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "replacements"),
+    [("Scaled", True, {}), ("Single", False, CONFIGURED)],
+    ids=["scale subresource", "configured"],
+)
+def test_a_pod_of_a_custom_controller_that_replaces_it_is_moved(world, kind, scale, replacements):
+    owner = owner_of(world, kind, scale=scale)
+    world.node("src")
+    with keeper(world, owner) as pod:
+        target = world.node("dst")
+        with at_work(world, replacements):
+            status = ended(world, world.migrate(pod, target))
+            assert outcome(status) == ("Succeeded", "Landed"), status
+            (new,) = world.wait_ready("kept", 1, 30)
+            assert node_of(new) == target
+            assert world.wait(lambda: not leftovers(world) or None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "replacements", "word"),
+    [
+        ("Single", False, {}, "without a scale subresource"),
+        (
+            "Scaled",
+            True,
+            {"notReplacing": [{"apiGroup": GROUP, "kind": "Scaled"}]},
+            "replacements.notReplacing",
+        ),
+    ],
+    ids=["nothing shows it", "excluded"],
+)
+def test_a_pod_of_any_other_custom_controller_stays(world, kind, scale, replacements, word):
+    owner = owner_of(world, kind, scale=scale)
+    source = world.node("src")
+    pod = world.pod("kept-0", labels={"app": "kept"}, owner=controller_reference(owner))
+    (pod,) = world.wait_ready("kept", 1, 30)
+    target = world.node("dst")
+    taint(world, source)
+    with at_work(world, replacements):
+        message = stays(world, pod, world.migrate(pod, target))
+    assert word in message
+    assert f"API group {GROUP}" in message

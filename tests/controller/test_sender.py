@@ -1,0 +1,277 @@
+"""What is sent for a call, and what each class of answers comes to."""
+
+import msgspec
+import pytest
+
+from rescheduler.controller.call_table import operation_of
+from rescheduler.controller.effects import NO_EFFECT, Effect, NotLeaderError
+from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, TableExecutor
+from rescheduler.coordination.expectations import Touched
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+    TryLaterError,
+)
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Response, Transport, TransportError
+from rescheduler.migrations import actions as moves
+from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.testing import builders as b
+
+SETTINGS = ReservationSettings()
+WEB = ObjectKey("shop", "web-0")
+HOLDER = ObjectKey("rescheduler", "room-x")
+MOVE = ObjectKey("shop", "move-1")
+REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
+STORED = {"metadata": {"resourceVersion": "42"}}
+OWNER = {"metadata": {"uid": "rs-uid"}, "spec": {"template": {"spec": {"containers": []}}}}
+
+NOMINATE = rooms.Nominate(WEB, "u", "n1")
+RELEASE = rooms.ReleasePod(WEB, "u", "held for 60 s")
+CLAIM = rooms.WriteReservationStatus("room", "r", "7", ReservationStatus(phase=ReservationPhase.AVAILABLE))
+DELETE = rooms.DeletePlaceholder(HOLDER, "h")
+CREATE = moves.CreateReservation(
+    "room", MOVE, b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
+)
+TAINT = rooms.TaintNode(b.node("n1").build(), "room")
+TAKE_BACK = rooms.TakeBackNomination(WEB, "u", HOLDER, "h")
+START = moves.StartReplacement(MOVE, REPLICA_SET, "shop", "web-new", "n1", (), "rs-uid/u")
+EVICT = moves.Evict(MOVE, WEB, "u")
+DRY_RUN_EVICT = moves.DryRunEvict(MOVE, WEB, "u")
+
+
+def refusal(code, reason="", message="no"):
+    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return Response(code, msgspec.json.encode(status))
+
+
+def stored(body=STORED):
+    return Response(200, msgspec.json.encode(body))
+
+
+@pytest.fixture
+def transport(mocker):
+    return mocker.create_autospec(Transport, instance=True)
+
+
+@pytest.fixture
+def carry_out(transport, mocker):
+    """Carry an action out on a server that gives these answers in turn."""
+
+    def run(action, *answers, leader=True, gate=None):
+        transport.send.side_effect = answers
+        sender = ApiSender(
+            api=KubeApi(transport, NO_RETRY), gate=gate or mocker.Mock(), still_leader=lambda: leader
+        )
+        return TableExecutor(sender=sender, settings=SETTINGS).execute(action)
+
+    return run
+
+
+def sent(transport):
+    return [call.args[0] for call in transport.send.call_args_list]
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "key", "deleted"),
+    [
+        (NOMINATE, Kind.POD, WEB, False),
+        (RELEASE, Kind.POD, WEB, False),
+        (CLAIM, Kind.RESERVATION, ObjectKey("", "room"), False),
+        (CREATE, Kind.RESERVATION, ObjectKey("", "room"), False),
+        (TAINT, Kind.NODE, ObjectKey("", "n1"), False),
+        (DELETE, Kind.POD, HOLDER, True),
+    ],
+)
+def test_the_cache_must_show_what_was_written(carry_out, action, kind, key, deleted):
+    version = "" if deleted else "42"
+    expected = Effect(touched=(Touched(kind=kind, key=key, version=version, deleted=deleted),))
+    assert carry_out(action, stored()) == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "method", "content_type"),
+    [
+        (NOMINATE, "PATCH", "application/merge-patch+json"),
+        (RELEASE, "PATCH", "application/strategic-merge-patch+json"),
+        (TAINT, "PATCH", "application/json-patch+json"),
+        (CLAIM, "PUT", "application/json"),
+        (CREATE, "POST", "application/json"),
+        (DELETE, "DELETE", "application/json"),
+        (EVICT, "POST", "application/json"),
+    ],
+)
+def test_what_is_sent_is_the_call_of_the_table(carry_out, transport, action, method, content_type):
+    carry_out(action, stored())
+    (request,) = sent(transport)
+    call = operation_of(action, SETTINGS)
+    assert (request.method, request.path, request.content_type) == (method, call.path, content_type)
+    if call.body:
+        assert request.body == call.body
+
+
+def test_preconditions_and_grace_go_into_the_request(carry_out, transport):
+    carry_out(DELETE, stored())
+    carry_out(rooms.DeleteReservation("room", "r", "7"), stored())
+    carry_out(moves.Evict(MOVE, WEB, "u", 5), stored())
+    with_grace, with_version, eviction = (msgspec.json.decode(request.body) for request in sent(transport))
+    assert (with_grace["preconditions"], with_grace["gracePeriodSeconds"]) == ({"uid": "h"}, 1)
+    assert with_version["preconditions"] == {"uid": "r", "resourceVersion": "7"}
+    assert eviction["deleteOptions"] == {"preconditions": {"uid": "u"}, "gracePeriodSeconds": 5}
+
+
+@pytest.mark.parametrize(
+    ("action", "answer"),
+    [
+        (CREATE, refusal(409, "AlreadyExists")),
+        (DELETE, refusal(404)),
+        (RELEASE, refusal(404)),
+        (TAKE_BACK, refusal(404)),
+    ],
+    ids=["our own earlier try", "deleted already", "the pod is gone", "the placeholder is gone"],
+)
+def test_some_refusals_mean_that_nothing_is_left_to_do(carry_out, transport, action, answer):
+    assert carry_out(action, answer) == NO_EFFECT
+    assert len(sent(transport)) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "answer", "error"),
+    [
+        (NOMINATE, refusal(404), NotFoundError),
+        (NOMINATE, refusal(422), RejectedError),
+        (CLAIM, refusal(409, "Conflict"), ConflictError),
+        (CLAIM, refusal(409, "AlreadyExists"), AlreadyExistsError),
+        (CREATE, refusal(409, "Conflict"), ConflictError),
+        (CREATE, refusal(404), NotFoundError),
+        (CREATE, refusal(403), ForbiddenError),
+        (DELETE, refusal(409, "Conflict"), ConflictError),
+        (DELETE, refusal(503), TryLaterError),
+        (RELEASE, TransportError("reset"), TransportError),
+        (START, refusal(404), NotFoundError),
+    ],
+)
+def test_all_others_are_raised(carry_out, action, answer, error):
+    with pytest.raises(error):
+        carry_out(action, answer)
+
+
+@pytest.mark.parametrize(("code", "refused"), [(403, "no"), (422, "no"), (409, "")])
+def test_a_replacement_that_the_server_refuses_is_an_answer(carry_out, transport, code, refused):
+    answers = stored(OWNER), refusal(code, "AlreadyExists" if code == 409 else "", "no")
+    assert carry_out(START, *answers) == Effect(refused=refused)
+    assert [request.method for request in sent(transport)] == ["GET", "POST"]
+
+
+def test_a_replacement_that_is_created_must_show_in_the_cache(carry_out):
+    effect = carry_out(START, stored(OWNER), stored())
+    assert effect.touched == (Touched(kind=Kind.POD, key=ObjectKey("shop", "web-new"), version="42"),)
+
+
+def test_a_nomination_is_taken_back_after_the_server_was_asked(carry_out, transport):
+    assert carry_out(TAKE_BACK, stored({"metadata": {"uid": "h"}}), stored()).touched
+    read, patch = sent(transport)
+    assert (read.method, read.path) == ("GET", "/api/v1/namespaces/rescheduler/pods/room-x")
+    assert (patch.method, patch.path) == ("PATCH", "/api/v1/namespaces/shop/pods/web-0/status")
+
+
+WEB_1 = ObjectKey("shop", "web-1")
+HAND_OVER = rooms.DeletePlaceholder(
+    HOLDER, "h", (rooms.Nominate(WEB, "u", "n1"), rooms.Nominate(WEB_1, "u1", "n1"))
+)
+"""The placeholder of a room for two claimants."""
+
+
+def nominated(uid, node="n1"):
+    return stored({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node} if node else {}})
+
+
+def test_a_placeholder_is_deleted_after_the_server_was_asked_for_each_nomination(carry_out, transport):
+    effect = carry_out(HAND_OVER, nominated("u"), nominated("u1"), stored())
+    assert effect == Effect(touched=(Touched(kind=Kind.POD, key=HOLDER, deleted=True),))
+    assert [(request.method, request.path) for request in sent(transport)] == [
+        ("GET", "/api/v1/namespaces/shop/pods/web-0"),
+        ("GET", "/api/v1/namespaces/shop/pods/web-1"),
+        ("DELETE", "/api/v1/namespaces/rescheduler/pods/room-x"),
+    ]
+
+
+@pytest.mark.parametrize("node", [None, "n2"])
+def test_a_claimant_that_lost_its_nomination_is_nominated_again_and_no_placeholder_is_deleted(
+    carry_out, transport, node
+):
+    effect = carry_out(HAND_OVER, nominated("u"), nominated("u1", node), stored())
+    assert [touched.key for touched in effect.touched] == [WEB_1]
+    *_, write = sent(transport)
+    assert (write.method, write.path) == ("PATCH", "/api/v1/namespaces/shop/pods/web-1/status")
+    assert msgspec.json.decode(write.body)["status"] == {"nominatedNodeName": "n1"}
+
+
+@pytest.mark.parametrize("answer", [refusal(404), nominated("another")], ids=["gone", "replaced"])
+def test_no_placeholder_is_deleted_for_a_claimant_that_is_gone(carry_out, transport, answer):
+    assert carry_out(HAND_OVER, answer) == Effect()
+    assert [request.method for request in sent(transport)] == ["GET"]
+
+
+def test_an_eviction_is_a_value_whatever_the_answer(carry_out):
+    gone = Touched(kind=Kind.POD, key=WEB, deleted=True)
+    evicted = EvictionResult(EvictionOutcome.EVICTED)
+    assert carry_out(EVICT, stored()) == Effect(eviction=evicted, touched=(gone,))
+    assert carry_out(EVICT, refusal(404)).eviction.outcome is EvictionOutcome.GONE
+    assert carry_out(EVICT, TransportError("reset")).eviction.outcome is EvictionOutcome.UNKNOWN
+    assert not carry_out(EVICT, refusal(404)).touched
+
+
+def test_a_dry_run_of_an_eviction_changes_nothing(carry_out, transport):
+    effect = carry_out(DRY_RUN_EVICT, stored(), leader=False)
+    assert effect == Effect(eviction=EvictionResult(EvictionOutcome.EVICTED))
+    assert sent(transport)[0].query == {"dryRun": "All"}
+
+
+def test_nothing_is_evicted_without_leadership(carry_out, transport):
+    with pytest.raises(NotLeaderError):
+        carry_out(EVICT, stored(), leader=False)
+    assert sent(transport) == []
+
+
+def test_leadership_is_asked_for_evictions_only(carry_out):
+    assert carry_out(NOMINATE, stored(), leader=False).touched
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_a_proof_of_the_gate_is_a_value(carry_out, transport, mocker, proven):
+    gate = mocker.Mock()
+    gate.proves.return_value = proven
+    assert carry_out(moves.ProveGate(MOVE, REPLICA_SET, "shop"), gate=gate) == Effect(gate_proven=proven)
+    gate.proves.assert_called_once_with(REPLICA_SET, "shop")
+
+
+def test_an_event_goes_to_the_recorder(transport, mocker):
+    record = mocker.Mock()
+    event = rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1")
+    sender = ApiSender(
+        api=KubeApi(transport), gate=mocker.Mock(), still_leader=lambda: True, record_event=record
+    )
+    assert TableExecutor(sender=sender, settings=SETTINGS).execute(event) == NO_EFFECT
+    record.assert_called_once_with(event)
+    assert sent(transport) == []
+
+
+def test_a_dry_run_shows_each_call_once(mocker):
+    log = mocker.Mock()
+    executor = TableExecutor(sender=DryRunSender(OperationLog(log)), settings=SETTINGS)
+    for _ in range(2):
+        assert executor.execute(EVICT) == executor.execute(DELETE) == NO_EFFECT
+    assert [call.kwargs["call"] for call in log.info.call_args_list] == [
+        "EVICT /api/v1/namespaces/shop/pods/web-0/eviction uid=u",
+        "DELETE /api/v1/namespaces/rescheduler/pods/room-x uid=h gracePeriodSeconds=1",
+    ]

@@ -1,0 +1,131 @@
+"""Admission begins to add a sidecar after the pods were created, on the real control plane, with the rights of ``manifests/``.
+
+With the optional right no pod is evicted whose replacement has no place, and every room is large enough. Without it nothing
+shows what admission adds before the first replacement exists: of four pods one is evicted, and the others are left alone.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.sidecar import sidecar_policy
+from harness.controlplane.world import World, condition, node_of
+
+pytestmark = pytest.mark.realcluster
+
+COMPONENT = manifests.FOLDER / "components" / "dry-run-creation"
+POLICY = "sidecar"
+
+
+@pytest.fixture(scope="module")
+def account(control_plane):
+    return Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+
+
+@pytest.fixture
+def right(control_plane):
+    api, objects = control_plane.api(), manifests.load(COMPONENT)
+    manifests.apply(api, objects)
+    yield
+    for obj in objects:
+        api.delete(manifests.path_of(obj))
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "sidecar") as world:
+        yield world
+        for obj in sidecar_policy(f"{POLICY}-{world.namespace}"):
+            world.api.delete(manifests.path_of(obj))
+
+
+def four_pods(world, kind="Deployment"):
+    """Four pods of 1 CPU on one node, which is cordoned then; from then on every new pod gets a sidecar of 500m."""
+    source = world.node("source", cpu="4")
+    world.workload(kind, "web", 4)
+    pods = world.wait_ready("web", 4)
+    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"unschedulable": True}}).expect()
+    manifests.apply(
+        world.api, sidecar_policy(f"{POLICY}-{world.namespace}", namespace=world.namespace, cpu="500m")
+    )
+    world.wait(lambda: containers(world) == 2)
+    return pods
+
+
+def containers(world):
+    """How many containers a new pod has: a policy is in force some time after it was created."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", "labels": {"app": "probe"}},
+        "spec": world.spec(),
+    }
+    created = world.api.create(world.path("pods"), pod, dryRun="All").expect().body
+    return len(created["spec"]["containers"])
+
+
+def moved(world, account, pods, targets, ttl="25s"):
+    """The final status of each move."""
+    with running(account.transport, interval="1h"):
+        names = [world.migrate(pod, target, ttl=ttl) for pod, target in zip(pods, targets, strict=True)]
+
+        def ended():
+            found = [world.move_status(name) for name in names]
+            return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found) else None
+
+        return world.wait(ended, 90)
+
+
+def pending(world):
+    return [p["metadata"]["name"] for p in world.pods("web") if not node_of(p)]
+
+
+@pytest.mark.usefixtures("right")
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_in_a_loose_cluster_every_replacement_has_its_room(world, account, kind):
+    pods = four_pods(world, kind)
+    target = world.node("target", cpu="8")
+    found = moved(world, account, pods, [target] * 4)
+    assert [(s["phase"], s["nodeName"]) for s in found] == [("Succeeded", target)] * 4, found
+    assert {condition({"status": s}, "ReplacementAdmitted")["status"] for s in found} == {"True"}
+    assert all("cpu 1500m" in condition({"status": s}, "ReplacementAdmitted")["message"] for s in found)
+    assert pending(world) == []
+
+
+@pytest.mark.usefixtures("right")
+def test_only_as_many_are_evicted_as_have_room_with_their_sidecar(world, account):
+    """4 CPUs take four pods as they are, and two with their sidecars."""
+    pods = four_pods(world)
+    target = world.node("target", cpu="4")
+    found = moved(world, account, pods, [target] * 4)
+    assert sorted(s["phase"] for s in found) == ["Failed", "Failed", "Succeeded", "Succeeded"], found
+    assert sum("evictedAt" in s for s in found) == 2
+    assert pending(world) == []
+
+
+@pytest.mark.usefixtures("right")
+def test_in_a_tight_cluster_nothing_is_evicted(world, account):
+    pods = four_pods(world)
+    targets = [world.node(f"target-{index}", cpu="1") for index in range(4)]
+    found = moved(world, account, pods, targets)
+    assert [s["phase"] for s in found] == ["Failed"] * 4, found
+    assert not any("evictedAt" in s for s in found)
+    assert pending(world) == []
+    assert {p["metadata"]["uid"] for p in world.pods("web")} == {p["metadata"]["uid"] for p in pods}
+
+
+def test_without_the_right_the_status_says_so_and_one_replacement_shows_it_to_the_others(world, account):
+    pods = four_pods(world)
+    time.sleep(61)  # new pods are taken to show what admission adds
+    targets = [world.node(f"target-{index}", cpu="1") for index in range(4)]
+    found = moved(world, account, pods, targets)
+    assert sum("evictedAt" in s for s in found) == 1
+    assert len(pending(world)) == 1
+    noted = [condition({"status": s}, "ReplacementAdmitted") for s in found]
+    assert {(n["status"], n["reason"]) for n in noted} == {("Unknown", "Sibling")}
+    assert all("manifests/components/dry-run-creation" in n["message"] for n in noted)

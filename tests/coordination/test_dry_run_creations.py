@@ -1,0 +1,115 @@
+"""How long answers to dry-run creations are relied on, and for which pods."""
+
+import pytest
+
+from rescheduler.coordination.dry_run_creations import DryRunCreations, template_of
+from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.records import PodSpec
+from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
+from rescheduler.model.resources import Resources
+from rescheduler.replacements.reasons import NoReplacement
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.testing import builders as b
+
+NOW = 1_000.0
+GROWN = AdmittedPod(spec=PodSpec(requests=Resources(cpu_milli=700)))
+ADMITTED = CreationAnswer(CreationOutcome.ADMITTED, pod=GROWN)
+REFUSED = CreationAnswer(CreationOutcome.REFUSED, "no", AdmittedPod(refusal="no"))
+NO_RIGHT = CreationAnswer(CreationOutcome.NO_RIGHT, "cannot create resource")
+UNANSWERED = CreationAnswer(CreationOutcome.UNANSWERED, "503")
+
+
+def world(cpu="500m"):
+    return b.snapshot(
+        b.node("n1"),
+        b.replicaset("web").cpu(cpu),
+        b.replicaset("web").pod("web-0").cpu("500m").on("n1"),
+        now_s=NOW,
+    )
+
+
+def web(snapshot):
+    return next(iter(snapshot.pods.values()))
+
+
+@pytest.fixture
+def kept():
+    return DryRunCreations()
+
+
+def ask(kept, answer, *, snapshot=None, now_s=NOW):
+    snapshot = snapshot or world()
+    pod = web(snapshot)
+    kept.answered(snapshot, TemplateKey(pod.controller.uid), pod, answer, now_s)
+
+
+def test_one_answer_is_that_of_every_pod_of_the_template_from_the_next_round_on(kept):
+    snapshot = kept.informed(world(), NOW)
+    ask(kept, ADMITTED, snapshot=snapshot)
+    assert kept.observed(snapshot, web(snapshot)).unread
+    later = kept.informed(world(), NOW + 1)
+    seen = kept.observed(later, web(later))
+    assert (seen.outcome, seen.asked_at_s, seen.unread) == (CreationOutcome.ADMITTED, NOW, False)
+    assert Replacements(later).of(web(later)).pod.spec.requests.cpu_milli == 700
+
+
+def test_an_answer_ends_with_the_template_that_it_was_made_from(kept):
+    ask(kept, ADMITTED)
+    changed = kept.informed(world(cpu="900m"), NOW + 1)
+    assert changed.admitted == {}
+    assert kept.observed(changed, web(changed)).outcome is None
+
+
+@pytest.mark.parametrize(("answer", "lasts_s"), [(ADMITTED, 3_600), (REFUSED, 300)])
+def test_an_answer_ends_after_its_time(kept, answer, lasts_s):
+    ask(kept, answer)
+    assert kept.informed(world(), NOW + lasts_s - 1).admitted
+    assert not kept.informed(world(), NOW + lasts_s + 1).admitted
+
+
+def test_a_refusal_means_that_nothing_comes_back(kept):
+    ask(kept, REFUSED)
+    snapshot = kept.informed(world(), NOW + 1)
+    assert "refuses the new pod: no" in Replacements(snapshot).of(web(snapshot)).message
+
+
+def test_a_pod_that_admission_gates_would_wait_for_another_program(kept):
+    gated = AdmittedPod(spec=PodSpec(gates=("queue.example/hold",)))
+    ask(kept, CreationAnswer(CreationOutcome.ADMITTED, pod=gated))
+    snapshot = kept.informed(world(), NOW + 1)
+    found = Replacements(snapshot).of(web(snapshot))
+    assert found.reason is NoReplacement.TEMPLATE_GATED
+    assert "queue.example/hold" in found.message
+
+
+def test_a_missing_right_is_not_asked_for_again_for_a_minute(kept):
+    ask(kept, NO_RIGHT)
+    other = b.snapshot(
+        b.replicaset("api"),
+        b.replicaset("api").pod("api-0").on("n1"),
+        b.replicaset("far", "elsewhere"),
+        b.replicaset("far", "elsewhere").pod("far-0").on("n1"),
+    )
+    api, far = sorted(kept.informed(other, NOW + 59).pods.values(), key=lambda p: p.name)
+    assert kept.observed(other, api).outcome is CreationOutcome.NO_RIGHT
+    assert kept.observed(other, far).outcome is None, "a right may be given by namespace"
+    kept.informed(other, NOW + 61)
+    assert kept.observed(other, api).outcome is None
+
+
+def test_answers_by_which_nothing_is_known_are_counted(kept):
+    for tries in (1, 2):
+        ask(kept, UNANSWERED)
+        snapshot = kept.informed(world(), NOW)
+        assert kept.observed(snapshot, web(snapshot)).tries == tries
+    ask(kept, ADMITTED)
+    snapshot = kept.informed(world(), NOW)
+    assert kept.observed(snapshot, web(snapshot)).tries == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "tried"), [("ReplicaSet", True), ("Workflow", False)], ids=["of Kubernetes", "a custom resource"]
+)
+def test_it_is_tried_only_where_it_is_known_how_the_controller_creates_pods(kept, kind, tried):
+    snapshot = b.snapshot(b.replicaset("web"), b.pod("web-0").owner(kind, "web").on("n1"))
+    assert (template_of(snapshot, web(snapshot)) is not None) is tried

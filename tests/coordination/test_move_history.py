@@ -1,0 +1,132 @@
+"""What ConfigMap move-history contains: bounded, and nothing is dropped that a limit counts."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescheduler.coordination.move_history import MoveHistory, needed
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.past_moves import PastMove, encode_past_move
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.beginning import MOST_ENTRIES
+from rescheduler.planning.limits import Limits
+from rescheduler.planning.past_moves import HOUR_S, PastMoves
+
+NOW = 1_790_000_000.0
+CONFIG_MAP_LIMIT = 1 << 20
+LONGEST = "u" * 63
+
+
+def move(ago_s, **fields):
+    return PastMove(begun_s=NOW - ago_s, **fields)
+
+
+times = st.floats(0, 8 * HOUR_S).map(lambda ago_s: NOW - ago_s)
+moves = st.builds(
+    PastMove,
+    begun_s=times,
+    requested=st.booleans(),
+    pod_uid=st.sampled_from("ab"),
+    workload_uid=st.sampled_from("xy"),
+    evicting_s=st.just(0.0) | times,
+    ended_s=times,
+    failed=st.booleans(),
+)
+
+
+def answers(found):
+    past = PastMoves(found, (), NOW)
+    hours = [len(past.begun(requested=asked)) for asked in (True, False)]
+    rests = [past.cooldown_until(uid, 7200.0) for uid in "xy"]
+    return hours, rests, [past.backoff_until(uid, requested=asked) for uid in "ab" for asked in (True, False)]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), moves, max_size=12))
+def test_nothing_is_dropped_that_still_counts(found):
+    assert answers(needed(found, 7200.0, NOW)) == answers(found)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 900), st.integers(0, 900))
+def test_beyond_the_bound_what_began_within_the_hour_stays(extra, older):
+    this_hour = {f"new-{i}": move(10.0) for i in range(MOST_ENTRIES - older)}
+    old = {
+        f"old-{i}": move(2 * HOUR_S, failed=True, ended_s=NOW - i, pod_uid="a") for i in range(older + extra)
+    }
+    kept = needed({**old, **this_hour}, 7200.0, NOW)
+    assert len(kept) == MOST_ENTRIES
+    assert this_hour.keys() <= kept.keys()
+    assert set(kept) - set(this_hour) == {f"old-{i}" for i in range(older)}, "the latest ones"
+
+
+def test_the_config_map_cannot_reach_its_limit_of_1_mib():
+    longest = PastMove(
+        begun_s=NOW, requested=True, pod_uid=LONGEST, workload_uid=LONGEST, evicting_s=NOW, ended_s=NOW, failed=True
+    )  # fmt: skip
+    assert MOST_ENTRIES * (len(LONGEST) + len(encode_past_move(longest))) < CONFIG_MAP_LIMIT
+
+
+def test_a_uid_that_is_longer_than_any_is_left_out_of_the_text():
+    assert "pod=" not in encode_past_move(move(1.0, pod_uid="x" * 64))
+    assert "pod=" not in encode_past_move(move(1.0, pod_uid="a b=c"))
+
+
+def migration(phase=MigrationPhase.PENDING, **status):
+    return PodMigration(
+        namespace="default", name="m", uid="m-1", created_at_s=NOW - 30, pod_name="p", pod_uid="p-1",
+        status=MigrationStatus(phase=phase, **status),
+    )  # fmt: skip
+
+
+def snapshot(*found, at_s=NOW):
+    return Snapshot(taken_at_s=at_s, migrations={m.key: m for m in found})
+
+
+def test_a_move_is_recorded_only_once_it_is_stored():
+    history, pending = MoveHistory(), migration()
+    history.follow(snapshot(pending), Limits())
+    assert not history.recorded(pending).begun
+    history.begin(pending, "p-1")
+    assert not history.recorded(pending).begun
+    history.confirm()
+    assert history.recorded(pending).begun
+    evicting = migration(MigrationPhase.EVICTING, started_at_s=NOW, eviction_requested_at_s=NOW + 1)
+    history.follow(snapshot(evicting, at_s=NOW + 1), Limits())
+    assert not history.recorded(evicting).evicting
+    history.confirm()
+    assert history.recorded(evicting).evicting
+
+
+def test_a_stale_cache_does_not_take_an_end_back():
+    history = MoveHistory()
+    under_way = migration(MigrationPhase.HANDING_OVER, started_at_s=NOW - 20, evicted_at_s=NOW - 10)
+    history.follow(snapshot(under_way), Limits())
+    ended = migration(MigrationPhase.FAILED, started_at_s=NOW - 20, evicted_at_s=NOW - 10, finished_at_s=NOW)
+    history.wrote(under_way, ended.status)
+    history.follow(snapshot(migration(MigrationPhase.HANDING_OVER, started_at_s=NOW - 20)), Limits())
+    history.follow(snapshot(), Limits())
+    assert history.moves["m-1"].failed_s == NOW
+
+
+def test_one_that_has_begun_is_not_held_back_by_itself():
+    history, pending = MoveHistory(), migration()
+    history.follow(snapshot(pending), Limits())
+    history.begin(pending, "p-1")
+    begun = dict(history.moves)
+    history.follow(snapshot(pending, at_s=NOW + 60), Limits())
+    history.begin(pending, "p-1")
+    assert history.moves == begun, "it began at its first try"
+
+
+def test_what_no_limit_counts_any_more_is_removed():
+    history = MoveHistory()
+    history.read({"old": "begun=2020-01-01T00:00:00Z by=policy", "new": encode_past_move(move(1.0))}, NOW)
+    history.follow(snapshot(), Limits())
+    assert set(history.content()) == {"new"}
+
+
+def test_a_longer_cool_down_of_the_configuration_is_remembered_as_long():
+    rests = {"m": move(3 * HOUR_S, evicting_s=NOW - 3 * HOUR_S, workload_uid="x")}
+    for cooldown_s, left in ((7200.0, 0), (4 * HOUR_S, 1)):
+        history = MoveHistory(moves=dict(rests))
+        history.follow(snapshot(), Limits(workload_cooldown_s=cooldown_s))
+        assert len(history.content()) == left

@@ -1,0 +1,53 @@
+"""Which new pods of a workload may be the replacement of an evicted pod."""
+
+import pytest
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.observe_reservations import new_pods
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.observed import LinkedMigration
+
+INTENT_S = 1000.7
+
+
+def found(kind, *pods):
+    """Names of the pods that may replace web-0, which was evicted on an intent of second 1000."""
+    mine = [
+        Pod(
+            namespace="shop",
+            name=name,
+            uid=f"uid-{name}-{created_s:g}",
+            created_at_s=created_s,
+            spec=PodSpec(),
+            controller=OwnerRef("apps/v1", kind, "web", "uid-web"),
+        )
+        for name, created_s in pods
+    ]
+    index = RoundIndex.of(
+        Snapshot(taken_at_s=INTENT_S, pods={ObjectKey(p.namespace, p.name): p for p in mine})
+    )
+    owners = (ReservationOwner(controller=ControllerRef(uid="uid-web")),)
+    reservation = Reservation(name="room", uid="room", owners=owners, status=ReservationStatus())
+    migration = LinkedMigration(
+        key="shop/move",
+        phase=MigrationPhase.HANDING_OVER,
+        created=True,
+        pod_name="web-0",
+        pod_uid="uid-evicted",
+        eviction_requested_at_s=INTENT_S,
+    )
+    return [pod.name for pod in new_pods(index, reservation, migration)]
+
+
+def test_a_sibling_of_a_statefulset_is_never_taken_for_the_replacement():
+    """Creation times have whole seconds: a scale-up right before the intent looks as new as the replacement."""
+    assert found("StatefulSet", ("web-2", 1000.0)) == []
+    assert found("StatefulSet", ("web-2", 1000.0), ("web-0", 1003.0)) == ["web-0"]
+
+
+@pytest.mark.parametrize(("created_s", "new"), [(999.0, False), (1000.0, True), (1003.0, True)])
+def test_a_pod_of_a_replicaset_is_new_from_the_second_of_the_intent_on(created_s, new):
+    assert found("ReplicaSet", ("web-x7k2p", created_s)) == (["web-x7k2p"] if new else [])

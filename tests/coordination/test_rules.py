@@ -1,0 +1,52 @@
+"""What our own rules remember within one round, and forget in the next."""
+
+import pytest
+
+from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.testing import builders as b
+
+
+def world(count, target_cpu):
+    owner = b.replicaset("web").cpu("2").replicas(count)
+    pods = [owner.pod(f"web-{i}").on("n1") for i in range(count)]
+    return b.snapshot(b.node("n1").cpu("8"), b.node("n2").cpu(target_cpu), owner, pods)
+
+
+def begun(snapshot):
+    placement = RulesPlacement(namespace="rescheduler")
+    placement.begin(snapshot)
+    return placement, [snapshot.pods[ObjectKey("default", f"web-{i}")] for i in range(2)]
+
+
+def test_a_node_chosen_for_a_move_has_room_for_that_move_and_no_other():
+    snapshot = world(2, "3")
+    placement, (one, two) = begun(snapshot)
+    assert placement.for_migration(one).node == "n2"
+    assert placement.fits(one, "n2", None).ok
+    assert not placement.fits(two, "n2", None).ok
+    assert placement.for_migration(two).node == ""
+    placement.begin(snapshot)
+    assert placement.fits(two, "n2", None).ok
+
+
+@pytest.mark.parametrize(("cpu", "second"), [("3", ""), ("4", "n2")])
+def test_rooms_chosen_in_one_round_add_up(cpu, second):
+    snapshot = world(2, cpu)
+    placement, (one, _) = begun(snapshot)
+    rooms = [
+        Reservation(name=name, uid="", template=one.spec, template_node="", status=ReservationStatus())
+        for name in ("r1", "r2")
+    ]
+    full = b.snapshot(b.node("n2").cpu(cpu))
+    placement.begin(full)
+    assert [placement.for_reservation(room).node for room in rooms] == ["n2", second]
+    assert placement.for_reservation(rooms[0]).node == "n2"
+
+
+def test_a_refusal_names_the_scheduler_s_reason():
+    placement, (one, _) = begun(world(2, "1"))
+    assert placement.fits(one, "n2", None).message == "NodeResourcesFit: Insufficient cpu"
+    beside = placement.fits_beside(one, "n2").message
+    assert beside == "NodeResourcesFit: Insufficient cpu, beside the running old pod"

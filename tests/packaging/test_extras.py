@@ -1,0 +1,98 @@
+"""The controller works without extras, and what needs one says which."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from rescheduler.cli.main import COMMANDS
+from rescheduler.extras import PACKAGES, Extra, MissingExtraError, needs
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
+from tests.packaging.image import ROOT
+
+BLOCKED = sorted({package for packages in PACKAGES.values() for package in packages} | {"pykube"})
+WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({BLOCKED!r}))\nfrom rescheduler.cli.main import main\nmain(sys.argv[1:])"
+
+
+def without_extras(*words, **more):
+    """The command line in a process where no package of an extra can be imported."""
+    command = [sys.executable, "-c", WITHOUT, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **more)
+
+
+def test_the_extras_are_those_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = set(project["optional-dependencies"])
+    assert extras == {*Extra, "pykube", "all"}
+    (everything,) = project["optional-dependencies"]["all"]
+    assert set(everything.removeprefix("rescheduler[").removesuffix("]").split(",")) == extras - {"all"}
+
+
+def test_help_lists_every_command():
+    done = without_extras("--help")
+    assert done.returncode == 0, done.stderr
+    for name in COMMANDS:
+        assert f"  {name} " in done.stdout
+    assert done.stdout.count("needs the extra 'sandbox'") == 2
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"demo", "sandbox"}))
+def test_commands_that_need_no_extra_can_be_imported(name):
+    done = without_extras(name, "--help")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [["demo"], ["demo", "--seed", "2"], ["sandbox", "--help"]])
+def test_commands_of_the_sandbox_name_the_extra(words):
+    done = without_extras(*words)
+    assert done.returncode == 2
+    assert f"'rescheduler {words[0]}' needs the extra 'sandbox'" in done.stderr
+    assert "pip install 'rescheduler[sandbox]'" in done.stderr
+    assert "--build-arg EXTRAS=sandbox" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dump_that_zstd_has_compressed_names_the_extra(tmp_path):
+    dump = tmp_path / "nodes.json.zst"
+    dump.write_bytes(b"\x28\xb5\x2f\xfd")
+    done = without_extras("plan", "--from", dump)
+    assert done.returncode == 2
+    assert str(dump) in done.stderr
+    assert "needs the extra 'zstd'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with Sandbox([SandboxNode(name="n1")]) as cluster:
+        cluster.start(kubeconfig=path)
+        install(cluster.transport)
+        yield path
+
+
+def test_plan_and_run_need_no_extra(kubeconfig, tmp_path):
+    assert without_extras("plan", "--kubeconfig", kubeconfig).returncode == 0
+    done = without_extras("run", "--once", "--kubeconfig", kubeconfig)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_webhook_names_the_extra(kubeconfig, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\ngate: {mode: Webhook}\nserver: {port: 0}\n"
+    )
+    done = without_extras("run", "--once", "--kubeconfig", kubeconfig, "--config", config)
+    assert done.returncode == 2
+    assert "needs the extra 'webhook'" in done.stderr
+    assert "--build-arg EXTRAS=webhook" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_inside_an_extra_is_not_taken_for_a_missing_one():
+    with pytest.raises(ModuleNotFoundError, match="nowhere"), needs(Extra.SANDBOX, "a test"):
+        import nowhere  # noqa: F401, PLC0415 - the fault
+    with pytest.raises(MissingExtraError), needs(Extra.SANDBOX, "a test"):
+        raise ModuleNotFoundError("No module named 'cel.stdlib'", name="cel.stdlib")

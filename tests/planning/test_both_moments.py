@@ -1,0 +1,325 @@
+"""Plans hold while old pods end, once they are gone, and whichever of the other moves of the plan have landed."""
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.passing_pods import minds_the_old_pod
+from rescheduler.planning.planner import plan
+from rescheduler.planning.unadopted import may_start_beside, pinned, unadopted_replacement
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = Limits(
+    moves_at_once=100,
+    moves_per_hour=100,
+    per_node=100,
+    per_namespace=100,
+    per_workload=100,
+    minimum_gain=0.01,
+)
+POLICIES = ("NodeTaints", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")
+
+
+def node(name, zone, *, old=False):
+    built = b.node(name).zone(zone).label({HOSTNAME: name})
+    return built.taint("old") if old else built
+
+
+def moves(made):
+    return [(m.pod.name, m.target) for m in made.moves]
+
+
+# Cases -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "target"), [(b.replicaset, None), (b.statefulset, "n2")])
+def test_affinity_to_oneself_keeps_the_replacement_in_the_zone_where_the_old_pod_ends(decide, kind, target):
+    owner = kind("web").near(ZONE, app="web")
+    nodes = (node("n1", "a", old=True), node("n2", "b"))
+    cluster = b.snapshot(*nodes, owner, owner.pod("web-0").on("n1"))
+    assert moves(decide(cluster, "NodeTaints")) == ([("web-0", target)] if target else [])
+    wider = b.snapshot(*nodes, node("n3", "a"), owner, owner.pod("web-0").on("n1"))
+    assert ("web-0", "n3") in moves(decide(wider, "NodeTaints")) or target
+
+
+def near_db(on):
+    db, api = b.replicaset("db").cpu("1"), b.replicaset("api").near(ZONE, app="db").cpu("1")
+    pods = [db.pod(f"db-{i}").on(place) for i, place in enumerate(on)]
+    return [db.replicas(len(on)), api, *pods]
+
+
+def test_affinity_relies_on_no_replacement_that_may_not_have_landed(decide):
+    """Both leave zone a for zone b. The one that wants to be near the other goes once that is there."""
+    nodes = (node("n1", "a", old=True), node("n2", "b"))
+    objects = near_db(["n1"])
+    cluster = b.snapshot(*nodes, objects, objects[1].pod("api-0").on("n1"))
+    assert moves(decide(cluster, "NodeTaints")) == [("db-0", "n2")]
+    landed = near_db(["n2"])
+    cluster = b.snapshot(*nodes, landed, landed[1].pod("api-0").on("n1"))
+    assert moves(decide(cluster, "NodeTaints")) == [("api-0", "n2")]
+
+
+def test_no_pod_leaves_on_which_an_earlier_move_of_the_plan_relies(decide):
+    """api-0 goes to zone b because of db-0; so db-0 does not leave zone b in the same plan."""
+    nodes = (node("n1", "a", old=True), node("n2", "b").cpu("1"), node("n3", "b", old=True), node("n4", "c"))
+    objects = near_db(["n3"])
+    cluster = b.snapshot(*nodes, objects, objects[1].pod("api-0").on("n1"))
+    made = decide(cluster, "NodeTaints")
+    assert moves(made) == [("api-0", "n2")]
+    (stays,) = made.skipped
+    assert (stays.pod.name, stays.blocked_by) == ("db-0", "default/api-0")
+    assert "relies on it" in stays.message
+
+
+def spread_over_zones(*places):
+    owner = b.replicaset("web").spread(ZONE, app="web")
+    return [owner.replicas(len(places)), *[owner.pod(f"web-{i}").on(at) for i, at in enumerate(places)]]
+
+
+@pytest.mark.parametrize(("unlimited", "number"), [(True, 2), (False, 1)])
+def test_at_once_no_move_relies_on_the_other_for_topology_spread(decide, unlimited, number):
+    """4, 1 and 0 pods in three zones: a second one may land in zone b once the first one is in zone c."""
+    nodes = (node("n1", "a"), node("n2", "b"), node("n3", "c").cpu("1"))
+    objects = spread_over_zones("n1", "n1", "n1", "n1", "n2")
+    objects[1:] = [pod.cpu("1") for pod in objects[1:]]
+    objects[0] = objects[0].cpu("1")
+    inputs = PlanningInputs(unlimited=unlimited, limits=MANY)
+    made = decide(b.snapshot(*nodes, objects), "TopologySpread", inputs=inputs)
+    assert [m.target for m in made.moves] == ["n3", "n2"][:number]
+
+
+def test_a_disk_is_not_free_before_the_pod_that_leaves_has_ended(decide):
+    disk = {"name": "disk", "gcePersistentDisk": {"pdName": "d"}}
+    one = b.replicaset("one").volume(disk).requires_node("pool", "x")
+    two = b.replicaset("two").volume(disk).requires_node("pool", "y")
+    cluster = b.snapshot(
+        node("n1", "a", old=True),
+        node("n2", "a").label(pool="y"),
+        node("n3", "a").label(pool="x"),
+        one,
+        two,
+        one.pod("one-0").on("n2"),
+        two.pod("two-0").on("n1"),
+    )
+    inputs = PlanningInputs(unlimited=True)
+    made = decide(cluster, "NodeAffinity", "NodeTaints", inputs=inputs)
+    assert moves(made) == [("one-0", "n3")]
+
+
+# Properties --------------------------------------------------------------------------------------
+
+
+@st.composite
+def clusters(draw):
+    """Nodes in zones, many of them tainted, and workloads with rules about other pods; some declare mode StartFirst."""
+    nodes = []
+    for i in range(draw(st.integers(4, 7))):
+        built = b.node(f"n{i}").zone("abc"[i % 3]).cpu(draw(st.sampled_from(["2", "4"])))
+        nodes.append(built.taint("old") if draw(st.integers(0, 2)) == 0 else built)
+    objects = list(nodes)
+    for number in range(draw(st.integers(2, 4))):
+        name = f"app{number}"
+        kind = draw(st.sampled_from(["Deployment", "Deployment", "ReplicaSet", "StatefulSet"]))
+        owner = (b.statefulset if kind == "StatefulSet" else b.replicaset)(name).cpu("200m")
+        owner = RULES[draw(st.sampled_from(sorted(RULES)))](owner, name)
+        if draw(st.integers(0, 2)) == 0:
+            owner = RULES[draw(st.sampled_from(sorted(RULES)))](owner, name)
+        places = draw(st.lists(st.integers(0, len(nodes) - 1), min_size=1, max_size=5))
+        owner = owner.replicas(len(places))
+        starts_first = {ANNOTATION_MODE: "StartFirst"} if draw(st.booleans()) else {}
+        if kind == "Deployment":
+            above = b.deployment(name).replicas(len(places)).annotate(starts_first)
+            owner = owner.template_label({"app": name, "pod-template-hash": "1"}).owned_by(above)
+            objects.append(above)
+        owner = owner.annotate(starts_first)
+        objects.append(owner)
+        for i, place in enumerate(places):
+            pod = owner.pod(f"{name}-{i}").on(f"n{place}")
+            objects.append(pod.deleting() if draw(st.integers(0, 9)) == 0 else pod)
+    return b.snapshot(*objects)
+
+
+RULES = {
+    "apart-host": lambda owner, name: owner.apart(HOSTNAME, app=name),
+    "apart-zone": lambda owner, name: owner.apart(ZONE, app=name),
+    "apart-other": lambda owner, _: owner.apart(ZONE, app="app0"),
+    "near-zone": lambda owner, name: owner.near(ZONE, app=name),
+    "near-other": lambda owner, _: owner.near(ZONE, app="app0"),
+    "near-third": lambda owner, _: owner.near(ZONE, app="app1"),
+    "spread-zone": lambda owner, name: owner.spread(ZONE, app=name),
+    "spread-host": lambda owner, name: owner.spread(HOSTNAME, app=name, min_domains=2),
+    "port": lambda owner, _: owner.host_port(8080),
+}
+
+
+def decided(cluster, *, unlimited=True):
+    policies = [REGISTRY[name].build(REGISTRY[name].args()) for name in POLICIES]
+    inputs = PlanningInputs(unlimited=unlimited, limits=MANY)
+    return plan(cluster, policies, inputs, SchedulingState(cluster))
+
+
+class World:
+    """A cluster in which some moves of a plan have begun."""
+
+    def __init__(self, cluster, made):
+        self.state = SchedulingState(cluster)
+        self.moves = made.moves
+        self._cluster = cluster
+        self._replacements = Replacements(cluster)
+        self._pods = {pod.uid: pod for pod in cluster.pods.values()}
+
+    def old(self, move):
+        return self._pods[move.pod.uid]
+
+    def replacement(self, move):
+        return self._replacements.of(self.old(move)).pod
+
+    def begin(self, move, *, ends, landed):
+        """The old pod ends or is gone. That of a StatefulSet is gone once its replacement has landed."""
+        old = self.old(move)
+        self.state.remove(old)
+        if ends and not (landed and old.controller.kind == "StatefulSet"):
+            self.state.place_terminating(old)
+        if landed:
+            self.state.place(self.replacement(move), move.target)
+
+    def refusal(self, move, *, ends):
+        """The plugin that refuses the replacement now, in the mode of the move; "" if none."""
+        old, asked = self.old(move), self.replacement(move)
+        mark = self.state.checkpoint()
+        if move.mode is MoveMode.START_FIRST:
+            owner = self._cluster.workloads[old.controller.uid]
+            asked = pinned(unadopted_replacement(asked, owner), move.target)
+        else:
+            self.begin(move, ends=ends and old.controller.kind != "StatefulSet", landed=False)
+        result = self.state.filter(asked)
+        at = self.state.node_index[move.target]
+        self.state.rollback(mark)
+        return "" if result.feasible[at] else result.plugins[int(result.refused_by[at])]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@QUICK
+@given(cluster=clusters())
+def test_each_move_holds_in_its_turn_whether_old_pods_end_or_are_gone(ends, cluster):
+    made = decided(cluster)
+    world = World(cluster, made)
+    for move in made.moves:
+        assert world.refusal(move, ends=ends) == "", move
+        world.begin(move, ends=ends, landed=True)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@QUICK
+@given(cluster=clusters())
+def test_each_move_that_runs_at_once_with_others_holds_alone(ends, cluster):
+    made = decided(cluster, unlimited=False)
+    world = World(cluster, made)
+    for move in made.moves:
+        assert world.refusal(move, ends=ends) == "", move
+
+
+@QUICK
+@given(cluster=clusters(), seed=st.integers(0, 2**32))
+def test_each_move_holds_whichever_others_have_begun_but_for_the_order_of_spread(cluster, seed):
+    """``coordination.landing_order`` keeps the order in which spread allows the replacements to land."""
+    made = decided(cluster)
+    rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    for move in made.moves:
+        world = World(cluster, made)
+        for other in made.moves:
+            if other is not move and rng.random() < 0.7:
+                world.begin(other, ends=rng.random() < 0.5, landed=rng.random() < 0.5)
+        refused = world.refusal(move, ends=rng.random() < 0.5)
+        assert refused in ("", PodTopologySpread.name), (move, refused)
+
+
+@QUICK
+@given(cluster=clusters())
+def test_what_is_left_after_a_move_of_mode_start_first_breaks_no_rule(cluster):
+    made = decided(cluster)
+    world = World(cluster, made)
+    for move in made.moves:
+        old, at = world.old(move), world.state.node_index[move.target]
+        if move.mode is MoveMode.START_FIRST:
+            mark = world.state.checkpoint()
+            world.state.remove(old)
+            assert world.state.filter(world.replacement(move)).feasible[at], move
+            world.state.rollback(mark)
+        world.begin(move, ends=False, landed=True)
+
+
+@QUICK
+@given(cluster=clusters())
+def test_where_the_old_pod_does_not_matter_both_moments_are_alike(cluster):
+    """The cheap question beside all rules asked twice."""
+    replacements, state = Replacements(cluster), SchedulingState(cluster)
+    for pod in [p for p in cluster.pods.values() if not p.deleting]:
+        replacement = replacements.of(pod).pod
+        if minds_the_old_pod(cluster, pod, replacement) or pod.controller.kind == "StatefulSet":
+            continue
+        mark, elsewhere = state.checkpoint(), np.ones(len(state.node_names), dtype=bool)
+        elsewhere[state.node_index[pod.node]] = False
+        state.remove(pod)
+        gone = state.feasible(replacement)
+        state.place_terminating(pod)
+        assert (gone & elsewhere).tolist() == (state.feasible(replacement) & elsewhere).tolist()
+        state.rollback(mark)
+
+
+@QUICK
+@given(cluster=clusters())
+def test_no_node_that_accepts_the_pinned_replacement_is_left_out_before(cluster):
+    replacements, state = Replacements(cluster), SchedulingState(cluster)
+    for pod in cluster.pods.values():
+        owner = cluster.workloads[pod.controller.uid]
+        unadopted = unadopted_replacement(replacements.of(pod).pod, owner)
+        may = may_start_beside(state, unadopted)
+        for name, at in state.node_index.items():
+            assert may[at] or not state.feasible(pinned(unadopted, name))[at]
+
+
+def test_the_generated_clusters_have_moves_of_both_modes_and_rules_that_matter():
+    """Otherwise the properties would say nothing."""
+    seen = set()
+
+    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(cluster=clusters())
+    def look(cluster):
+        for move in decided(cluster).moves:
+            pod = next(p for p in cluster.pods.values() if p.uid == move.pod.uid)
+            seen.add(move.mode)
+            seen.update(
+                name for name in ("spread", "pod_affinity", "pod_anti_affinity") if getattr(pod.spec, name)
+            )
+
+    look()
+    assert seen == {
+        MoveMode.START_FIRST,
+        MoveMode.RESERVE_FIRST,
+        "spread",
+        "pod_affinity",
+        "pod_anti_affinity",
+    }
+
+
+def test_a_terminating_replacement_counts_as_terminating():
+    """The worlds of these tests rest on it."""
+    cluster = b.snapshot(node("n1", "a"), b.pod("p").on("n1"))
+    state, (pod,) = SchedulingState(cluster), cluster.pods.values()
+    state.remove(pod)
+    state.place_terminating(pod)
+    assert [p.deleting for p in state.pods_on("n1")] == [True]
+    assert msgspec.structs.replace(pod, deleting=True) == state.pods_on("n1")[0]

@@ -1,0 +1,59 @@
+"""Skipped pods are counted without being written out, and both say the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.planner import decide
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+def cluster():
+    """Two full nodes of which one is tainted, an empty one, and a budget that allows nothing."""
+    nodes = [b.node("n0").cpu("4").taint("gpu", "true"), b.node("n1").cpu("4"), b.node("n2").cpu("4")]
+    web, db = (b.replicaset(name).cpu("300m").replicas(6) for name in ("web", "db"))
+    pods = [owner.pod(f"{i}-{k}").on(f"n{k % 2}") for i, owner in enumerate((web, db)) for k in range(6)]
+    return b.snapshot(*nodes, web, db, *pods, b.pdb("db").allows(0))
+
+
+def decided(*names, **limits):
+    snapshot = cluster()
+    policies = [REGISTRY[name].build(REGISTRY[name].args()) for name in names]
+    return decide(snapshot, policies, PlanningInputs(limits=Limits(**limits)), SchedulingState(snapshot))
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2, 20])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("NodeTaints",),
+        ("NodeTaints", "LowNodeUtilization"),
+        ("LowNodeUtilization", "NodeTaints"),
+        ("HighNodeUtilization",),
+        ("NodeTaints", "HighNodeUtilization"),
+    ],
+)
+def test_counts_are_those_of_the_records(names, moves):
+    made = decided(*names, moves_at_once=moves, per_node=20, per_namespace=20, per_workload=20)
+    skipped = made.plan().skipped
+    assert made.skipped.counts() == Counter(s.reason for s in skipped)
+    uids = [s.pod.uid for s in skipped] + [m.pod.uid for m in made.moving.moves]
+    assert len(set(uids)) == len(uids)
+
+
+def test_what_was_left_is_told_with_its_reason():
+    made = decided("NodeTaints", moves_at_once=1)
+    assert len(made.moving.moves) == 1
+    assert made.moving.skipped == ()
+    assert made.skipped.counts() == {"DisruptionBudget": 3, "LimitMovesAtOnce": 2}
+    assert [s.pod.name for s in made.plan().skipped] == sorted(s.pod.name for s in made.plan().skipped)
+
+
+def test_a_plan_written_out_twice_is_the_same():
+    made = decided("NodeTaints", "LowNodeUtilization", moves_at_once=1)
+    assert made.plan() == made.plan()

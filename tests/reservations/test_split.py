@@ -1,0 +1,319 @@
+"""A room for several pods, one look at a time; and what is said of what cannot be held or served."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.controller.effects import NO_EFFECT
+from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.reconcile import Reconciler
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.errors import TransitionError
+from rescheduler.model import names
+from rescheduler.model.conditions import condition
+from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec, PodVolume, VolumeKind
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.single_pod import Choice
+from rescheduler.reservations import actions as act
+from rescheduler.reservations import machine
+from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
+from rescheduler.reservations.machine import step
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
+
+NOW = 1_000_000.0
+NODE = Node(name="n2", uid="n2")
+replace = msgspec.structs.replace
+
+
+def cpu(milli):
+    return Resources(cpu_milli=milli)
+
+
+def pod(name, milli=1000, *, gated=True, node="", **fields):
+    spec = PodSpec(requests=cpu(milli), gates=(names.GATE,) if gated else ())
+    return Pod(namespace="default", name=name, uid=name, node=node, created_at_s=NOW - 5, spec=spec, **fields)
+
+
+def holder(name, milli, *, node="n2", waits=False, **fields):
+    spec = PodSpec(requests=cpu(milli), gates=(names.GATE_ROOM,) if waits else ())
+    owner = OwnerRef(names.API_VERSION, "Reservation", "r", "r")
+    return Pod(namespace="rescheduler", name=name, uid=name, node=node, spec=spec, controller=owner, **fields)
+
+
+def shared(owners=(), *, allocated=0, allocatable=4000, phase=ReservationPhase.AVAILABLE, **fields):
+    refs = tuple(ObjectRef(p.namespace, p.name, p.uid) for p in owners)
+    status = ReservationStatus(
+        phase=phase,
+        node_name="n2",
+        allocatable=cpu(allocatable),
+        allocated=cpu(allocated),
+        current_owners=refs,
+    )
+    base = {
+        "template": PodSpec(requests=cpu(4000)),
+        "owners": (ReservationOwner(controller=ControllerRef(uid="rs")),),
+        "template_node": "n2",
+        "allocate_once": False,
+        "created_at_s": NOW - 60,
+    }
+    return Reservation(name="r", uid="r", resource_version="7", status=status, **{**base, **fields})
+
+
+def look(reservation, **fields):
+    observed = ObservedReservation(reservation=reservation, **{"node": NODE, **fields})
+    return step(observed, NOW, ReservationSettings())
+
+
+def does(outcome):
+    skipped = (act.RecordEvent, act.WriteReservationStatus)
+    return [type(a).__name__ for a in outcome.actions if not isinstance(a, skipped)]
+
+
+def held(*holders, **fields):
+    return {"placeholders": holders, **fields}
+
+
+def test_all_that_fit_claim_in_one_write():
+    outcome = look(shared(), **held(holder("x", 4000)), assigned=(pod("a"), pod("b")))
+    assert [o.name for o in outcome.status.current_owners] == ["a", "b"]
+    assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(2000), cpu(4000))
+    assert does(outcome) == []
+
+
+def test_the_order_of_the_split():
+    a = pod("a")
+    room, x = shared((a,), allocated=1000), holder("x", 4000)
+    first = look(room, owners=(a,), **held(x))
+    assert does(first) == ["CreatePlaceholder"]
+    part = next(action.part for action in first.actions if isinstance(action, act.CreatePlaceholder))
+    assert (part.size, part.waits) == (cpu(3000), True)
+    rest = holder("w", 3000, node="", waits=True)
+    assert does(look(room, owners=(a,), **held(x, rest))) == ["Nominate", "Nominate"]
+    a, rest = replace(a, nominated_node="n2"), replace(rest, nominated_node="n2")
+    assert does(look(room, owners=(a,), **held(x, rest))) == ["DeletePlaceholder"]
+    assert does(look(room, owners=(a,), **held(replace(x, deleting=True), rest))) == []
+    assert does(look(room, owners=(a,), **held(rest))) == ["AdmitPlaceholder", "Ungate"]
+    landed = look(room, owners=(replace(a, node="n2"),), **held(replace(rest, node="n2")))
+    assert landed.status.phase is ReservationPhase.AVAILABLE
+    assert landed.status.allocatable - landed.status.allocated == cpu(3000)
+
+
+@pytest.mark.parametrize("reason", [r for r in HandoverWait if r is not HandoverWait.NODE_NOT_USABLE])
+def test_while_the_split_waits_nothing_is_given_up(reason):
+    a = pod("a", nominated_node="n2")
+    rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
+    room = shared((a,), allocated=1000)
+    waits = look(room, owners=(a,), wait=Wait(reason=reason), **held(holder("x", 4000), rest))
+    back = ["TakeBackNomination"] * 2 if reason is HandoverWait.SCHEDULER_BEHIND else []
+    assert does(waits) == back
+    assert {a.holder.name for a in waits.actions if isinstance(a, act.TakeBackNomination)} <= {"x"}
+    assert does(look(room, owners=(a,), wait=Wait(reason=reason), **held(rest))) == []
+    assert "; waiting: " in condition(waits.status.conditions, "Ready").message
+    (made,) = does(look(room, owners=(a,), wait=Wait(reason=reason), **held(holder("x", 4000))))
+    assert made == "CreatePlaceholder", "what the split needs is made meanwhile"
+
+
+def test_a_rest_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_preallocated_again_afterwards():
+    small = pod("a", gated=False, node="n2")
+    refused = holder("w", 3000, node="", unschedulable_message="0/3 nodes")
+    room = shared((small,), allocated=1000)
+    gone = look(room, owners=(small,), turn=PlaceholderTurn.GIVE_WAY, **held(refused))
+    assert does(gone) == ["DeletePlaceholder"]
+    assert condition(gone.status.conditions, "Ready").reason == "WaitingForRoom"
+    room = replace(room, status=gone.status)
+    assert does(look(room, owners=(small,), turn=PlaceholderTurn.GIVE_WAY, **held())) == []
+    again = look(room, owners=(small,), **held())
+    assert again.status.phase is ReservationPhase.WAITING
+    part = next(action.part for action in again.actions if isinstance(action, act.CreatePlaceholder))
+    assert (part.size, part.waits) == (cpu(3000), True)
+
+
+def test_an_owner_that_ends_takes_its_part_with_it():
+    a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
+    done = replace(b, phase=PodPhase.SUCCEEDED)
+    outcome = look(shared((a, b), allocated=2000), owners=(a, done), **held(holder("w", 2000)))
+    assert [o.name for o in outcome.status.current_owners] == ["a"]
+    assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(1000), cpu(3000))
+
+
+def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
+    outcome = look(shared((pod("a"),), allocated=1000), owners=(), **held(holder("x", 4000)))
+    assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(0), cpu(4000))
+
+
+def test_all_handed_out_is_success_and_a_lost_rest_is_failure():
+    a = pod("a", 4000, gated=False, node="n2")
+    assert (
+        look(shared((a,), allocated=4000), owners=(a,), **held()).status.phase is ReservationPhase.SUCCEEDED
+    )
+    small = pod("a", gated=False, node="n2")
+    lost = look(shared((small,), allocated=1000), owners=(small,), **held())
+    assert condition(lost.status.conditions, "Ready").reason == "PlaceholderLost"
+
+
+def test_it_does_not_expire_while_a_claimant_is_on_its_way_and_leaves_owners_alone_when_it_does():
+    a = pod("a", nominated_node="n2")
+    late = look(shared((a,), allocated=1000, ttl_s=5.0), owners=(a,), **held(holder("x", 4000)))
+    assert late.status.phase is ReservationPhase.AVAILABLE
+    b = pod("b", gated=False, node="n2")
+    ended = look(shared((b,), allocated=1000, ttl_s=5.0), owners=(b,), **held(holder("w", 3000)))
+    assert condition(ended.status.conditions, "Ready").reason == "Expired"
+    assert does(ended) == ["DeletePlaceholder"]
+    assert [o.name for o in ended.status.current_owners] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"template": PodSpec()}, "requests nothing"),
+        ({"template": PodSpec(requests=cpu(1), host_ports=(HostPort("TCP", "", 80),))}, "host ports"),
+        ({"template": PodSpec(requests=cpu(-5))}, "negative"),
+        ({"template": PodSpec(requests=cpu(1), resource_claims=True)}, "resourceClaims"),
+        ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, "soft"),
+    ],
+)
+def test_rooms_that_cannot_be_shared_are_refused_with_words(fields, words):
+    outcome = look(shared(phase=ReservationPhase.PENDING, **fields))
+    assert outcome.status.phase is ReservationPhase.FAILED
+    assert words in condition(outcome.status.conditions, "Ready").message
+
+
+def test_what_a_placeholder_cannot_hold_is_said():
+    template = PodSpec(requests=cpu(4000), volumes=(PodVolume(kind=VolumeKind.CLAIM, source="data"),))
+    pending = shared(phase=ReservationPhase.PENDING, template=template)
+    outcome = look(pending, **held(holder("x", 4000)))
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+    assert "attach limits" in condition(outcome.status.conditions, "HeldCompletely").message
+
+
+def test_host_ports_that_are_forbidden_are_said():
+    template = PodSpec(requests=cpu(1), host_ports=(HostPort("TCP", "", 80),))
+    pending = shared(phase=ReservationPhase.PENDING, template=template, allocate_once=True)
+    outcome = look(pending, choice=Choice(message='pods "x" is forbidden: violates PodSecurity'))
+    assert "cannot be held" in condition(outcome.status.conditions, "Scheduled").message
+
+
+@pytest.mark.parametrize("phase", [ReservationPhase.WAITING, ReservationPhase.AVAILABLE])
+def test_a_deleted_node_fails_waiting_and_available_rooms(phase):
+    outcome = look(shared(phase=phase), node=None, **held(holder("x", 4000)))
+    assert condition(outcome.status.conditions, "Ready").reason == "NodeDeleted"
+
+
+ANY_VALUE = LabelSelector(
+    (Requirement("a", Operator.NOT_IN, ("x",)), Requirement("example.org/who", Operator.EXISTS))
+)
+WHO = LabelSelector((Requirement("example.org/who", Operator.IN, ("a", "b")),))
+
+
+@pytest.mark.parametrize(
+    ("owner", "keys"),
+    [
+        (ReservationOwner(object=ObjectRef("ns", "p")), ("object.ns.p",)),
+        (ReservationOwner(object=ObjectRef("", "p")), ("object..p",)),
+        (ReservationOwner(label_selector=WHO), ("label..example.org__who.a", "label..example.org__who.b")),
+        (
+            ReservationOwner(object=ObjectRef("ns"), label_selector=WHO),
+            ("label.ns.example.org__who.a", "label.ns.example.org__who.b"),
+        ),
+        (
+            ReservationOwner(object=ObjectRef("ns"), label_selector=ANY_VALUE),
+            ("labelled.ns.example.org__who",),
+        ),
+        (ReservationOwner(label_selector=WHO, controller=ControllerRef(uid="u")), ()),
+        (ReservationOwner(label_selector=ANY_VALUE), ("labelled..example.org__who",)),
+        (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.DOES_NOT_EXIST),))), ()),
+    ],
+)
+def test_owners_without_a_controller_are_found_by_name_or_label(owner, keys):
+    assert keys_of_owner(owner) == keys
+    found = keys_of_pod("ns", "p", {"example.org/who": "b"}.items())
+    assert not keys or set(keys) & set(found)
+    elsewhere = keys_of_pod("other", "p", {"example.org/who": "b"}.items())
+    confined = owner.object is not None and owner.object.namespace
+    assert not confined or not set(keys) & set(elsewhere), "pods of another namespace are left alone"
+
+
+class Nothing:
+    """A cluster in which nothing can be written; it notes what was tried."""
+
+    def __init__(self):
+        self.events = []
+
+    def entries(self):
+        return {}
+
+    def write(self, add, remove, content):
+        raise AssertionError("nothing to write")
+
+    def begin(self, snapshot, written, pods_of):
+        pass
+
+    def execute(self, action):
+        self.events.append(action)
+        return NO_EFFECT
+
+
+def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
+    stepped = []
+
+    def broken(observed, now_s, settings):
+        stepped.append(observed.reservation.name)
+        if observed.reservation.name == "a":
+            raise TransitionError("a Reservation that is Waiting cannot meet Nonsense")
+        return machine.ReservationStep(status=observed.reservation.status)
+
+    monkeypatch.setattr(machine, "step", broken)
+    nothing = Nothing()
+    reconciler = Reconciler(
+        executor=nothing,
+        gate=Mirror(switch=nothing),
+        hints=Mirror(switch=nothing),
+        recorder=MoveRecorder(mirror=Mirror(switch=nothing)),
+        placement=nothing,
+    )
+    rooms = {name: replace(shared(phase=ReservationPhase.FAILED), name=name) for name in "ab"}
+    reconciler.reconcile(Snapshot(taken_at_s=NOW, reservations=rooms), NOW)
+    assert stepped == ["a", "b"]
+    assert [(e.name, e.reason) for e in nothing.events] == [("a", "Damaged")]
+
+
+def test_an_end_in_the_past_is_an_expiry_at_the_first_look():
+    outcome = look(shared(phase=ReservationPhase.PENDING, expires_at_s=NOW - 1))
+    assert outcome.status.phase is ReservationPhase.FAILED
+    assert condition(outcome.status.conditions, "Ready").reason == "Expired"
+    assert does(outcome) == []
+
+
+def test_deleted_while_being_claimed_lets_everybody_go():
+    a = pod("a", nominated_node="n2")
+    rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
+    outcome = look(shared((a,), allocated=1000, deleting=True), owners=(a,), **held(holder("x", 4000), rest))
+    assert does(outcome) == ["ReleasePod", "DeletePlaceholder", "DeletePlaceholder"]
+    assert not any(isinstance(action, act.WriteReservationStatus) for action in outcome.actions)
+
+
+def test_a_claimant_that_is_held_too_long_goes_and_its_part_comes_back():
+    a = replace(pod("a"), created_at_s=NOW - 61)
+    outcome = look(shared((a,), allocated=1000), owners=(a,), **held(holder("x", 4000)))
+    assert does(outcome) == ["ReleasePod"]
+    assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(0), cpu(4000))
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+
+
+def test_a_bad_node_keeps_the_claimants_gated():
+    a, wait = pod("a"), Wait(reason=HandoverWait.NODE_NOT_USABLE)
+    outcome = look(shared((a,), allocated=1000), owners=(a,), wait=wait, **held(holder("x", 4000)))
+    assert does(outcome) == []
+    assert "schedulable" in condition(outcome.status.conditions, "Ready").message

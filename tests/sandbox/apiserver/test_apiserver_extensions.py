@@ -1,0 +1,258 @@
+"""Custom resources, CEL and admission policies, with the project's own manifests."""
+
+import pytest
+
+from harness.controlplane import manifests
+from rescheduler.sandbox.apiserver.cel.expressions import CelError, compiled
+
+RSV = "/apis/rescheduler.dev/v1alpha1/reservations"
+PODS = "/api/v1/namespaces/default/pods"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+
+
+def path_of(client, obj):
+    kind = client.server.registry.by_kind(obj["apiVersion"], obj["kind"])
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    middle = f"/namespaces/{obj['metadata']['namespace']}" if kind.namespaced else ""
+    return f"{root}{middle}/{kind.plural}"
+
+
+@pytest.fixture
+def installed(client):
+    """Everything of ``manifests/``."""
+    for obj in manifests.load():
+        status, body = client.post(path_of(client, obj), obj)
+        assert status == 201, body
+    return client
+
+
+def reservation(name="r", **spec):
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    body = {"template": template, "owners": [{"object": {"name": "p"}}], **spec}
+    return {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name},
+        "spec": body,
+    }
+
+
+def owned(made, **spec):
+    body = made.pod(**spec)
+    body["metadata"]["ownerReferences"] = [OWNER]
+    return body
+
+
+def test_custom_resources_get_defaults_and_lose_unknown_fields(installed):
+    status, body = installed.post(RSV, reservation(unknown=1))
+    assert status == 201
+    assert body["spec"]["allocateOnce"] is True
+    assert "unknown" not in body["spec"]
+    assert body["metadata"]["generation"] == 1
+    assert installed.post(RSV, reservation("s", unknown=1), fieldValidation="Strict")[0] == 400
+
+
+def test_status_moves_by_its_endpoint_without_a_generation(installed):
+    installed.post(RSV, reservation())
+    body = installed.patch(f"{RSV}/r/status", {"status": {"phase": "Available"}, "spec": {"ttl": "9m"}})[1]
+    assert (body["status"]["phase"], "ttl" in body["spec"], body["metadata"]["generation"]) == (
+        "Available",
+        False,
+        1,
+    )
+    body = installed.patch(f"{RSV}/r", {"spec": {"ttl": "9m"}, "status": {"phase": "Failed"}})[1]
+    assert (body["status"]["phase"], body["spec"]["ttl"], body["metadata"]["generation"]) == (
+        "Available",
+        "9m",
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"ttl": "soon"}, "spec.ttl"),
+        ({"ttl": 5}, "spec.ttl"),
+        ({"owners": []}, "spec.owners"),
+        ({"expires": "tomorrow"}, "spec.expires"),
+        ({"ttl": "5m", "expires": "2030-01-01T00:00:00Z"}, "spec"),
+        ({"owners": [{"labelSelector": {}}]}, "spec.owners[0]"),
+        ({"owners": [{}]}, "spec.owners[0]"),
+    ],
+)
+def test_schemas_and_rules_refuse(installed, spec, field):
+    status, body = installed.post(RSV, reservation(**spec))
+    assert (status, body["details"]["causes"][0]["field"]) == (422, field)
+
+
+def test_transition_rules_see_the_old_object(installed):
+    installed.post(RSV, reservation())
+    status, body = installed.patch(f"{RSV}/r", {"spec": {"allocateOnce": False}})
+    assert status == 422
+    assert "allocateOnce is immutable" in body["message"]
+
+
+def test_a_definition_that_goes_takes_its_objects_along(installed):
+    installed.post(RSV, reservation())
+    installed.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reservations.rescheduler.dev")
+    assert installed.get(RSV)[0] == 404
+    assert installed.server.store.list("reservations.rescheduler.dev") == []
+
+
+def test_printer_columns_follow_their_paths(installed):
+    installed.post(RSV, reservation())
+    conditions = [
+        {"type": "Scheduled", "status": "True"},
+        {"type": "Ready", "status": "True", "reason": "Held"},
+    ]
+    installed.patch(f"{RSV}/r/status", {"status": {"phase": "Available", "conditions": conditions}})
+    table = installed.get(RSV, accept="application/json;as=Table;v=v1;g=meta.k8s.io")[1]
+    row = dict(zip((c["name"] for c in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
+    assert (row["Name"], row["Phase"], row["Reason"], row["Age"]) == ("r", "Available", "Held", "0s")
+
+
+def test_the_gate_holds_replacements_of_a_listed_controller_only(installed, made):
+    installed.patch(GATE_KEYS, {"data": {"u-1": "r"}})
+    body = installed.post(PODS, owned(made, schedulingGates=[{"name": "x.example/own"}]))[1]
+    assert [g["name"] for g in body["spec"]["schedulingGates"]] == ["x.example/own", "rescheduler.dev/hold"]
+    assert body["metadata"]["annotations"]["rescheduler.dev/reservation"] == "r"
+    assert body["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    assert "schedulingGates" not in installed.post(PODS, made.pod("free"))[1]["spec"]
+    installed.patch(GATE_KEYS, {"data": {"u-1": None}})
+    assert (
+        "schedulingGates"
+        not in installed.post(PODS, owned(made) | {"metadata": {"name": "q", "ownerReferences": [OWNER]}})[1][
+            "spec"
+        ]
+    )
+
+
+def test_the_gate_leaves_bound_pods_and_excluded_namespaces_alone(installed, made):
+    installed.patch(GATE_KEYS, {"data": {"u-1": "r"}})
+    assert "schedulingGates" not in installed.post(PODS, owned(made, nodeName="n1"))[1]["spec"]
+    elsewhere = installed.post("/api/v1/namespaces/kube-system/pods", owned(made))[1]
+    assert "schedulingGates" not in elsewhere["spec"]
+
+
+@pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": {}}])
+def test_the_hint_adds_a_preference(installed, made, affinity):
+    installed.patch("/api/v1/namespaces/rescheduler/configmaps/avoid-nodes", {"data": {"u-1": "n1,n2"}})
+    spec = {} if affinity is None else {"affinity": affinity}
+    status, body = installed.post(PODS, owned(made, **spec))
+    assert status == 201
+    (term,) = body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["preference"]["matchExpressions"][0]["values"] == ["n1", "n2"]
+
+
+def policy(kind, name, **spec):
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "DELETE"], "resources": ["pods"]}
+    ]
+    body = {"matchConstraints": {"resourceRules": rules}, **spec}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": body,
+    }
+
+
+def bind_policy(client, kind, plural, name, **spec):
+    body = {"policyName": name, **spec}
+    obj = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": name},
+    }
+    assert client.post(f"{POLICIES}/{plural}bindings", {**obj, "spec": body})[0] == 201
+
+
+@pytest.mark.parametrize(("failure", "code"), [("Fail", 422), ("Ignore", 201)])
+def test_a_policy_that_fails_follows_its_failure_policy(client, made, failure, code):
+    mutation = {
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{spec: Object.spec{hostname: object.spec.missing}}"},
+    }
+    body = policy("MutatingAdmissionPolicy", "p", failurePolicy=failure, mutations=[mutation])
+    assert client.post(f"{POLICIES}/mutatingadmissionpolicies", body)[0] == 201
+    bind_policy(client, "MutatingAdmissionPolicy", "mutatingadmissionpolicy", "p")
+    assert client.post(PODS, made.pod())[0] == code
+
+
+def test_apply_configuration_may_not_change_atomic_lists(client, made):
+    expression = (
+        'Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: "a", operator: "Exists"}]}}'
+    )
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    client.post(
+        f"{POLICIES}/mutatingadmissionpolicies", policy("MutatingAdmissionPolicy", "p", mutations=[mutation])
+    )
+    bind_policy(client, "MutatingAdmissionPolicy", "mutatingadmissionpolicy", "p")
+    assert client.post(PODS, made.pod())[0] == 422
+
+
+@pytest.mark.parametrize(("action", "code"), [("Allow", 201), ("Deny", 422)])
+def test_a_missing_parameter_follows_its_action(client, made, action, code):
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    body = policy("ValidatingAdmissionPolicy", "p", paramKind=kind, validations=[{"expression": "true"}])
+    client.post(f"{POLICIES}/validatingadmissionpolicies", body)
+    reference = {"name": "none", "namespace": "default", "parameterNotFoundAction": action}
+    bind_policy(client, "ValidatingAdmissionPolicy", "validatingadmissionpolicy", "p", paramRef=reference)
+    assert client.post(PODS, made.pod())[0] == code
+
+
+def test_a_validating_policy_denies_creations_and_deletions(client, made):
+    expression = "request.operation == 'DELETE' ? oldObject.metadata.name != 'kept' : size(object.spec.containers) == 1"
+    rules = [{"expression": expression, "message": "not like this"}]
+    client.post(PODS, made.pod("kept"))
+    client.post(
+        f"{POLICIES}/validatingadmissionpolicies", policy("ValidatingAdmissionPolicy", "p", validations=rules)
+    )
+    bind_policy(
+        client, "ValidatingAdmissionPolicy", "validatingadmissionpolicy", "p", validationActions=["Deny"]
+    )
+    two = [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]
+    status, body = client.post(PODS, made.pod("x", containers=two))
+    assert (status, body["reason"]) == (422, "Invalid")
+    assert "not like this" in body["message"]
+    assert client.delete(f"{PODS}/kept")[0] == 422
+    assert client.post(PODS, made.pod("y"))[0] == 201
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("Object{a: 1, b: Object.b{c: [Object.b.c{d: 'x'}]}}", {"a": 1, "b": {"c": [{"d": "x"}]}}),
+        (
+            "[JSONPatch{op: 'add', path: '/a', value: {'b': 1}}]",
+            [{"op": "add", "path": "/a", "value": {"b": 1}}],
+        ),
+        ("self.?a.?b.orValue(7)", 7),
+        ("self.?x.?y.orValue(7)", 2),
+        ("self.list[?5].orValue('none')", "none"),
+        ("self.list[?0].orValue('none')", "a"),
+        ("self.__namespace__", "ns"),
+        ("'Object{a: 1}'", "Object{a: 1}"),
+        ("quantity('1Gi').isGreaterThan(quantity('1G'))", True),
+        ("quantity('500m').add(quantity('500m')).asInteger()", 1),
+        ("'a,b'.split(',').join('-')", "a-b"),
+        ("[1, 2, 2].isSorted() && 'abc'.find('b.') == 'bc'", True),
+        ("self.list.exists_one(i, i == 'a') && self.list.all(i, i != 'z')", True),
+    ],
+)
+def test_kubernetes_cel(source, value):
+    known = {"self": {"namespace": "ns", "list": ["a", "b"], "x": {"y": 2}}}
+    assert compiled(source).evaluate(known) == value
+
+
+@pytest.mark.parametrize("source", ["self.missing", "1 / 0 == 1", "nobody.knows"])
+def test_faults_of_expressions_are_errors(source):
+    with pytest.raises(CelError):
+        compiled(source).evaluate({"self": {}})
+
+
+def test_a_text_that_is_no_cel_is_an_error():
+    with pytest.raises(CelError):
+        compiled("((")

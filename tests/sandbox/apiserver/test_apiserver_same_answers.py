@@ -1,0 +1,299 @@
+"""The same requests, in the same order, to the embedded API server and to the real one: the answers agree.
+
+Left out on purpose: messages (they carry Go syntax), what only other writers' field ownership decides in
+server-side apply, and the empty structures that Go writes into Nodes and Events.
+"""
+
+import copy
+import json
+import re
+import time
+from urllib.parse import parse_qsl
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, HttpTransport
+from rescheduler.sandbox.apiserver import ApiServer, serve
+
+T = "/api/v1/namespaces/same"
+APPS = "/apis/apps/v1/namespaces/same"
+RSV = "/apis/rescheduler.dev/v1alpha1/reservations"
+PDBS = "/apis/policy/v1/namespaces/same/poddisruptionbudgets"
+JOBS = "/apis/batch/v1/namespaces/same/jobs"
+SETTLE = ("WAIT", "", None)
+
+
+def pod(name, **spec):
+    container = {"name": "c", "image": "i:1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "x"}},
+        "spec": {
+            "schedulerName": "nobody",
+            "terminationGracePeriodSeconds": 5,
+            "containers": [container],
+            **spec,
+        },
+    }
+
+
+def requesting(**resources):
+    return pod("q", containers=[{"name": "c", "image": "i", "resources": resources}])
+
+
+def workload(kind, name, **spec):
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body = {"selector": {"matchLabels": {"app": name}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+
+
+def job(name, **pod_spec):
+    spec = {"suspend": True, "template": {"spec": {"containers": [{"name": "c", "image": "i"}], **pod_spec}}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def reservation(name, **spec):
+    owners = [{"object": {"name": "x", "namespace": "same"}}]
+    body = {"template": {"spec": {"containers": [{"name": "c"}]}}, "owners": owners, **spec}
+    return {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name},
+        "spec": body,
+    }
+
+
+def binding(name, **metadata):
+    target = {"kind": "Node", "name": "no-such-node"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
+
+
+def eviction(name, **options):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name},
+        "deleteOptions": options,
+    }
+
+
+def budget(name, **spec):
+    body = {"selector": {"matchLabels": {"app": "x"}}, **spec}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": body,
+    }
+
+
+def config_map(name, finalizers=None, **data):
+    metadata = {"name": name, **({"finalizers": finalizers} if finalizers else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def gates(*names):
+    return [{"name": name} for name in names]
+
+
+REQUESTS = [
+    ("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "same"}}),
+    SETTLE,
+    # Creating pods.
+    ("POST", f"{T}/pods", pod("a")),
+    ("POST", f"{T}/pods", pod("a")),
+    ("GET", f"{T}/pods/none", None),
+    ("POST", f"{T}/pods", pod("UPPER")),
+    ("POST", f"{T}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": {}}),
+    ("POST", f"{T}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": pod("b")["spec"]}),
+    ("POST", f"{T}/pods", pod("g", schedulingGates=gates("x.io/g", "x.io/h"))),
+    ("POST", f"{T}/pods", pod("g2", schedulingGates=gates("x.io/g"), nodeName="n")),
+    ("POST", f"{T}/pods", pod("pc", priorityClassName="none")),
+    ("POST", f"{T}/pods", pod("pc", priorityClassName="rescheduler-placeholder")),
+    ("POST", f"{T}/pods", pod("pc2", priority=7)),
+    ("POST", f"{T}/pods", requesting(requests={"cpu": "abc"})),
+    ("POST", f"{T}/pods", requesting(requests={"cpu": "-1"})),
+    ("POST", f"{T}/pods", requesting(requests={"cpu": "2"}, limits={"cpu": "1"})),
+    ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "labels": {"a": 1}}}),
+    ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "labels": {"a": "b c"}}}),
+    ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "namespace": "other"}}),
+    ("POST", "/api/v1/namespaces/none/pods", pod("a")),
+    ("POST", f"{T}/pods", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}),
+    ("POST", f"{T}/pods", {"apiVersion": "v1", "metadata": {"name": "x"}}),
+    ("POST", f"{T}/pods", ["x"]),
+    ("POST", f"{T}/pods?dryRun=Some", pod("x")),
+    # Changing pods.
+    (
+        "PATCH",
+        f"{T}/pods/g",
+        {"spec": {"schedulingGates": [{"name": "x.io/g", "$patch": "delete"}]}},
+        STRATEGIC,
+    ),
+    ("PATCH", f"{T}/pods/a", {"spec": {"schedulingGates": gates("x.io/g")}}, STRATEGIC),
+    ("PATCH", f"{T}/pods/a", {"spec": {"nodeSelector": {"a": "b"}}}, MERGE),
+    ("PATCH", f"{T}/pods/g", {"spec": {"nodeSelector": {"a": "b"}}}, MERGE),
+    ("PATCH", f"{T}/pods/g", {"spec": {"nodeSelector": {"a": "c"}}}, MERGE),
+    ("PATCH", f"{T}/pods/a", {"metadata": {"uid": "wrong"}}, MERGE),
+    ("PATCH", f"{T}/pods/a", {"metadata": {"resourceVersion": "1"}}, MERGE),
+    (
+        "PATCH",
+        f"{T}/pods/a/status",
+        {"metadata": {"uid": "wrong"}, "status": {"nominatedNodeName": "n1"}},
+        MERGE,
+    ),
+    ("PATCH", f"{T}/pods/a/status", {"status": {"nominatedNodeName": "n1"}}, MERGE),
+    ("PATCH", f"{T}/pods/a", {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}, MERGE),
+    ("PATCH", f"{T}/pods/a", {"spec": {"priority": 5}}, MERGE),
+    ("PATCH", f"{T}/pods/a", [{"op": "test", "path": "/metadata/name", "value": "z"}], JSON_PATCH),
+    ("PATCH", f"{T}/pods/a", [{"op": "remove", "path": "/spec/zzz"}], JSON_PATCH),
+    ("PATCH", f"{T}/pods/a", [{"op": "add", "path": "/metadata/labels/new", "value": "1"}], JSON_PATCH),
+    ("PATCH", f"{T}/pods/a", {"x": 1}, "application/json"),
+    ("PATCH", f"{T}/pods/none", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+    # binding and eviction
+    ("POST", f"{T}/pods/g/binding", binding("g")),
+    ("POST", f"{T}/pods/a/binding", binding("a", uid="wrong")),
+    ("POST", f"{T}/pods/a/binding", binding("a")),
+    ("POST", f"{T}/pods/a/binding", binding("a")),
+    ("GET", f"{T}/pods/a", None),
+    ("POST", f"{T}/pods/a/eviction", eviction("a", preconditions={"uid": "wrong"})),
+    ("POST", f"{T}/pods/none/eviction", eviction("none")),
+    ("POST", f"{T}/pods/a/eviction", eviction("other")),
+    (
+        "PATCH",
+        f"{T}/pods/a/status",
+        {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
+        STRATEGIC,
+    ),
+    ("POST", PDBS, budget("both", minAvailable=1, maxUnavailable=1)),
+    ("POST", PDBS, budget("one", maxUnavailable="101%")),
+    ("POST", f"{T}/pods/a/eviction", eviction("a")),
+    ("POST", f"{T}/pods/a/eviction", eviction("a")),
+    ("DELETE", f"{T}/pods/a", {"gracePeriodSeconds": 3}),
+    ("DELETE", f"{T}/pods/a", {"gracePeriodSeconds": 0}),
+    ("DELETE", f"{T}/pods/a", None),
+    ("DELETE", f"{T}/pods/g", {"preconditions": {"uid": "wrong"}}),
+    ("DELETE", f"{T}/pods/g", {"preconditions": {"resourceVersion": "1"}}),
+    ("DELETE", f"{T}/pods/g", None),
+    # workloads (nothing of them runs: their controllers write into none of these answers)
+    ("POST", f"{APPS}/deployments", workload("Deployment", "d", replicas=0)),
+    ("POST", f"{APPS}/deployments", workload("Deployment", "d2", selector={"matchLabels": {"app": "other"}})),
+    ("POST", f"{APPS}/deployments", workload("Deployment", "d2", selector={})),
+    ("PATCH", f"{APPS}/deployments/d", {"spec": {"selector": {"matchLabels": {"b": "c"}}}}, MERGE),
+    ("GET", f"{APPS}/deployments/d/scale", None),
+    ("PATCH", f"{APPS}/deployments/d/scale", {"spec": {"replicas": -1}}, MERGE),
+    ("POST", f"{APPS}/replicasets", workload("ReplicaSet", "r", replicas=0)),
+    ("POST", f"{APPS}/statefulsets", workload("StatefulSet", "s", replicas=0, serviceName="s")),
+    ("PATCH", f"{APPS}/statefulsets/s", {"spec": {"serviceName": "z"}}, MERGE),
+    ("POST", f"{APPS}/daemonsets", workload("DaemonSet", "ds")),
+    ("POST", JOBS, job("j", restartPolicy="Never")),
+    ("POST", JOBS, job("j2")),
+    # custom resources
+    ("POST", RSV, reservation("dr")),
+    ("POST", RSV, reservation("bad", ttl="bad")),
+    ("POST", RSV, reservation("bad", owners=[])),
+    ("POST", RSV, {**reservation("bad"), "spec": {}}),
+    ("POST", f"{RSV}?fieldValidation=Strict", reservation("bad", junk=1)),
+    ("POST", RSV, reservation("bad", ttl=5)),
+    ("POST", RSV, reservation("bad", ttl="5m", expires="2030-01-01T00:00:00Z")),
+    ("POST", RSV, reservation("bad", expires="notatime")),
+    ("PATCH", f"{RSV}/dr", {"spec": {"allocateOnce": False}}, MERGE),
+    ("PATCH", f"{RSV}/dr/status", {"status": {"phase": "Nope"}}, MERGE),
+    ("PATCH", f"{RSV}/dr", {"spec": {"ttl": "5m"}}, STRATEGIC),
+    ("DELETE", f"{RSV}/dr", None),
+    # finalizers, apply, updates
+    ("POST", f"{T}/configmaps", config_map("cm", ["x.io/f"], a="b")),
+    ("PATCH", f"{T}/configmaps/cm", config_map("cm"), APPLY),
+    ("PATCH", f"{T}/configmaps/cm2?fieldManager=m", config_map("cm2", a="c", d="e"), APPLY),
+    ("PATCH", f"{T}/configmaps/cm2?fieldManager=m2", config_map("cm2", a="z"), APPLY),
+    ("PATCH", f"{T}/configmaps/cm2?fieldManager=m", config_map("cm2", a="c"), APPLY),
+    ("DELETE", f"{T}/configmaps/cm", None),
+    ("PATCH", f"{T}/configmaps/cm", {"metadata": {"finalizers": ["y.io/g", "x.io/f"]}}, MERGE),
+    ("PATCH", f"{T}/configmaps/cm", {"metadata": {"finalizers": None}}, MERGE),
+    ("GET", f"{T}/configmaps/cm", None),
+    ("PUT", f"{T}/configmaps/cm2", config_map("cm3")),
+    ("PUT", f"{T}/configmaps/none", config_map("none")),
+    (
+        "PUT",
+        f"{T}/configmaps/cm2",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm2", "uid": "wrong"}},
+    ),
+    (
+        "PUT",
+        f"{T}/configmaps/cm2",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm2", "resourceVersion": "1"}},
+    ),
+    ("DELETE", f"{T}/configmaps/cm2?propagationPolicy=Nope", None),
+    # lists and paths
+    ("GET", f"{T}/pods?labelSelector=a%20b", None),
+    ("GET", f"{T}/pods?fieldSelector=spec.zzz=1", None),
+    ("GET", f"{T}/pods?limit=x", None),
+    ("GET", f"{T}/pods?continue=zzz", None),
+    ("GET", f"{T}/pods?resourceVersion=999999999", None),
+    ("GET", f"{T}/pods?resourceVersionMatch=Exact", None),
+    ("GET", f"{T}/pods?watch=1&sendInitialEvents=true", None),
+    ("GET", "/apis/nope/v1/things", None),
+    ("GET", "/api/v1/things", None),
+    ("GET", "/nope", None),
+    ("PUT", f"{T}/pods", {}),
+    ("POST", f"{T}/pods/pc", {}),
+    ("DELETE", "/api/v1/namespaces/default", None),
+    ("DELETE", "/api/v1/namespaces/same", None),
+]
+_UNCOMPARED = frozenset(
+    {
+        "managedFields",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "lastTransitionTime",
+        "lastProbeTime",
+        "message",
+        "observedGeneration",
+    }
+)
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
+
+
+def comparable(value):
+    if isinstance(value, dict):
+        return {key: comparable(item) for key, item in value.items() if key not in _UNCOMPARED}
+    if isinstance(value, list):
+        return [comparable(item) for item in value]
+    if isinstance(value, str):
+        return _TOKEN_VOLUME.sub("TOKEN", _UID.sub("UID", value))
+    return value
+
+
+def answers(api):
+    found = []
+    for method, address, body, *kind in REQUESTS:
+        if method == "WAIT":
+            time.sleep(2)
+            continue
+        path, _, query = address.partition("?")
+        content_type = kind[0] if kind else "application/json"
+        answer = api.call(
+            method, path, copy.deepcopy(body), content_type=content_type, **dict(parse_qsl(query))
+        )
+        shown = comparable(answer.body) | {
+            "HTTP": answer.status,
+            "Retry-After": answer.headers.get("retry-after"),
+        }
+        found.append((f"{method} {address} {json.dumps(body)}", shown))
+    return found
+
+
+@pytest.mark.realcluster
+def test_both_api_servers_give_the_same_answers(control_plane):
+    embedded = serve(ApiServer())
+    try:
+        mine = Api(HttpTransport(embedded.url))
+        manifests.apply(mine, manifests.load())
+        pairs = zip(answers(control_plane.api()), answers(mine), strict=True)
+        assert [(request, ours, real) for (request, real), (_, ours) in pairs if ours != real] == []
+    finally:
+        embedded.close()

@@ -1,0 +1,115 @@
+"""Shared pieces of the tests on the sandbox."""
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+
+from rescheduler.sandbox.controllers.unstructured import GroupKind, spec, status
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
+
+POD = GroupKind("", "Pod")
+
+
+class Lab:
+    """A cluster in virtual time with short words for what tests do to it."""
+
+    def __init__(self, machines, *, seed, **more):
+        self.cluster = Sandbox(machines, seed=seed, **more)
+        self.api = self.cluster.api
+
+    def pods(self, app="", namespace="default"):
+        found = [p for p in self.api.list(POD) if p["metadata"]["namespace"] == namespace]
+        return [p for p in found if not app or p["metadata"].get("labels", {}).get("app") == app]
+
+    def ready(self, app=""):
+        return [p for p in self.pods(app) if is_ready(p) and "deletionTimestamp" not in p["metadata"]]
+
+    def get(self, group, kind, name, namespace="default"):
+        return self.api.get(GroupKind(group, kind), namespace, name)
+
+    def create(self, obj):
+        return self.api.create(copy.deepcopy(obj))
+
+    def patch(self, group, kind, name, change, namespace="default", subresource=""):  # noqa: PLR0917 - as short as kubectl
+        return self.api.patch(self.get(group, kind, name, namespace), change, subresource=subresource)
+
+    def until(self, predicate, limit_s=60.0):
+        return self.cluster.run_until(predicate, limit_s)
+
+    def deployment(self, name="web", replicas=3, **more):
+        self.create(workload("Deployment", name, replicas, **more))
+        if more.get("wait", True):
+            self.until(lambda: len(self.ready(name)) == replicas)
+
+    def spread_of(self, app):
+        return sorted(spec(p).get("nodeName", "") for p in self.pods(app))
+
+
+def is_ready(pod):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status(pod).get("conditions", ()))
+
+
+def pod_template(app, *, cpu="1", **pod_spec):
+    container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], **pod_spec}}
+
+
+def workload(kind, name, replicas, *, cpu="1", pod=None, wait=True, **spec_fields):
+    body = {
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod_template(name, cpu=cpu, **(pod or {})),
+        **spec_fields,
+    }
+    if kind != "DaemonSet":
+        body["replicas"] = replicas
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": body,
+    }
+
+
+def bare_pod(name, *, cpu="1", labels=None, **pod_spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels or {"app": name}},
+        "spec": pod_template(name, cpu=cpu, **pod_spec)["spec"],
+    }
+
+
+def budget(name, **fields):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": f"{name}-pdb", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **fields},
+    }
+
+
+@pytest.fixture
+def lab():
+    """Makes labs: ``lab(3, cpu="4")``; machines n1, n2, ... in zones z1, z2, z3."""
+    made = []
+
+    def make(count=3, *, cpu="4", seed=1, machines=None, **more):
+        machines = machines or [
+            SandboxNode(name=f"n{i}", cpu=cpu, zone=f"z{(i - 1) % 3 + 1}") for i in range(1, count + 1)
+        ]
+        made.append(Lab(machines, seed=seed, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cluster.stop()
+
+
+@pytest.fixture
+def objects():
+    """Builders of wire objects."""
+    return SimpleNamespace(
+        workload=workload, pod=bare_pod, budget=budget, template=pod_template, is_ready=is_ready
+    )

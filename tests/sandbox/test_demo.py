@@ -1,0 +1,42 @@
+"""The demonstration's scenario arises as it should, and its figures tell tidy from untidy."""
+
+from rescheduler.sandbox import demo
+from rescheduler.sandbox.controllers.unstructured import GroupKind, labels, spec, status
+from rescheduler.sandbox.sandbox import Sandbox
+
+
+def test_scenario_ends_untidy_in_every_way_for_every_seed():
+    for seed in range(5):
+        cluster = Sandbox(seed=seed)
+        demo.build(cluster)
+        cluster.advance(3)
+        found = demo.measure(cluster.api)
+        assert found.pending == 0
+        assert found.busiest > 80
+        assert found.on_tainted > 0
+        assert found.sharing_a_rack == 2
+        assert found.web_skew == 3
+        assert found.violations > 5
+
+
+def test_payments_ends_on_a_node_without_its_label_or_with_a_taint():
+    cluster = Sandbox(seed=0)
+    demo.build(cluster)
+    found = demo.measure(cluster.api)
+    assert found.affinity_broken + found.on_tainted >= 2
+
+
+def test_crawlers_compete_all_the_time_and_end():
+    cluster = Sandbox(seed=0)
+    demo.build(cluster)
+    jobs = cluster.api
+    busy = []
+    for _ in range(40):
+        cluster.advance(1)
+        pods = [p for p in jobs.list(GroupKind("", "Pod")) if labels(p).get("app") == "crawler"]
+        busy.append(sum(status(p).get("phase") == "Running" for p in pods))
+    assert max(busy) == 4
+    assert sum(count > 0 for count in busy) > 35
+    cluster.advance(60)
+    job = jobs.get(GroupKind("batch", "Job"), "shop", "crawler")
+    assert status(job)["succeeded"] == spec(job)["completions"]

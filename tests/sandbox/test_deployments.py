@@ -1,0 +1,153 @@
+"""Deployments and ReplicaSets on the sandbox."""
+
+from rescheduler.sandbox.controllers.unstructured import GroupKind, deleting, spec, status
+
+DEPLOY = ("apps", "Deployment")
+REPLICA_SET = GroupKind("apps", "ReplicaSet")
+
+
+def sizes(lab):
+    return sorted(spec(rs)["replicas"] for rs in lab.api.list(REPLICA_SET))
+
+
+def test_deployment_runs_its_replicas_and_reports_them(lab):
+    one = lab()
+    one.deployment("web", 3)
+    found = status(one.get(*DEPLOY, "web"))
+    assert (found["replicas"], found["readyReplicas"], found["availableReplicas"]) == (3, 3, 3)
+    owner = one.pods("web")[0]["metadata"]["ownerReferences"][0]
+    assert owner["kind"] == "ReplicaSet"
+    assert owner["controller"] is True
+
+
+def test_pod_that_is_deleted_is_replaced(lab):
+    one = lab()
+    one.deployment("web", 2)
+    gone = one.pods("web")[0]
+    one.api.delete(gone)
+    one.until(lambda: gone["metadata"]["uid"] not in {p["metadata"]["uid"] for p in one.pods("web")})
+    one.until(lambda: len(one.ready("web")) == 2)
+
+
+def test_rolling_update_stays_within_surge_and_unavailability(lab):
+    one = lab(cpu="8")
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    one.deployment("web", 4, strategy=rolling)
+    seen = []
+
+    def rolled():
+        alive = [p for p in one.pods("web") if not deleting(p)]
+        seen.append((len(alive), len(one.ready("web"))))
+        found = status(one.get(*DEPLOY, "web"))
+        return found.get("updatedReplicas") == found.get("availableReplicas") == found.get("replicas") == 4
+
+    one.patch(*DEPLOY, "web", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}})
+    one.until(lambda: sizes(one) != [4])
+    one.until(rolled)
+    assert max(alive for alive, _ in seen) <= 5
+    assert min(ready for _, ready in seen) >= 3
+    assert sizes(one) == [0, 4]
+    assert {p["metadata"]["labels"].get("version") for p in one.pods("web") if not deleting(p)} == {"2"}
+
+
+def test_recreate_stops_all_old_pods_before_the_first_new_one(lab):
+    one = lab()
+    one.deployment("web", 3, strategy={"type": "Recreate"})
+    mixed = []
+
+    def rolled():
+        versions = {p["metadata"]["labels"].get("version") for p in one.pods("web")}
+        mixed.append(versions == {None, "2"})
+        return versions == {"2"} and len(one.ready("web")) == 3
+
+    one.patch(*DEPLOY, "web", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}})
+    one.until(rolled)
+    assert not any(mixed)
+
+
+def test_rollback_reuses_the_old_replica_set(lab):
+    one = lab()
+    one.deployment("web", 2)
+    for version in ("2", None):
+        one.patch(*DEPLOY, "web", {"spec": {"template": {"metadata": {"labels": {"version": version}}}}})
+        one.cluster.advance(10)
+    assert sizes(one) == [0, 2]
+    newest = next(rs for rs in one.api.list(REPLICA_SET) if spec(rs)["replicas"] == 2)
+    assert newest["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+
+
+def test_paused_deployment_scales_but_does_not_roll(lab):
+    one = lab()
+    one.deployment("web", 2)
+    one.patch(*DEPLOY, "web", {"spec": {"paused": True}})
+    change = {"spec": {"replicas": 3, "template": {"metadata": {"labels": {"version": "2"}}}}}
+    one.patch(*DEPLOY, "web", change)
+    one.cluster.advance(10)
+    assert sizes(one) == [3]
+    assert len(one.ready("web")) == 3
+
+
+def test_scaling_in_the_middle_of_a_rollout_ends_at_the_new_size(lab):
+    one = lab(cpu="16")
+    one.deployment("web", 4, minReadySeconds=5)
+    one.patch(*DEPLOY, "web", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}})
+    one.cluster.advance(1)
+    assert len(sizes(one)) == 2
+    one.patch(*DEPLOY, "web", {"spec": {"replicas": 8}})
+    one.until(lambda: sizes(one) == [0, 8] and len(one.ready("web")) == 8, 120)
+
+
+def test_min_ready_seconds_delays_availability(lab):
+    one = lab()
+    one.deployment("web", 1, minReadySeconds=30)
+    assert status(one.get(*DEPLOY, "web")).get("availableReplicas", 0) == 0
+    waited_s = one.until(lambda: status(one.get(*DEPLOY, "web")).get("availableReplicas") == 1)
+    assert 25 <= waited_s <= 31
+
+
+def test_scale_down_takes_the_unscheduled_pod_then_the_cheapest(lab):
+    one = lab(1, cpu="3")
+    one.deployment("web", 3)
+    cheap = one.pods("web")[1]
+    cost = {"controller.kubernetes.io/pod-deletion-cost": "-10"}
+    one.api.patch(cheap, {"metadata": {"annotations": cost}})
+    one.patch(*DEPLOY, "web", {"spec": {"replicas": 4}})
+    one.cluster.advance(3)
+    pending = next(p for p in one.pods("web") if not spec(p).get("nodeName"))
+    one.patch(*DEPLOY, "web", {"spec": {"replicas": 2}})
+    one.until(lambda: len(one.pods("web")) == 2)
+    left = {p["metadata"]["name"] for p in one.pods("web")}
+    assert pending["metadata"]["name"] not in left
+    assert cheap["metadata"]["name"] not in left
+
+
+def test_orphan_is_adopted_and_the_surplus_pod_goes(lab, objects):
+    one = lab()
+    one.deployment("web", 2)
+    template = spec(one.api.list(REPLICA_SET)[0])["template"]
+    orphan = objects.pod("orphan", labels={"app": "other"})
+    one.create(orphan)
+    one.until(lambda: len(one.ready("other")) == 1)
+    one.patch("", "Pod", "orphan", {"metadata": {"labels": template["metadata"]["labels"]}})
+    one.until(lambda: len(one.pods("web")) == 2)
+    names = {p["metadata"]["name"] for p in one.pods("web")}
+    adopted = one.get("", "Pod", "orphan")
+    assert adopted is None or adopted["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
+    assert len(names) == 2
+
+
+def test_relabelled_pod_is_released_and_replaced(lab):
+    one = lab()
+    one.deployment("web", 2)
+    name = one.pods("web")[0]["metadata"]["name"]
+    one.patch("", "Pod", name, {"metadata": {"labels": {"app": "debug"}}})
+    one.until(lambda: len(one.ready("web")) == 2)
+    released = one.get("", "Pod", name)
+    assert not released["metadata"].get("ownerReferences")
+
+
+def test_deleting_the_deployment_removes_everything_it_owns(lab):
+    one = lab()
+    one.deployment("web", 3)
+    one.api.delete(one.get(*DEPLOY, "web"))
+    one.until(lambda: not one.pods("web") and not one.api.list(REPLICA_SET))

@@ -1,0 +1,132 @@
+"""Random histories of the whole program: a few here, thousands by ``make nightly``; and proof that they can fail."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from harness.histories.__main__ import main
+from harness.histories.history import play
+from rescheduler.controller import reconcile
+from rescheduler.coordination.handover_order import HandoverOrder
+from rescheduler.migrations import checks, evicting
+from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.reservations import handover
+
+FEW = 24
+ENOUGH = 60
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_every_promise_is_kept_at_every_write(seed):
+    assert play(seed).faults == (), f"python -m harness.histories --seed {seed} --trace"
+
+
+def test_the_same_seed_gives_the_same_history():
+    told = [], []
+    first, second = (play(8, lines.append) for lines in told)
+    assert told[0] == told[1]
+    assert len(told[0]) > 20
+    assert (first.faults, first.met, first.ended) == (second.faults, second.met, second.ended)
+
+
+def evicts_before_available(patch):
+    """Neither the room nor the gate that goes with it is waited for."""
+
+    def reserved(draft, _):
+        draft.change(reserved_at_s=draft.now_s)
+        draft.go(MigrationPhase.EVICTING, MigrationReason.CHECKING, "the room is not waited for")
+
+    patch.setattr(checks, "_reserved", reserved)
+    patch.setattr(evicting, "_gate_proven", lambda _: True)
+    patch.setattr(Draft, "room_ready", property(lambda draft: draft.observed.reservation is not None))
+
+
+def forgets_the_gate(patch):
+    patch.setattr(evicting, "_gate_proven", lambda _: True)
+    patch.setattr(reconcile, "gate_keys", lambda *_: {})
+
+
+def drops_the_placeholder_early(patch):
+    """Neither the nomination nor anything that the hand-over must wait for is waited for."""
+    gated = handover._gated
+
+    def dropped(observed, claimant, now_s, settings):
+        found, placeholder = gated(observed, claimant, now_s, settings), observed.placeholder
+        if placeholder is not None and not placeholder.deleting:
+            return dataclasses.replace(found, actions=(handover.act.delete_placeholder(placeholder),))
+        return found
+
+    patch.setattr(handover, "_gated", dropped)
+
+
+def lets_no_surplus_go(patch):
+    patch.setattr(reconcile.Reconciler, "_release", lambda *_: None)
+
+
+def keeps_orphans(patch):
+    patch.setattr(reconcile.Reconciler, "_tend_orphans", lambda *_: None)
+
+
+def never_taints(patch):
+    for decides in ("_contended", "_keeps_tainted"):
+        patch.setattr(HandoverOrder, decides, lambda *_, **__: False)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words", "first"),
+    [
+        (evicts_before_available, "is Pending", 0),
+        (forgets_the_gate, "the gate is not on", 0),
+        (drops_the_placeholder_early, "nothing holds the room", 80),
+        (lets_no_surplus_go, "is held", 0),
+        (keeps_orphans, "belongs to nobody", 20),
+        (never_taints, "nothing holds the room", 100),
+    ],
+)
+def test_a_program_with_a_mistake_is_found_out(monkeypatch, mistake, words, first):
+    mistake(monkeypatch)
+    faults = (fault for seed in range(first, first + ENOUGH) for fault in play(seed).faults)
+    assert any(words in fault for fault in faults)
+
+
+def test_a_broken_promise_is_printed_with_the_command_that_replays_it(monkeypatch):
+    evicts_before_available(monkeypatch)
+    broken = next(seed for seed in range(ENOUGH) if play(seed).faults)
+    found = CliRunner().invoke(main, ["--seed", str(broken)])
+    assert found.exit_code == 1
+    assert f"python -m harness.histories --seed {broken} --trace" in found.output
+    again = CliRunner().invoke(main, ["--seed", str(broken), "--trace"])
+    assert again.exit_code == 1
+    assert "!! " in again.output
+    assert play(broken).faults[0] in again.output
+
+
+def test_workers_that_have_just_been_started_end_with_their_pool():
+    ends = "from harness.histories.__main__ import Asked, workers\nwith Asked():\n  for _ in range(20):\n    with workers(2): pass"
+    subprocess.run([sys.executable, "-c", ends], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_end_it_ends_soon_and_sums_up(jobs, asked):
+    command = [
+        sys.executable,
+        "-m",
+        "harness.histories",
+        "--histories",
+        "100000",
+        "--jobs",
+        str(jobs),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "100000 histories from seed 0 on" in process.stderr.readline()
+        process.send_signal(asked)
+        told, _ = process.communicate(timeout=60)
+    assert "with rough disturbances" in told
+    assert process.returncode == 0

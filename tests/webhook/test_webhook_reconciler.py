@@ -1,0 +1,187 @@
+"""The reconciler's rounds: what it writes, when it keeps its hands off, and that it never gives up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from rescheduler.kube.transport import TransportError
+from rescheduler.webhook.certificates import DAY_S, renewed
+from rescheduler.webhook.reconciler import (
+    CERTIFICATES_EVERY_S,
+    CONFIGURATION_EVERY_S,
+    RETRY_S,
+    WebhookParts,
+    WebhookReconciler,
+)
+from rescheduler.webhook.registration import Address
+from rescheduler.webhook.secret import Stored
+
+HOSTS = ("hook.example.org",)
+
+
+class Cluster:
+    """Secret, configuration and server in memory."""
+
+    def __init__(self):
+        self.now_s = 1_800_000_000.0
+        self.material = None
+        self.version = 1
+        self.hooks = ()
+        self.writes = 0
+        self.served = []
+        self.leads = True
+        self.gate_keys = {"u1": "room"}
+        self.fault = None
+
+    def _check(self):
+        if self.fault:
+            raise self.fault
+
+    def read(self):
+        self._check()
+        return Stored(self.material, str(self.version))
+
+    def write(self, *args):
+        self._check()
+        if len(args) == 1:
+            (self.hooks,) = args
+            self.writes += 1
+            return
+        material, version = args
+        if version != str(self.version):
+            raise ConflictError(409, "Conflict")
+        self.material, self.version = material, self.version + 1
+
+    def holds(self, wanted):
+        self._check()
+        return self.hooks == wanted
+
+    def use(self, certificate, key):
+        self.served.append(certificate)
+
+
+def reconciler_of(cluster, **more):
+    parts = WebhookParts(
+        store=cluster,
+        configuration=cluster,
+        server=cluster,
+        address=Address("rescheduler"),
+        hosts=HOSTS,
+        leads=lambda: cluster.leads,
+        gate_keys=lambda: cluster.gate_keys,
+        avoid_nodes=dict,
+        clock=lambda: cluster.now_s,
+    )
+    return WebhookReconciler(replace(parts, **more))
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+def bundle(cluster):
+    return {hook.client_config.ca_bundle for hook in cluster.hooks}
+
+
+def test_the_first_round_makes_everything(cluster):
+    reconciler = reconciler_of(cluster)
+    assert not reconciler.in_force
+    assert reconciler.step() == min(CERTIFICATES_EVERY_S, CONFIGURATION_EVERY_S)
+    assert reconciler.in_force
+    assert cluster.served == [cluster.material.certificate]
+    assert bundle(cluster) == {cluster.material.bundle}
+    assert "u1" in cluster.hooks[0].match_conditions[-1].expression
+
+
+def test_a_round_without_change_writes_nothing(cluster):
+    reconciler = reconciler_of(cluster)
+    for _ in range(5):
+        reconciler.step()
+        cluster.now_s += 20
+    assert (cluster.writes, cluster.version, len(cluster.served)) == (1, 2, 1)
+
+
+def test_a_switched_controller_is_written_at_once(cluster):
+    reconciler = reconciler_of(cluster)
+    reconciler.step()
+    cluster.gate_keys = {"u2": "room"}
+    reconciler.step()
+    expression = cluster.hooks[0].match_conditions[-1].expression
+    assert "u2" in expression
+    assert "u1" not in expression
+
+
+def test_only_the_leader_writes_but_all_serve(cluster):
+    cluster.leads = False
+    reconciler = reconciler_of(cluster)
+    assert reconciler.step() <= RETRY_S
+    assert cluster.hooks == ()
+    assert not reconciler.in_force
+    assert len(cluster.served) == 1
+    cluster.leads = True
+    reconciler.step()
+    assert reconciler.in_force
+
+
+def test_nothing_is_switched_off_before_the_live_controllers_are_known(cluster):
+    reconciler_of(cluster).step()
+    before = cluster.hooks
+    restarted = reconciler_of(cluster, gate_keys=lambda: None)
+    restarted.step()
+    assert cluster.hooks == before
+    assert not restarted.in_force
+
+
+def test_a_replica_that_is_slower_takes_over_what_the_other_wrote(cluster):
+    other = renewed(None, HOSTS, cluster.now_s)
+    reconciler = reconciler_of(cluster)
+    read = cluster.read
+
+    def overtaken():
+        found = read()
+        cluster.material, cluster.version = other, 7
+        cluster.read = read
+        return found
+
+    cluster.read = overtaken
+    assert reconciler.step() == 0.0
+    reconciler.step()
+    assert cluster.material is other
+    assert cluster.served == [other.certificate]
+
+
+def test_a_renewed_certificate_is_served_and_told(cluster):
+    reconciler = reconciler_of(cluster)
+    reconciler.step()
+    cluster.now_s += 61 * DAY_S
+    reconciler.step()
+    assert len(set(cluster.served)) == 2
+    assert bundle(cluster) == {cluster.material.bundle}
+
+
+def test_what_somebody_else_changed_is_put_right_in_time(cluster):
+    reconciler = reconciler_of(cluster)
+    reconciler.step()
+    cluster.hooks = ()
+    cluster.now_s += CONFIGURATION_EVERY_S
+    reconciler.step()
+    assert len(cluster.hooks) == 2
+
+
+@pytest.mark.parametrize(
+    "fault", [NotFoundError(404, "NotFound"), ForbiddenError(403, "Forbidden"), TransportError("refused")]
+)
+def test_a_fault_is_a_problem_until_it_is_over(cluster, fault):
+    reconciler = reconciler_of(cluster)
+    cluster.fault = fault
+    assert reconciler.step() == RETRY_S
+    assert reconciler.problem
+    assert not reconciler.in_force
+    cluster.fault = None
+    reconciler.step()
+    assert reconciler.in_force
+    assert not reconciler.problem
