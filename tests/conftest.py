@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.servers import ControlPlane
+from harness.differential.program import Program, ProgramMissing, build
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
@@ -47,6 +48,17 @@ def control_plane():
         with KubeletThread(api.transport):
             manifests.apply(api, manifests.load())
             yield plane
+
+
+@pytest.fixture(scope="session")
+def program():
+    """The program that asks kube-scheduler's own code."""
+    try:
+        path = build()
+    except ProgramMissing as missing:
+        pytest.skip(str(missing))
+    with Program(path) as running:
+        yield running
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,6 +13,7 @@ from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
+from rescheduler.replacements.replacement import Replacements
 
 
 def place_new_pods(snapshot: Snapshot, workload: FoundWorkload, count: int) -> list[Choice]:
@@ -26,7 +27,7 @@ def place_new_pods(snapshot: Snapshot, workload: FoundWorkload, count: int) -> l
         owner=ReservationOwner(controller=ControllerRef(uid=workload.owner.uid)),
     )
     placement = RulesPlacement(namespace=DEFAULT_NAMESPACE)
-    placement.begin(snapshot)
+    placement.begin(Replacements(snapshot))
     decoder = Decoder()
     choices: list[Choice] = []
     for body in manifests(request):

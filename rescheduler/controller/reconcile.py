@@ -122,7 +122,8 @@ class Reconciler:
         self.recorder.history.follow(snapshot, self.settings.limits)
         self._guard(_HISTORY, lambda: self.recorder.store(now_s))
         written = self._written()
-        self.placement.begin(snapshot, written, index.pods_of)
+        replacements = Replacements(snapshot, index.pods_of)
+        self.placement.begin(replacements, written)
         start_first = self._start_first()
         rooms = self._ordered(self._observed(written))
         assignment = self._assigned(rooms, start_first)
@@ -134,7 +135,7 @@ class Reconciler:
             self._step_reservation(dataclasses.replace(observed, assigned=pods) if pods else observed)
         self._release(assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
-        observer = self._migrations(rooms, start_first)
+        observer = self._migrations(rooms, start_first, replacements)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
             self._step_migration(migration, observer)
         self._tend_orphans()
@@ -219,7 +220,10 @@ class Reconciler:
         ).of(rooms)
 
     def _migrations(
-        self, rooms: Mapping[str, ObservedReservation], start_first: StartFirstObserver
+        self,
+        rooms: Mapping[str, ObservedReservation],
+        start_first: StartFirstObserver,
+        replacements: Replacements,
     ) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
         return MigrationObserver(
@@ -228,7 +232,7 @@ class Reconciler:
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(self._index.snapshot.migrations.values(), begun),
             start_first=start_first,
-            replacements=Replacements(self._index.snapshot, self._index.pods_of),
+            replacements=replacements,
             unbudgeted=UnbudgetedWorkloads(
                 index=self._index, intents=expectations.intents, now_s=self._now_s
             ),

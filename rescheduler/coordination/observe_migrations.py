@@ -181,7 +181,7 @@ class MigrationObserver:
         if pod is not None and pod.controller is not None and migration.pod_uid in ("", pod.uid):
             return pod.controller.uid
         reservation = self.index.snapshot.reservations.get(migration.status.reservation_name)
-        owner = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+        owner = _controller_of(reservation)
         return owner.uid if owner is not None else ""
 
     def _none_comes(self, reservation: Reservation | None) -> str:
@@ -228,5 +228,4 @@ class MigrationObserver:
 
 def _controller_of(reservation: Reservation | None) -> OwnerRef | None:
     """The controller for whose pods a Reservation of a move holds room."""
-    ref = reservation.owners[0].controller if reservation is not None and reservation.owners else None
-    return OwnerRef(ref.api_version, ref.kind, ref.name, ref.uid) if ref is not None else None
+    return reservation.owner_controller if reservation is not None else None

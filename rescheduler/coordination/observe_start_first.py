@@ -158,7 +158,7 @@ class StartFirstObserver:
         if pod is not None and pod.controller is not None and migration.pod_uid in ("", pod.uid):
             return pod.controller.uid
         reservation = self.index.snapshot.reservations.get(migration.status.reservation_name)
-        owner = reservation.owners[0].controller if reservation and reservation.owners else None
+        owner = reservation.owner_controller if reservation is not None else None
         return owner.uid if owner is not None else ""
 
 

@@ -12,19 +12,15 @@ from rescheduler.coordination.assumed import Written
 from rescheduler.migrations.observed import Permission
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
-from rescheduler.replacements.siblings import PodsOf
+from rescheduler.replacements.replacement import Replacements
 
 
 class Placement(Protocol):
     """Applies the scheduler's rules to the snapshot of one round."""
 
-    def begin(self, snapshot: Snapshot, written: Written, pods_of: PodsOf) -> None:
-        """A new round begins with this snapshot, to which ``written`` is still to be added.
-
-        ``pods_of``: the pods of a controller by its uid.
-        """
+    def begin(self, replacements: Replacements, written: Written) -> None:
+        """A new round begins with the snapshot of ``replacements``, to which ``written`` is still to be added."""
         ...
 
     def for_reservation(self, reservation: Reservation) -> Choice:

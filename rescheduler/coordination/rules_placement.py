@@ -35,7 +35,6 @@ from rescheduler.planning.single_pod import (
     take_off,
 )
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.replacements.siblings import PodsOf
 from rescheduler.reservations.handover import as_released
 from rescheduler.reservations.hypothetical import hypothetical_pod, keeps_its_distance
 from rescheduler.reservations.lifecycle import FINISHED
@@ -60,25 +59,24 @@ def movable_by_nature(pod: Pod, replacements: Replacements) -> Permission:
 def protection_of(protections: Protections, profile: Profile) -> Protection:
     """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
 
-    One Protector is built for each snapshot.
+    One Protector is built for each round.
     """
-    last: list[tuple[Snapshot, Protector]] = []
+    last: list[tuple[Replacements, Protector]] = []
     ledgers: list[tuple[object, BudgetLedger]] = []
 
     def judged(pod: Pod, replacements: Replacements) -> Permission:
-        snapshot = replacements.snapshot
-        if not last or last[0][0] is not snapshot:
+        if not last or last[0][0] is not replacements:
+            snapshot = replacements.snapshot
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
                 ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
             ledger = ledgers[0][1]
             protector = Protector(
-                snapshot,
+                replacements,
                 protections,
                 lambda p: bool(ledger.of(p)),
                 judges=profile.judges,
-                replacements=replacements,
             )
-            last[:] = [(snapshot, protector)]
+            last[:] = [(replacements, protector)]
         refusal = last[0][1].refusal(pod)
         return ALLOWED if refusal is None else Permission(ok=False, message=f"the pod {refusal.message}")
 
@@ -94,8 +92,7 @@ class RulesPlacement:
     states: SharedSchedulingState = field(default_factory=SharedSchedulingState)
     """The scheduling state of each round; decisions use the same one between rounds."""
     protection: Protection = movable_by_nature
-    _snapshot: Snapshot | None = None
-    _replacements: Replacements | None = None
+    _replacements: Replacements = field(default_factory=lambda: Replacements(Snapshot(taken_at_s=0.0)))
     _state: SchedulingState | None = None
     _written: Written = field(default_factory=dict)
     _behind: bool = True
@@ -106,12 +103,9 @@ class RulesPlacement:
     _hypothetical: dict[str, Pod] = field(default_factory=dict)
     """Uid of a placeholder -> the pod of the template that replaces it in the state."""
 
-    def begin(
-        self, snapshot: Snapshot, written: Written = NOTHING_WRITTEN, pods_of: PodsOf | None = None
-    ) -> None:
+    def begin(self, replacements: Replacements, written: Written = NOTHING_WRITTEN) -> None:
         """A new round. The state is updated only at the first question, which many rounds do not have."""
-        self._snapshot = snapshot
-        self._replacements = Replacements(snapshot, pods_of)
+        self._replacements = replacements
         self._written = written
         self._behind = True
 
@@ -137,7 +131,7 @@ class RulesPlacement:
             if refusal is not None:
                 return Choice(message=f"node {named}: {refusal.reason}")
             return preallocation_node(state, pod, named, self._nominated()) if waits else Choice(node=named)
-        choice = choose_room(self._known(), state, pod)
+        choice = choose_room(self._replacements.snapshot, state, pod)
         if choice.node or not waits:
             return choice
         return preallocation_node(state, pod, "", self._nominated())
@@ -182,7 +176,7 @@ class RulesPlacement:
             take_off(state, pod)
         flights = [Flight("", pod, pod.node) for pod in self._claimants]
         flights += map(_flight, claimed)
-        found = landable(state, self._known().nodes, map(_flight, minding), flights)
+        found = landable(state, self._replacements.snapshot.nodes, map(_flight, minding), flights)
         state.rollback(mark)
         return found | {room.name for room in rooms} - {room.name for room in minding}
 
@@ -190,18 +184,16 @@ class RulesPlacement:
         """The feasible node with the best score, other than the pod's own."""
         state, mark = self._open(pod.uid)
         passing = self._passing(pod)
-        choice = choose_target(
-            self._replacements_known(), state, pod, starts_first=starts_first, passing=passing
-        )
+        choice = choose_target(self._replacements, state, pod, starts_first=starts_first, passing=passing)
         state.rollback(mark)
-        replacement = self._replacements_known().of(pod).pod
+        replacement = self._replacements.of(pod).pod
         if choice.node and replacement is not None:
             self._take(pod.uid, replacement, choice.node)
         return choice
 
     def movable(self, pod: Pod) -> Permission:
         """By ``movable_by_nature``, then by the protections of the configuration."""
-        replacements = self._replacements_known()
+        replacements = self._replacements
         by_nature = movable_by_nature(pod, replacements)
         return by_nature if not by_nature.ok else self.protection(pod, replacements)
 
@@ -211,14 +203,14 @@ class RulesPlacement:
         placeholder = self._placeholder(reservation) if reservation is not None else None
         holder = self._standing(placeholder) if placeholder is not None else None
         passing = self._passing(pod, reservation.name if reservation is not None else "")
-        refusal = move_refusal(self._replacements_known(), state, pod, node, holder, passing=passing)
+        refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
         state.rollback(mark)
         return _permission(refusal)
 
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Checks the replacement of mode StartFirst on ``node``, beside ``pod`` and as the pod that stays."""
         state, mark = self._open(pod.uid)
-        refusal = start_first_refusal(self._replacements_known(), state, pod, node, self._passing(pod))
+        refusal = start_first_refusal(self._replacements, state, pod, node, self._passing(pod))
         state.rollback(mark)
         return _permission(refusal)
 
@@ -228,7 +220,7 @@ class RulesPlacement:
         ``besides``: uids of pods, names of Reservations whose own assumed rooms are not counted in this question.
         """
         if self._state is None or self._behind:
-            self._state = self._renewed(self._known())
+            self._state = self._renewed(self._replacements.snapshot)
             self._behind = False
         mark = self._state.checkpoint()
         for asker in besides:
@@ -242,11 +234,16 @@ class RulesPlacement:
         Those that stand for rooms, claimants in hand-over, and pods whose eviction was requested before that of ``pod``.
         Without required affinity it does not matter whether they are there.
         """
-        replacement = self._replacements_known().of(pod).pod
+        replacement = self._replacements.of(pod).pod
         if replacement is None or not replacement.spec.pod_affinity:
             return []
         rooms = [room for asker, room in self._assumed.items() if asker not in (pod.uid, *besides)]
-        return [*rooms, *self._claimants, *self._hypothetical.values(), *_leaving(self._known(), pod)]
+        return [
+            *rooms,
+            *self._claimants,
+            *self._hypothetical.values(),
+            *_leaving(self._replacements.snapshot, pod),
+        ]
 
     def _take(self, asker: str, pod: Pod, node: str) -> None:
         """Count ``pod`` on ``node`` until the next round, in place of the assumed room of the same ``asker``."""
@@ -284,7 +281,7 @@ class RulesPlacement:
         holders = {
             r.name: p for r in snapshot.reservations.values() if (p := self._placeholder(r)) is not None
         }
-        for asker, pod, node in assumed_rooms(self._replacements_known(), holders, self._written):
+        for asker, pod, node in assumed_rooms(self._replacements, holders, self._written):
             if node in state.node_index:
                 self._assumed[asker] = state.place(pod, node)
         return state
@@ -294,19 +291,13 @@ class RulesPlacement:
 
     def _placeholder(self, reservation: Reservation) -> Pod | None:
         """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
-        pods = self._snapshot.pods if self._snapshot else {}
+        pods = self._replacements.snapshot.pods
         name = placeholder_name(reservation)
         return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
 
     def _nominated(self) -> list[Pod]:
-        pods = self._snapshot.pods.values() if self._snapshot else ()
+        pods = self._replacements.snapshot.pods.values()
         return [pod for pod in pods if pod.nominated_node and not pod.node and not pod.terminal]
-
-    def _known(self) -> Snapshot:
-        return self._snapshot or Snapshot(taken_at_s=0.0)
-
-    def _replacements_known(self) -> Replacements:
-        return self._replacements or Replacements(self._known())
 
 
 def _in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:

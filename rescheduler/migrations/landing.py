@@ -35,7 +35,7 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
 def handing_over(draft: Draft) -> None:
     """The old pod is terminating or gone; wait until its replacement is bound."""
     reservation = draft.observed.reservation
-    leave_hint(draft, _owner(reservation))
+    leave_hint(draft, reservation.owner_controller if reservation is not None else None)
     if reservation is None or reservation.deleting:
         draft.fail(
             Why.RESERVATION_LOST,
@@ -65,11 +65,6 @@ def finished(draft: Draft) -> None:
         draft.do(act.DeleteMigration(migration.key, migration.uid))
     else:
         draft.wake(collect_at_s)
-
-
-def _owner(reservation: Reservation | None) -> OwnerRef | None:
-    ref = reservation.owners[0].controller if reservation and reservation.owners else None
-    return OwnerRef(ref.api_version, ref.kind, ref.name, ref.uid) if ref is not None else None
 
 
 def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:

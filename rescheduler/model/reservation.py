@@ -84,6 +84,12 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     status: ReservationStatus
 
+    @property
+    def owner_controller(self) -> OwnerRef | None:
+        """The controller that the first owner names: that of the pods which a move's Reservation is for. None: it names none."""
+        named = self.owners[0].controller if self.owners else None
+        return OwnerRef(named.api_version, named.kind, named.name, named.uid) if named is not None else None
+
 
 class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """status of a Reservation; this record is written as a whole."""

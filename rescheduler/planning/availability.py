@@ -102,7 +102,7 @@ def missing_pods(snapshot: Snapshot) -> Counter[str]:
             continue
         old = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         reservation = snapshot.reservations.get(status.reservation_name)
-        owner = reservation.owners[0].controller if reservation is not None and reservation.owners else None
+        owner = reservation.owner_controller if reservation is not None else None
         if owner is not None and (old is None or old.uid != migration.pod_uid):
             found[owner.uid] += 1
     return found

@@ -176,11 +176,10 @@ class _Planner:
         )
         self._overload_policies = [policy for policy in policies if isinstance(policy, OverloadPolicy)]
         self._protector = Protector(
-            snapshot,
+            self._replacements,
             inputs.protections,
             covered=lambda pod: bool(self._budgets.of(pod)),
             judges=state.profile.judges,
-            replacements=self._replacements,
         )
         self._hypothetical: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)

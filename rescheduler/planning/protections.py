@@ -19,7 +19,6 @@ from rescheduler.model.names import (
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Pod, PodPhase, VolumeKind, Workload
 from rescheduler.model.selectors import NO_LABELS
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.plan import SkipReason
@@ -55,20 +54,19 @@ class Protector:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        replacements: Replacements,
         protections: Protections,
         covered: Callable[[Pod], bool],
         judges: Callable[[str], bool] = "default-scheduler".__eq__,
-        replacements: Replacements | None = None,
     ) -> None:
         """``covered``: True for pods that a PodDisruptionBudget selects. ``judges``: schedulers whose rules are known."""
-        self._snapshot = snapshot
+        self._snapshot = replacements.snapshot
         self._protections = protections
         self._covered = covered
         self._judges = judges
-        self._replacements = replacements or Replacements(snapshot)
+        self._replacements = replacements
         self._shared: dict[tuple[object, ...], Protected | None] = {}
-        self._kept_nodes = frozenset(n.name for n in snapshot.nodes.values() if n.do_not_disrupt)
+        self._kept_nodes = frozenset(n.name for n in replacements.snapshot.nodes.values() if n.do_not_disrupt)
 
     def movable(self, pod: Pod) -> bool:
         """True if nothing holds the pod back."""

@@ -14,6 +14,7 @@ from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_timestamp
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.actions import CreatePlaceholder, DeletePlaceholder
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
@@ -130,8 +131,8 @@ def test_the_target_of_a_move_is_taken_before_its_reservation_is_there():
     move = b.object_of(Kind.POD_MIGRATION, "m", "default", spec=spec, status=status)
     snapshot = b.snapshot(*nodes, web, web.pod("web-0").on("n0"), move)
     placement = RulesPlacement(namespace="rescheduler")
-    placement.begin(snapshot)
+    placement.begin(Replacements(snapshot))
     assert placement.for_reservation(room("a").build()).node == "n2"
     assert placement.for_reservation(room("b").build()).node == ""
-    placement.begin(b.snapshot(*nodes, web, web.pod("web-0").on("n0")))
+    placement.begin(Replacements(b.snapshot(*nodes, web, web.pod("web-0").on("n0"))))
     assert placement.for_reservation(room("a").build()).node == "n1"

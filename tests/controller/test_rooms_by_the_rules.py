@@ -13,6 +13,7 @@ from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.reservation import ReservationPhase
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.actions import CreatePlaceholder, WriteReservationStatus
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
@@ -282,7 +283,7 @@ def test_a_room_that_is_handed_over_counts_once(labels, cpu, fits):
         holder(own, "n2"),
     )
     placement = RulesPlacement(namespace="rescheduler")
-    placement.begin(cluster)
+    placement.begin(Replacements(cluster))
     pod = next(pod for pod in cluster.pods.values() if pod.name == "web-0")
     assert placement.fits(pod, "n2", own.build()).ok is fits
 
@@ -293,7 +294,7 @@ def test_the_room_of_a_move_does_not_count_against_its_own_pod():
         *[n.cpu("1") for n in nodes(("n1", "a"), ("n2", "b"))], web, web.pod("web-0").on("n1")
     )
     placement, reservation = RulesPlacement(namespace="rescheduler"), room(node="n2").build()
-    placement.begin(cluster)
+    placement.begin(Replacements(cluster))
     assert placement.for_reservation(reservation).node == "n2"
     (pod,) = cluster.pods.values()
     assert placement.fits(pod, "n2", reservation).ok

@@ -11,6 +11,7 @@ from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 
 replace = msgspec.structs.replace
@@ -42,7 +43,11 @@ def preallocation(name, cpu, on, created=0.0):
 
 def begin(nodes, *pods, profile=None):
     placement = RulesPlacement(namespace="rescheduler", profile=profile)
-    placement.begin(Snapshot(taken_at_s=0.0, nodes={n.name: n for n in nodes}, pods={p.key: p for p in pods}))
+    placement.begin(
+        Replacements(
+            Snapshot(taken_at_s=0.0, nodes={n.name: n for n in nodes}, pods={p.key: p for p in pods})
+        )
+    )
     return placement
 
 

@@ -5,6 +5,7 @@ import pytest
 from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
 
 
@@ -16,7 +17,7 @@ def world(count, target_cpu):
 
 def begun(snapshot):
     placement = RulesPlacement(namespace="rescheduler")
-    placement.begin(snapshot)
+    placement.begin(Replacements(snapshot))
     return placement, [snapshot.pods[ObjectKey("default", f"web-{i}")] for i in range(2)]
 
 
@@ -27,7 +28,7 @@ def test_a_node_chosen_for_a_move_has_room_for_that_move_and_no_other():
     assert placement.fits(one, "n2", None).ok
     assert not placement.fits(two, "n2", None).ok
     assert placement.for_migration(two).node == ""
-    placement.begin(snapshot)
+    placement.begin(Replacements(snapshot))
     assert placement.fits(two, "n2", None).ok
 
 
@@ -40,7 +41,7 @@ def test_rooms_chosen_in_one_round_add_up(cpu, second):
         for name in ("r1", "r2")
     ]
     full = b.snapshot(b.node("n2").cpu(cpu))
-    placement.begin(full)
+    placement.begin(Replacements(full))
     assert [placement.for_reservation(room).node for room in rooms] == ["n2", second]
     assert placement.for_reservation(rooms[0]).node == "n2"
 

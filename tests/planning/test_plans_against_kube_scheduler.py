@@ -4,19 +4,8 @@ import pytest
 
 from harness.differential.plans.cases import random_case
 from harness.differential.plans.judging import Tally, judge
-from harness.differential.program import Program, ProgramMissing, build
 
 SEEDS = (2, 3, 4, 8, 9, 10, 11, 13, 14, 16, 18, 19, 21, 25, 26, 28, 29, 30, 31, 32, 33, 38)
-
-
-@pytest.fixture(scope="module")
-def program():
-    try:
-        path = build()
-    except ProgramMissing as missing:
-        pytest.skip(str(missing))
-    with Program(path) as running:
-        yield running
 
 
 @pytest.mark.realcluster

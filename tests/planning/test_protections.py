@@ -4,12 +4,13 @@ import pytest
 
 from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.protections import Protector
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
 
 
 def refusal(pod, owner, rules=None, *more, covered=False):
     cluster = b.snapshot(b.node("n1"), owner, pod, *more)
-    protector = Protector(cluster, rules or Protections(), covered=lambda _: covered)
+    protector = Protector(Replacements(cluster), rules or Protections(), covered=lambda _: covered)
     (record,) = cluster.pods.values()
     found = protector.refusal(record)
     return (str(found.reason), found.by) if found else None

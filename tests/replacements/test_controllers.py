@@ -146,7 +146,7 @@ def test_the_planner_tells_what_passes_from_what_stays(make, change, reason):
     owner = make("x")
     cluster = cluster_of(change(owner), owner.pod("x-0").on("n1"), rules=LIVE)
     (pod,) = cluster.pods.values()
-    refusal = Protector(cluster, Protections(), covered=lambda _: True).refusal(pod)
+    refusal = Protector(Replacements(cluster), Protections(), covered=lambda _: True).refusal(pod)
     assert str(refusal.reason) == reason
 
 

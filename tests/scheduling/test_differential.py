@@ -11,7 +11,6 @@ from harness.differential.clusters import random_cluster
 from harness.differential.comparison import Tally, compare
 from harness.differential.named import NAMED
 from harness.differential.named_configurations import REFUSED, TAKEN, about
-from harness.differential.program import Program, ProgramMissing, build
 
 CLUSTERS = int(os.environ.get("RESCHEDULER_DIFFERENTIAL_CLUSTERS", "50"))
 DECIDING = {
@@ -19,16 +18,6 @@ DECIDING = {
     "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
     "InterPodAffinity", "NodeDeclaredFeatures", "SchedulingGates", "PreScore",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def program():
-    try:
-        path = build()
-    except ProgramMissing as missing:
-        pytest.skip(str(missing))
-    with Program(path) as running:
-        yield running
 
 
 @pytest.mark.realcluster
