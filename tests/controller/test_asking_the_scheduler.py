@@ -23,8 +23,10 @@ def probes(world):
     return [pod for pod in pods if is_probe(pod)]
 
 
-def test_a_probe_is_let_in_refused_at_once_and_never_placed(api):
-    with World(api, "probe") as world:
+@pytest.mark.parametrize("cluster", ["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)])
+def test_a_probe_is_let_in_refused_at_once_and_never_placed(cluster, request):
+    """Without a controller, which deletes probes that it does not know."""
+    with World(request.getfixturevalue(cluster), "probe") as world:
         world.node("empty")
         wire = probe_manifest(
             f"probe-{world.namespace}",
