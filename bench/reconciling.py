@@ -23,6 +23,7 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
@@ -63,11 +64,12 @@ class Counting:
         self.calls += 1
         return NO_EFFECT
 
-    def entries(self) -> dict[str, str]:
-        return {}
+    def read(self) -> StoredConfigMap:
+        return StoredConfigMap()
 
-    def write(self, add: dict[str, str], remove: tuple[str, ...], content: dict[str, str]) -> None:
-        del add, remove, content
+    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
+        del add, remove
+        return stored
 
 
 def move_of(pod: Pod, phase: MigrationPhase, target: str) -> tuple[PodMigration, Reservation | None]:

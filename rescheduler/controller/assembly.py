@@ -188,7 +188,7 @@ class _Assembly:
             still_leader=self.ports.leads,
             record_event=EventReporter(self.ports.events.record),
         )
-        return sender, ApiIssuer(self.ports.api)
+        return sender, ApiIssuer(self.ports.api, self.ports.leads)
 
     def _settings(self) -> Settings:
         return self.settings_of(self.configuration.current)

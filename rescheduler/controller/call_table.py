@@ -378,9 +378,10 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
 # ConfigMaps that admission policies read: kept by ``controller.mirror``, not by actions
 
 
-def set_keys(config_map: ObjectKey, add: Mapping[str, str], remove: Iterable[str]) -> Call:
-    """Set and remove single keys; those of others stay."""
-    return _merge_patch(Kind.CONFIG_MAP, config_map, {"data": {**add, **dict.fromkeys(remove)}})
+def set_keys(config_map: ObjectKey, version: str, add: Mapping[str, str], remove: Iterable[str]) -> Call:
+    """Set and remove single keys of that version of the ConfigMap."""
+    patch = {"metadata": {"resourceVersion": version}, "data": {**add, **dict.fromkeys(remove)}}
+    return _merge_patch(Kind.CONFIG_MAP, config_map, patch)
 
 
 def create_config_map(config_map: ObjectKey, data: Mapping[str, str]) -> Call:

@@ -69,7 +69,7 @@ class ConfigMapSource:
             ApiError, TransportError: the first reading, which is a call, failed.
         """
         if self._fetched is None:
-            self._fetched = read_config_map(self._api, self._namespace, self._name)
+            self._fetched = read_config_map(self._api, self._namespace, self._name).data
         watched = self._watch.data
         text = (self._fetched if watched is None else watched).get(CONFIG_KEY)
         return None if text is None else ConfigurationText(text.encode(), self._origin)

@@ -34,4 +34,4 @@ NO_EFFECT = Effect()
 
 
 class NotLeaderError(ReschedulerError):
-    """Leadership was lost before the call that must not be made without it; nothing was done."""
+    """Leadership was lost before a call that changes something; that call was not sent."""

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
+from rescheduler.controller.effects import NotLeaderError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
 from rescheduler.model.encode import migration_manifest
@@ -54,12 +55,16 @@ class ApiIssuer:
     """Creates PodMigrations. If the API server refuses one, that is logged, and the others are still created."""
 
     api: KubeApi
+    still_leader: Callable[[], bool] = lambda: True
+    """Asked right before each creation."""
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 
     def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
-        """Create one PodMigration for each move."""
+        """Create one PodMigration for each move. Raises NotLeaderError besides."""
         issued: list[ObjectKey] = []
         for move in moves:
+            if not self.still_leader():
+                raise NotLeaderError("leadership was lost while a decision was made")
             body = _manifest(move, order)
             key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
             try:

@@ -176,7 +176,7 @@ class Loop:
         """Turn until stopped, or (``once``) until the moves of the first decision have ended.
 
         Raises:
-            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+            NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         while not stop.is_set():
             self._wait()
@@ -187,7 +187,7 @@ class Loop:
         """Take the queued events and do what is due, without waiting; True if (``once``) nothing is left to do.
 
         Raises:
-            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+            NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         self._heartbeat.beat()
         self._take_queued()

@@ -1,7 +1,9 @@
 """Keeps a ConfigMap equal to a computed mapping, by patches of single keys.
 
 Level-triggered: keys that a crash left behind are removed like any others. The stored content is read at intervals and
-after each failure; in between, the last known content is compared.
+after each failure; in between, the last known content is compared. Each patch takes effect only on the version that it
+was computed from, and a sender asks right before it whether this process leads: a process that slept and is not the
+leader any more takes away nothing that the new leader wrote.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from rescheduler.controller.call_table import create_config_map, set_keys
+from rescheduler.controller.effects import Effect
 from rescheduler.controller.sender import Sender
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.records import ObjectKey
 
@@ -21,14 +24,14 @@ READ_AGAIN_S: Final = 30.0
 
 
 class Switch(Protocol):
-    """A ConfigMap that an admission policy reads. Raises ApiError, TransportError."""
+    """A ConfigMap that an admission policy reads. Raises ApiError, TransportError, NotLeaderError."""
 
-    def entries(self) -> dict[str, str]:
+    def read(self) -> StoredConfigMap:
         """What is stored."""
         ...
 
-    def write(self, add: dict[str, str], remove: tuple[str, ...], content: dict[str, str]) -> None:
-        """Set and remove keys, so that ``content`` is stored."""
+    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
+        """Set and remove keys of the version ``stored``; returns what is stored then. ConflictError: another version."""
         ...
 
 
@@ -40,17 +43,29 @@ class ConfigMapKeys:
     sender: Sender
     config_map: ObjectKey
 
-    def entries(self) -> dict[str, str]:
+    def read(self) -> StoredConfigMap:
         """What is stored; empty if the ConfigMap is missing."""
         return read_config_map(self.api, *self.config_map)
 
-    def write(self, add: dict[str, str], remove: tuple[str, ...], content: dict[str, str]) -> None:
+    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
         """Set and remove keys in one call; a missing ConfigMap is created with the whole content."""
+        content = {**{key: text for key, text in stored.data.items() if key not in remove}, **add}
         try:
-            self.sender.send(set_keys(self.config_map, add, remove))
+            if stored.version:
+                effect = self.sender.send(set_keys(self.config_map, stored.version, add, remove))
+                return StoredConfigMap(content, _version_after(effect) or stored.version)
         except NotFoundError:
-            if content:
-                self.sender.send(create_config_map(self.config_map, content))
+            pass
+        if content:
+            return StoredConfigMap(
+                content, _version_after(self.sender.send(create_config_map(self.config_map, content)))
+            )
+        return StoredConfigMap()
+
+
+def _version_after(effect: Effect) -> str:
+    """The resourceVersion after a write; empty after one that was only shown."""
+    return effect.touched[0].version if effect.touched else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,26 +74,27 @@ class Mirror:
 
     switch: Switch
     lenient: bool = False
-    _stored: dict[str, str] | None = None
+    _stored: StoredConfigMap | None = None
     _read_at_s: float = 0.0
 
     def follow(self, should: Mapping[str, str], now_s: float) -> None:
-        """Write the difference, if there is one. Raises ApiError, TransportError."""
-        stored = self.read(now_s)
-        add, remove = difference(should, stored, lenient=self.lenient)
+        """Write the difference, if there is one. Raises ApiError, TransportError, NotLeaderError."""
+        stored = self._current(now_s)
+        add, remove = difference(should, stored.data, lenient=self.lenient)
         if add or remove:
-            content = {**{key: text for key, text in stored.items() if key not in remove}, **add}
             # Forgotten first: if the call fails, it is not known whether the keys were written.
             self._stored = None
-            self.switch.write(add, remove, content)
-            self._stored = content
+            self._stored = self.switch.write(stored, add, remove)
 
     def read(self, now_s: float) -> Mapping[str, str]:
         """What is stored, as of the last reading or writing. Raises ApiError, TransportError."""
+        return self._current(now_s).data
+
+    def _current(self, now_s: float) -> StoredConfigMap:
         stored = self._stored
         if stored is None or now_s >= self._read_at_s + READ_AGAIN_S:
             self._stored = None
-            stored = self.switch.entries()
+            stored = self.switch.read()
             self._stored, self._read_at_s = stored, now_s
         return stored
 

@@ -85,7 +85,7 @@ def read_rules(api: KubeApi, found: ReadCluster, configured: ReplacementRules) -
 
 def _read_history(api: KubeApi, state: ClusterState, namespace: str) -> list[str]:
     try:
-        data = read_config_map(api, namespace, HISTORY_CONFIG_MAP)
+        data = read_config_map(api, namespace, HISTORY_CONFIG_MAP).data
     except ForbiddenError as error:
         known = "limits per hour, cool-down and back-off are taken from PodMigrations alone"
         return [f"ConfigMap {HISTORY_CONFIG_MAP} may not be read, {known}: {error.message}"]

@@ -111,7 +111,7 @@ class Reconciler:
         Returns when to reconcile again at the latest; None: only when something changes.
 
         Raises:
-            NotLeaderError: leadership was lost right before an eviction; nothing was evicted.
+            NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         self._wake_at_s, self._now_s = None, now_s
         self.awaited = {}

@@ -113,8 +113,8 @@ class Controller:
             )
             try:
                 loop.run(self.stop)
-            except NotLeaderError:
-                self._lose("leadership was lost right before an eviction")
+            except NotLeaderError as error:
+                self._lose(str(error))
         self._log.info("Stopped")
 
     def _follow(self, stack: ExitStack, informers: Informers) -> None:

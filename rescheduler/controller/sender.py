@@ -85,7 +85,7 @@ class ApiSender:
     api: KubeApi
     gate: GateProof
     still_leader: Callable[[], bool]
-    """Asked right before each eviction, the only call that cannot be taken back."""
+    """Asked right before each call that changes anything."""
     record_event: Callable[[RecordEvent], None] = field(default=lambda _: None)
 
     def send(self, operation: Operation) -> Effect:
@@ -124,6 +124,9 @@ class ApiSender:
         return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
 
     def _send(self, call: Call) -> Effect:
+        # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.
+        if call.verb is not Verb.GET and not call.dry_run and not self.still_leader():
+            raise NotLeaderError(f"leadership was lost before {call.line}")
         if call.verb is Verb.EVICT:
             return self._evict(call)
         try:
@@ -143,9 +146,6 @@ class ApiSender:
         return _effect_of(call, body)
 
     def _evict(self, call: Call) -> Effect:
-        # As late as possible: the check in the turn may be some calls old.
-        if not call.dry_run and not self.still_leader():
-            raise NotLeaderError("leadership was lost before the eviction")
         namespace, name = call.key
         result = self.api.evict(namespace, name, call.uid, call.grace_s, dry_run=call.dry_run)
         if call.dry_run or result.outcome is not EvictionOutcome.EVICTED:

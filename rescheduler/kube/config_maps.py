@@ -7,6 +7,7 @@ webhook follows the keys, leading or not, since it must answer also while the le
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -22,7 +23,12 @@ from rescheduler.model.kinds import CONFIG_MAPS, Kind
 _JOIN_S: Final = 5.0
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
 class _ConfigMap(msgspec.Struct):
+    metadata: _Meta | None = None
     data: dict[str, str] | None = None
 
 
@@ -31,13 +37,22 @@ _CONFIG_MAP: Final = msgspec.json.Decoder(
 )  # made at import: a first use is not safe from two threads
 
 
-def read_config_map(api: KubeApi, namespace: str, name: str) -> dict[str, str]:
-    """The content as stored now; empty if there is none. Raises ApiError, TransportError."""
+@dataclass(frozen=True, slots=True)
+class StoredConfigMap:
+    """A ConfigMap as it was read. ``version``: its resourceVersion; empty if it does not exist."""
+
+    data: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+
+
+def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
+    """The ConfigMap as stored now; empty and without a version if there is none. Raises ApiError, TransportError."""
     try:
         body = api.get(CONFIG_MAPS.object_path(namespace, name))
     except NotFoundError:
-        return {}
-    return _CONFIG_MAP.decode(body).data or {}
+        return StoredConfigMap()
+    found = _CONFIG_MAP.decode(body)
+    return StoredConfigMap(found.data or {}, found.metadata.resource_version if found.metadata else "")
 
 
 class ConfigMapInformer:

@@ -66,7 +66,7 @@ class Gate:
         """
         if namespace in UNGATED_NAMESPACES:
             return False
-        reservation = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).get(owner.uid)
+        reservation = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).data.get(owner.uid)
         if reservation is None:
             return False
         return self.proof.until_true(lambda: self.holds_for(owner, self.namespace) == reservation)

@@ -140,7 +140,7 @@ class Webhook:
 
     def _read_gate_keys(self) -> Mapping[str, str]:
         try:
-            return read_config_map(self._impatient, self._namespace, GATE_CONFIG_MAP)
+            return read_config_map(self._impatient, self._namespace, GATE_CONFIG_MAP).data
         except (ApiError, TransportError) as error:
             self._log.info("The gate keys could not be read during a review", error=str(error))
             return {}

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.mirror import READ_AGAIN_S, ConfigMapKeys, Mirror
 from rescheduler.controller.sender import ApiSender, DryRunSender
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import TryLaterError
+from rescheduler.kube.errors import ConflictError, TryLaterError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response
 from rescheduler.model.records import ObjectKey
@@ -16,29 +17,39 @@ KEY = ObjectKey("rescheduler", "gate-keys")
 
 
 class Server:
-    """One ConfigMap; ``data`` None: it does not exist."""
+    """One ConfigMap; ``data`` None: it does not exist. ``meanwhile``: called once, before the next request is handled."""
 
     def __init__(self, data):
-        self.data, self.asked, self.fails = data, [], False
+        self.data, self.asked, self.fails, self.version = data, [], False, 1
+        self.meanwhile = lambda: None
 
     def send(self, request):
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
         self.asked.append(f"{request.method} {request.path}")
         if self.fails:
             return Response(503, b"")
         if self.data is None and request.method != "POST":
             return Response(404, b"")
         if request.method != "GET":
-            changes = msgspec.json.decode(request.body)["data"]
-            self.data = {k: v for k, v in {**(self.data or {}), **changes}.items() if v is not None}
-        return Response(200, msgspec.json.encode({"data": self.data}))
+            body = msgspec.json.decode(request.body)
+            if request.method == "PATCH" and body["metadata"]["resourceVersion"] != str(self.version):
+                return Response(409, msgspec.json.encode({"reason": "Conflict"}))
+            self.store({**(self.data or {}), **body["data"]})
+        stored = {"metadata": {"resourceVersion": str(self.version)}, "data": self.data}
+        return Response(200, msgspec.json.encode(stored))
+
+    def store(self, data):
+        self.data = {key: text for key, text in data.items() if text is not None}
+        self.version += 1
 
 
 @pytest.fixture
 def mirror(mocker):
-    def make(data, *, lenient=False, sender=None):
+    def make(data, *, lenient=False, sender=None, leads=lambda: True):
         server = Server(data)
         api = KubeApi(server, NO_RETRY)
-        real = ApiSender(api=api, gate=mocker.Mock(), still_leader=lambda: True)
+        real = ApiSender(api=api, gate=mocker.Mock(), still_leader=leads)
         return Mirror(switch=ConfigMapKeys(api, sender or real, KEY), lenient=lenient), server
 
     return make
@@ -100,6 +111,55 @@ def test_a_dry_run_shows_the_patch_and_sends_none(mirror):
     follower, server = mirror({"old": "room"}, sender=DryRunSender(shown.append))
     follower.follow({"uid-1": "room"}, 0.0)
     assert [str(call) for call in shown] == [
-        f'PATCH(merge) {PATH}/gate-keys {{"data":{{"uid-1":"room","old":null}}}}'
+        f'PATCH(merge) {PATH}/gate-keys {{"metadata":{{"resourceVersion":"1"}},"data":{{"uid-1":"room","old":null}}}}'
     ]
     assert server.data == {"old": "room"}
+
+
+# An old leader that sleeps: the new leader writes its key while the old one is between two of its calls.
+
+
+def new_leader(server, leads):
+    """Takes over and writes its own key, which it then proves and relies on."""
+    leads.clear()
+    server.store({**(server.data or {}), "theirs": "room-9"})
+
+
+@pytest.mark.parametrize("known_before", [True, False], ids=["read-before", "read-after"])
+def test_a_leader_that_slept_before_it_read_or_wrote_takes_no_key_away(mirror, known_before):
+    leads = {"me"}
+    follower, server = mirror({"mine": "room-1"}, leads=lambda: bool(leads))
+    if known_before:
+        follower.read(0.0)
+    new_leader(server, leads)
+    with pytest.raises(NotLeaderError):
+        follower.follow({}, 1.0)
+    assert server.data == {"mine": "room-1", "theirs": "room-9"}
+
+
+def test_a_leader_that_slept_between_its_check_and_its_write_takes_no_key_away(mirror):
+    leads = {"me"}
+    follower, server = mirror({"mine": "room-1"}, leads=lambda: bool(leads))
+    follower.read(0.0)
+    server.meanwhile = lambda: new_leader(server, leads)  # after the check, before the patch arrives
+    with pytest.raises(ConflictError):
+        follower.follow({}, 1.0)
+    assert server.data == {"mine": "room-1", "theirs": "room-9"}
+
+
+def test_a_key_that_somebody_else_wrote_is_read_before_anything_is_removed(mirror):
+    follower, server = mirror({"a": "1"})
+    follower.follow({"a": "1"}, 0.0)
+    server.store({"a": "1", "b": "by hand"})
+    with pytest.raises(ConflictError):
+        follower.follow({"a": "2"}, 1.0)
+    follower.follow({"a": "2"}, 2.0)
+    assert server.data == {"a": "2"}
+
+
+def test_several_writes_follow_each_other_without_reading_again(mirror):
+    follower, server = mirror({})
+    for number in range(3):
+        follower.follow({"a": str(number)}, float(number))
+    assert server.data == {"a": "2"}
+    assert [line.split()[0] for line in server.asked] == ["GET", "PATCH", "PATCH", "PATCH"]

@@ -9,6 +9,7 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
@@ -24,11 +25,11 @@ PVC = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 class Keys:
     """A ConfigMap that nobody looks at."""
 
-    def entries(self):
-        return {}
+    def read(self):
+        return StoredConfigMap()
 
-    def write(self, add, remove, content):
-        pass
+    def write(self, stored, add, remove):
+        return stored
 
 
 def nodes(*names_):

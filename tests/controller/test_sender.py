@@ -243,8 +243,10 @@ def test_nothing_is_evicted_without_leadership(carry_out, transport):
     assert sent(transport) == []
 
 
-def test_leadership_is_asked_for_evictions_only(carry_out):
-    assert carry_out(NOMINATE, stored(), leader=False).touched
+def test_nothing_is_written_without_leadership(carry_out, transport):
+    with pytest.raises(NotLeaderError):
+        carry_out(NOMINATE, stored(), leader=False)
+    assert sent(transport) == []
 
 
 @pytest.mark.parametrize("proven", [True, False])

@@ -373,7 +373,7 @@ def test_the_gate_is_proven_only_while_it_is_on(api):
     assert gate.installed()
     assert not gate.proves(owner, "shop")
     api.merge_patch(GATE_KEYS, {"data": {uid: "rsv-1"}})
-    assert read_config_map(api, "rescheduler", "gate-keys")[uid] == "rsv-1"
+    assert read_config_map(api, "rescheduler", "gate-keys").data[uid] == "rsv-1"
     assert gate.proves(owner, "shop")
     assert gate.holds_for(owner, gate.namespace) == "rsv-1"
     api.merge_patch(GATE_KEYS, {"data": {uid: None}})

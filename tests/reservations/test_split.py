@@ -10,6 +10,7 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.errors import TransitionError
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec, PodVolume, VolumeKind
@@ -251,10 +252,10 @@ class Nothing:
     def __init__(self):
         self.events = []
 
-    def entries(self):
-        return {}
+    def read(self):
+        return StoredConfigMap()
 
-    def write(self, add, remove, content):
+    def write(self, stored, add, remove):
         raise AssertionError("nothing to write")
 
     def begin(self, snapshot, written, pods_of):
