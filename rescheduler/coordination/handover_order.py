@@ -16,6 +16,8 @@ node to those that are bound there. All rules follow from that:
 - A placeholder that is neither gated nor bound takes whatever becomes free on its node, in spite of our taint if it
   tolerates it, and has a higher priority than most claimants. It is deleted before a placeholder there is deleted for a
   claimant, and created again later.
+- A pod that also has a scheduling gate of another program cannot be bound, nobody knows for how long. Its room stays
+  held, it is not nominated, and no other hand-over waits for it.
 - A placeholder is deleted for a claimant only once the scheduler knows of the nomination. After an outage this must be
   proven with a probe (``controller.probing``).
 
@@ -34,6 +36,7 @@ from typing import Final
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import waits_for_others
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.single_pod import Choice
@@ -188,16 +191,17 @@ class HandoverOrder:
 
     def _claim(self, name: str, observed: ObservedReservation) -> _Claim:
         node, pods = observed.reservation.status.node_name, claimants(observed)
+        barred = any(map(waits_for_others, pods))
         gated = [pod for pod in pods if holds_gate(pod)]
         if not gated:
             # A pod that the scheduler refused has lost its nomination, so it counts on no node and blocks no hand-over.
             landing = any(pod.nominated_node == node or not pod.unschedulable_message for pod in pods)
-            return _Claim(name, landing=landing, doubled=False)
+            return _Claim(name, landing=landing and not barred, doubled=False)
         nominated = [pod.nominated_node == node for pod in (*gated, *_rests(observed))]
         empty = _emptied(observed)
         return _Claim(
             name,
-            landing=empty and all(nominated),
+            landing=empty and all(nominated) and not barred,
             # A write that the cache does not show may be the nomination, so the room is assumed to count twice.
             doubled=not empty and (any(nominated) or self.unseen(name)),
         )
@@ -218,6 +222,9 @@ class HandoverOrder:
         if observed.by_koordinator:
             return None  # Koordinator's scheduler lets no other pod use the Reservation, so there is nothing to order
         unbound = (*rests, *gated)
+        # Only before the placeholder is deleted: without it the nomination is all that holds the room.
+        if standing is not None and any(map(waits_for_others, pods)):
+            return Wait(reason=HandoverWait.FOREIGN_GATE)
         # Only before the placeholder is deleted: afterwards a wait could not bring the room back.
         if standing is not None:
             limit_s, held_s = min(map(self._limit_s, pods)), self.settings.gate_limit_s

@@ -28,7 +28,7 @@ class NoReplacement(enum.StrEnum):
     TEMPLATE_NAMES_NODE = "TemplateNamesNode"
     """The template names its node: no scheduler is asked."""
     TEMPLATE_GATED = "TemplateGated"
-    """The template has scheduling gates, or admission adds some, which another program removes."""
+    """The template has scheduling gates of another program, or admission adds some: a dry-run creation or a sibling shows it."""
     REVISION_NOT_KNOWN = "RevisionNotKnown"
     """It comes from an older revision of which no pod is left to show the template."""
     NOT_ADMITTED = "NotAdmitted"

@@ -85,7 +85,7 @@ class Replacements:
             return _none(refusal)
         revision = revision_to_come(pod, workload)
         admitted = snapshot.admitted.get(TemplateKey(uid, revision))
-        refusal = _admission_refuses(admitted) if admitted is not None else None
+        refusal = _admission_refuses(admitted) if admitted is not None else self._siblings_wait(uid)
         if refusal is not None:
             return _none(refusal)
         newest = NewestOf(self._newest.of(uid, revision), self._newest.of(uid, ""))
@@ -98,6 +98,13 @@ class Replacements:
             origin=created.origin,
             revision=revision,
         )
+
+    def _siblings_wait(self, uid: str) -> NotReplaced | None:
+        gates = self._newest.foreign_gates(uid)
+        if not gates:
+            return None
+        message = f"would wait for another program, as a new pod of its controller does ({', '.join(gates)})"
+        return NotReplaced(NoReplacement.TEMPLATE_GATED, message)
 
 
 def _admission_refuses(admitted: AdmittedPod) -> NotReplaced | None:

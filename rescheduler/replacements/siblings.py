@@ -1,4 +1,4 @@
-"""The pods of each controller: how many live, and the newest of each revision, which shows what admission adds. Pure."""
+"""The pods of each controller: how many live, and which of them show what admission adds. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.names import LABEL_START_FIRST
 from rescheduler.model.records import Pod
@@ -27,6 +28,7 @@ class NewestPods:
         self._pods_of = pods_of
         self._newest: dict[tuple[str, str], Pod] | None = None
         self._live: Counter[str] = Counter()
+        self._gated: dict[str, tuple[str, ...]] = {}
         self._extra = frozenset(m.uid for m in snapshot.migrations.values() if _starts_first(m))
         self._read: set[str] = set()
 
@@ -41,6 +43,14 @@ class NewestPods:
         """
         self._known(controller_uid)
         return self._live[controller_uid]
+
+    def foreign_gates(self, controller_uid: str) -> tuple[str, ...]:
+        """Scheduling gates of other programs with which a pod of that controller waits now; () if none does.
+
+        Admission adds them to new pods only, and they leave no trace: pods that were let go do not show them.
+        """
+        self._known(controller_uid)
+        return self._gated.get(controller_uid, ())
 
     def _known(self, controller_uid: str) -> dict[tuple[str, str], Pod]:
         if self._newest is None:
@@ -58,6 +68,8 @@ class NewestPods:
             if pod.controller is None:
                 continue
             uid, revision = pod.controller.uid, pod.labels.get(REVISION_HASH) or ""
+            if pod.spec.gates and not pod.deleting and (gates := foreign_gates(pod.spec.gates)):
+                self._gated[uid] = gates
             if not (pod.deleting or pod.terminal or (extra and pod.labels.get(LABEL_START_FIRST) in extra)):
                 self._live[uid] += 1
             for key in {(uid, ""), (uid, revision)}:

@@ -1,7 +1,8 @@
 """Decides which gated pod is assigned to which room, and which gated pods are released without one (rows K62-K68).
 
 Pure. It takes all gated pods and all Reservations at once, so that no pod is assigned to two Reservations and no pod
-is forgotten. A pod is never assigned to a room that is smaller than its requests (K64). Every gated pod is in
+is forgotten. A pod is never assigned to a room that is smaller than its requests (K64), nor while it has a scheduling
+gate of another program. Every gated pod is in
 exactly one of ``claims``, ``held`` and ``released``.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import waits_for_others
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import Resources
@@ -72,6 +74,10 @@ def assign(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers
         for room in index.candidates(pod, controllers(pod)):
             if not fits(pod.spec.requests, room.size):
                 too_large.add(pod.uid)
+                continue
+            # It could not be bound, so its claim would only keep a room empty and its neighbours waiting.
+            if waits_for_others(pod):
+                waits.add(pod.uid)
                 continue
             # A closed room that users reserved (no eviction) is meant for no pod in particular: it only makes pods wait.
             if room.open or room.since_s:

@@ -125,13 +125,13 @@ def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[act.Reserv
 
 
 def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[act.TakeBackNomination, ...]:
-    """Nominations to withdraw while a scheduler may be behind.
+    """Nominations to withdraw while a scheduler may be behind, or another program keeps the pod from being scheduled.
 
-    A scheduler that reads a new list may see the gated pod and its nomination in one event, and then it ignores the
+    A nomination beside a placeholder counts twice, so the neighbours would wait for that program. A scheduler that reads a new list may see the gated pod and its nomination in one event, and then it ignores the
     nomination. Written again later, the nomination is an update, which it does not ignore.
     """
     holder, wait = observed.placeholder, observed.wait
-    if wait is None or wait.reason is not HandoverWait.SCHEDULER_BEHIND:
+    if wait is None or wait.reason not in (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE):
         return ()
     if holder is None or not holder.node or holder.deleting:
         return ()  # without a bound placeholder the nomination is all that holds the room

@@ -282,3 +282,24 @@ def test_how_long_a_reason_has_lasted_is_told_with_it():
     assert look(LET_GO, NOW + 3).since_s == NOW + 3, "another reason"
     assert look(BOUND, NOW + 4) is None
     assert look(LET_GO, NOW + 5).since_s == NOW + 5, "it was over in between"
+
+
+def barred(observed):
+    """Its claimant also has the gate of another program."""
+    (pod,) = observed.owners
+    spec = replace(pod.spec, gates=(*pod.spec.gates, "queue.example.com/admission"))
+    return dataclasses.replace(observed, owners=(replace(pod, spec=spec),))
+
+
+@pytest.mark.parametrize("state", [EMPTY, LET_GO])
+def test_nobody_waits_for_a_claimant_that_another_program_holds(state):
+    assert waits(room("a", CLAIMED), barred(room("b", state)))["a"] is None
+    assert waits(room("a", CLAIMED), room("b", state))["a"] is HandoverWait.OTHER_LANDING
+
+
+@pytest.mark.parametrize("state", [CLAIMED, NOMINATED])
+def test_a_claimant_that_another_program_holds_keeps_its_room_and_is_not_nominated(state):
+    (observed,) = ordered(barred(room("a", state))).values()
+    assert observed.wait.reason is HandoverWait.FOREIGN_GATE
+    done = {type(action) for action in step(observed, NOW, SETTINGS).actions} - {act.WriteReservationStatus}
+    assert done == ({act.TakeBackNomination} if state == NOMINATED else set())

@@ -261,3 +261,15 @@ def test_tolerations_are_compared_as_a_whole():
     assert Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoSchedule") not in (
         found.pod.spec.tolerations
     )
+
+
+def test_a_sibling_that_waits_for_another_program_shows_that_the_next_pod_would():
+    owner = b.replicaset("web").replicas(3).owned_by(b.deployment("web"))
+    old = created(owner.pod("web-0").on("n1"), 1)
+    gates = [{"name": GATE}, {"name": "kueue.x-k8s.io/admission"}]
+    waiting = created(owner.pod("web-1").set("spec.schedulingGates", gates), 5)
+    newest = created(owner.pod("web-2").on("n2"), 9)
+    found = comes_back("web-0", owner, old, waiting, newest)
+    assert (found.pod, found.reason) == (None, NoReplacement.TEMPLATE_GATED)
+    assert "kueue.x-k8s.io/admission" in found.message
+    assert GATE not in found.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rescheduler.model import names
@@ -157,3 +158,17 @@ def test_any_text_may_stand_as_an_order(order):
     first, second = room("a", order=order), room("b", order="3")
     expected = "b" if order == "5" else "a"
     assert list(outcome_of([pod("p")], [first, second])[0]) == [expected]
+
+
+@pytest.mark.parametrize("open", [True, False])
+def test_a_pod_that_another_program_holds_takes_no_room_and_keeps_waiting_for_it(open):  # noqa: A002
+    def barred(name, cpu=1000):
+        one = pod(name, cpu)
+        return msgspec.structs.replace(
+            one, spec=msgspec.structs.replace(one.spec, gates=(names.GATE, "queue.example.com/admission"))
+        )
+
+    claims, held, released = outcome_of([barred("a"), pod("b"), barred("big", 2000)], [room("r", open=open)])
+    assert claims == ({"r": "b"} if open else {})
+    assert held == ({"a"} if open else {"a", "b"})
+    assert released == {"big"}, "no room fits it, so it is not kept"

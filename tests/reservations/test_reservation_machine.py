@@ -272,14 +272,15 @@ def test_the_order_of_the_hand_over():
     assert last.status.phase is ReservationPhase.SUCCEEDED
 
 
+WITHDRAWN = (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE)
+
+
 @pytest.mark.parametrize("reason", HandoverWait)
 @pytest.mark.parametrize("nominated", ["", "n2"])
 @pytest.mark.parametrize("holder", [None, placeholder()], ids=["emptied", "held"])
 def test_while_a_claimant_waits_nothing_is_given_up_and_the_reason_is_told(reason, nominated, holder):
     waits = claimed(pod(nominated=nominated), placeholder=holder, wait=Wait(reason=reason, until_s=NOW + 9))
-    back = (
-        {"TakeBackNomination"} if reason is HandoverWait.SCHEDULER_BEHIND and nominated and holder else set()
-    )
+    back = {"TakeBackNomination"} if reason in WITHDRAWN and nominated and holder else set()
     assert {*kinds(waits)} == {"WriteReservationStatus", *back}
     told = WAIT_MESSAGES[reason].format(node="n2")
     assert condition(waits.status.conditions, "Ready").message == f"claimed by default/p; waiting: {told}"

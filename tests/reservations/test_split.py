@@ -117,7 +117,11 @@ def test_while_the_split_waits_nothing_is_given_up(reason):
     rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
     room = shared((a,), allocated=1000)
     waits = look(room, owners=(a,), wait=Wait(reason=reason), **held(holder("x", 4000), rest))
-    back = ["TakeBackNomination"] * 2 if reason is HandoverWait.SCHEDULER_BEHIND else []
+    back = (
+        ["TakeBackNomination"] * 2
+        if reason in (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE)
+        else []
+    )
     assert does(waits) == back
     assert {a.holder.name for a in waits.actions if isinstance(a, act.TakeBackNomination)} <= {"x"}
     assert does(look(room, owners=(a,), wait=Wait(reason=reason), **held(rest))) == []

@@ -1,0 +1,127 @@
+"""New pods that also get a scheduling gate of another program, with the whole controller on the sandbox in virtual time.
+
+No pod is evicted for a replacement that another program would hold, as soon as anything shows it; and where nothing showed
+it, neither the room nor the neighbours of that replacement are lost.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scenes import Scene
+
+from rescheduler.kube.transport import Response
+from rescheduler.model.names import GATE
+from rescheduler.sandbox.controllers.unstructured import spec
+
+QUEUE = "queue.example.com/admission"
+NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" in API group ""'
+
+
+def add_gates(world, app="web"):
+    """Every new pod of the app waits for a queue, which never lets it go."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    gates = f'[Object.spec.schedulingGates{{name: "{QUEUE}"}}]'
+    head = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": "queue.example.com"},
+    }
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "resourceRules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+        },
+        "matchConditions": [
+            {
+                "name": "queued",
+                "expression": f"has(object.metadata.labels) && 'app' in object.metadata.labels && object.metadata.labels['app'] == '{app}'",
+            }
+        ],
+        "mutations": [
+            {
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {
+                    "expression": f"Object{{spec: Object.spec{{schedulingGates: {gates}}}}}"
+                },
+            }
+        ],
+    }
+    world.api.create({**head, "kind": "MutatingAdmissionPolicy", "spec": policy})
+    world.api.create(
+        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "queue.example.com"}}
+    )
+
+
+def without_the_right(world):
+    """Dry-run creations are forbidden: nothing shows what admission adds but pods that were created."""
+    status = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403, "message": NO_RIGHT}
+    answer = Response(403, json.dumps(status).encode(), {"content-type": "application/json"})
+    world.calls.answer(lambda call: call.tries_creation, lambda _: answer)
+
+
+def evicted(world):
+    return world.calls.of(lambda call: call.evicts)
+
+
+def gates(pod):
+    return [gate["name"] for gate in spec(pod).get("schedulingGates") or ()]
+
+
+def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
+    world = Scene({"n1": 4, "n2": 4})
+    world.workload()
+    add_gates(world)
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: world.over(name))
+    assert world.reason(name) == "NotMovable"
+    assert QUEUE in world.state(name)["message"]
+    assert not evicted(world)
+    assert not world.leftovers()
+
+
+@pytest.mark.parametrize("let_go", [False, True])
+def test_where_nothing_showed_the_gate_the_neighbours_land_and_the_room_stays_held(let_go):
+    world = Scene({"n1": 8, "n2": 8})
+    world.workload(nodes=("n1",))
+    world.workload(name="other", nodes=("n1", "n1"))
+    add_gates(world)
+    world.start()
+    without_the_right(world)
+    stuck = world.move(world.pods()[0], "n2")
+    others = [world.move(pod, "n2") for pod in world.pods("other")]
+    world.until(lambda: world.over(*others))
+    assert [world.phase(name) for name in others] == ["Succeeded", "Succeeded"]
+    assert len(world.on("n2", "other")) == 2
+    world.until(lambda: any(QUEUE in gates(pod) for pod in world.pods()))
+    (held,) = world.pods()
+    assert gates(held).count(GATE) == 1
+    assert not held.get("status", {}).get("nominatedNodeName")
+    assert len(world.placeholders()) == 1, "its room stays held"
+    if let_go:
+        kept = [gate for gate in spec(held)["schedulingGates"] if gate["name"] != QUEUE]
+        world.api.patch(held, {"spec": {"schedulingGates": kept}})
+    world.until(lambda: world.over(stuck))
+    assert world.phase(stuck) == ("Succeeded" if let_go else "Failed")
+    assert (len(world.on("n2")) == 1) is let_go
+    world.advance(30.0)
+    assert not world.leftovers()
+
+
+def test_a_sibling_that_waits_for_another_program_shows_what_would_become_of_the_next_one():
+    world = Scene({"n1": 8, "n2": 8})
+    world.workload(nodes=("n1", "n1"))
+    add_gates(world)
+    world.start()
+    without_the_right(world)
+    world.scale(3)
+    world.until(lambda: any(QUEUE in gates(pod) for pod in world.pods()))
+    world.advance(1.0)
+    name = world.move(world.ready()[0], "n2")
+    world.until(lambda: world.over(name))
+    assert world.reason(name) == "NotMovable"
+    assert QUEUE in world.state(name)["message"]
+    assert not evicted(world)
