@@ -26,6 +26,18 @@ def room(owners, *, cpu="1", memory="1Gi"):
     }
 
 
+HUNDRED = {"cpu": "100"}
+LITTLE = {"name": "c", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
+HIDDEN = [
+    {"containers": [{"name": "c", "resources": {"limits": HUNDRED}}]},
+    {"resources": {"requests": HUNDRED}},
+    {"overhead": HUNDRED},
+    {"initContainers": [{"name": "i", "resources": {"limits": HUNDRED}}]},
+    {"initContainers": [{"name": "i", "restartPolicy": "Always", "resources": {"requests": HUNDRED}}]},
+]
+"""What holds a hundred CPUs without a request of a container."""
+
+
 def bind(api, path, role, account, namespace):
     body = {
         "apiVersion": f"{RBAC}/v1",
@@ -116,7 +128,15 @@ def test_sizes_are_limited_by_namespace(control_plane, team, mine):
         mine.wait(lambda: team.create(RESERVATIONS, room(owners, cpu="2500m"), dryRun="All").status == 403)
         answer = team.create(RESERVATIONS, room(owners, memory="5Gi"), dryRun="All").expect(403)
         assert "at most memory 4Gi" in answer.body["message"]
+        for template in HIDDEN:
+            body = room(owners)
+            body["spec"]["template"]["spec"] |= template
+            answer = team.create(RESERVATIONS, body, dryRun="All").expect(403)
+            assert "at most cpu 2" in answer.body["message"]
         team.create(RESERVATIONS, room(owners, cpu="2", memory="4Gi"), dryRun="All").expect(201)
+        many = room(owners)
+        many["spec"]["template"]["spec"] = {"containers": [{**LITTLE, "name": f"c{i}"} for i in range(32)]}
+        team.create(RESERVATIONS, many, dryRun="All").expect(201)
         admin.create(RESERVATIONS, room(owners, cpu="30"), dryRun="All").expect(201)
     finally:
         admin.patch(LIMITS, {"data": None}).expect(200)
