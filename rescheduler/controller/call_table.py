@@ -71,6 +71,10 @@ def _delete_placeholder(action: rooms.DeletePlaceholder, _: ReservationSettings)
     return delete
 
 
+def _remove_placeholder(action: rooms.RemovePlaceholder, _: ReservationSettings) -> Call:
+    return _delete(Kind.POD, action.pod, action.uid, grace_s=0)
+
+
 def _while_nominated(pod: rooms.Nominate, then: Call | ReadThenCall) -> ReadThenCall:
     return ReadThenCall(
         read=Call(verb=Verb.GET, kind=Kind.POD, key=pod.pod, on_error=OnError.IGNORE_NOT_FOUND),
@@ -345,6 +349,7 @@ def _remove_replacement(action: moves.RemoveReplacement, _: ReservationSettings)
 CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operation]]] = {
     rooms.CreatePlaceholder: _create_placeholder,
     rooms.DeletePlaceholder: _delete_placeholder,
+    rooms.RemovePlaceholder: _remove_placeholder,
     rooms.AdmitPlaceholder: _admit_placeholder,
     rooms.CreateKoordinatorReservation: _create_koordinator_reservation,
     rooms.DeleteKoordinatorReservation: _delete_koordinator_reservation,

@@ -24,6 +24,7 @@ from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
+from rescheduler.coordination.leftovers import Leftover, leftovers
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
@@ -38,7 +39,6 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.migrations.start_first_orphans import orphan_actions
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
@@ -58,7 +58,6 @@ from rescheduler.reservations.actions import (
 )
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import holds_gate, in_flight
-from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.quota import beyond_quota
 
@@ -138,11 +137,11 @@ class Reconciler:
         observer = self._migrations(rooms, start_first, replacements)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
             self._step_migration(migration, observer)
-        self._tend_orphans()
-        self._unsteer()
+        left = leftovers(index, self._unadopted, self.memory.sightings, self.settings.reservations, now_s)
+        self._tend_leftovers(left)
         self._tend_hints()
         self._record()
-        self.memory.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers()})
+        self.memory.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(left)})
         return self._wake_at_s
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
@@ -241,16 +240,13 @@ class Reconciler:
             now_s=self._now_s,
         )
 
-    def _helpers(self) -> Iterable[ObjectKey]:
+    def _helpers(self, left: Iterable[Leftover]) -> Iterable[ObjectKey]:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
         yield from (_GATE, _AVOID, _HISTORY)
         for pod in index.gated:
             yield _pod_machine(pod.uid)
-        for orphan in self._unadopted.pods.values():
-            yield _orphan_machine(orphan)
-        for action in unsteered(index.waiting, index.snapshot.reservations):
-            yield _pod_machine(action.uid)
+        yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
         for node in index.kept.nodes.hinted:
@@ -277,18 +273,12 @@ class Reconciler:
         else:
             self.memory.backoff.succeeded(machine)
 
-    def _tend_orphans(self) -> None:
-        """Adopt or delete the replacements of mode StartFirst that no live move refers to."""
-        snapshot, orphans = self._index.snapshot, self._unadopted.pods.values()
-        for orphan, action in orphan_actions(
-            orphans, snapshot.migrations, snapshot.workloads, self._index.pods_of
-        ):
-            self._do(_orphan_machine(orphan), action)
-
-    def _unsteer(self) -> None:
-        """Release the pods that wait for a Reservation of Koordinator that is lost."""
-        for action in unsteered(self._index.waiting, self._index.snapshot.reservations):
-            self._do(_pod_machine(action.uid), action)
+    def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
+        for leftover in left:
+            if self._now_s >= leftover.due_s:
+                self._do(leftover.machine, leftover.action)
+            else:
+                self._wake(leftover.due_s)
 
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted
@@ -480,10 +470,6 @@ class Reconciler:
     def _wake(self, at_s: float | None) -> None:
         if at_s is not None:
             self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
-
-
-def _orphan_machine(orphan: Pod) -> ObjectKey:
-    return ObjectKey("orphan", orphan.uid)
 
 
 def _pod_machine(uid: str) -> ObjectKey:

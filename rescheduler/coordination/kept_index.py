@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Workload
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
@@ -18,12 +19,14 @@ Found = TypeVar("Found")
 
 
 class KeptPods:
-    """Pods without a node, and pods by their controller."""
+    """Pods without a node, placeholders that are terminating, and pods by their controller."""
 
     def __init__(self) -> None:
         self._at: Snapshot | None = None
         self.unbound: dict[ObjectKey, Pod] = {}
         """Pods without a node that have not ended."""
+        self.ending_placeholders: dict[ObjectKey, Pod] = {}
+        """Pods with the label of placeholders, of any namespace, that are bound and being deleted."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
 
     def follow(self, snapshot: Snapshot) -> None:
@@ -32,6 +35,9 @@ class KeptPods:
         keys = None if before is None else snapshot.pods_changed_since(before)
         if before is None or keys is None:
             self.unbound = {key: pod for key, pod in snapshot.pods.items() if _unbound(pod)}
+            self.ending_placeholders = {
+                k: pod for k, pod in snapshot.pods.items() if _ending_placeholder(pod)
+            }
             self._of_controller = None
             return
         for key in keys:
@@ -50,6 +56,10 @@ class KeptPods:
             self.unbound[key] = new
         else:
             self.unbound.pop(key, None)
+        if new is not None and _ending_placeholder(new):
+            self.ending_placeholders[key] = new
+        else:
+            self.ending_placeholders.pop(key, None)
         if self._of_controller is None:
             return
         if old is not None and old.controller is not None:
@@ -167,6 +177,10 @@ class KeptIndex:
 
 def _unbound(pod: Pod) -> bool:
     return not pod.node and not pod.terminal
+
+
+def _ending_placeholder(pod: Pod) -> bool:
+    return pod.deleting and bool(pod.node) and LABEL_PLACEHOLDER in pod.labels
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:

@@ -44,6 +44,13 @@ class DeletePlaceholder(msgspec.Struct, frozen=True, tag=True):
     nominated: tuple[Nominate, ...] = ()
 
 
+class RemovePlaceholder(msgspec.Struct, frozen=True, tag=True):
+    """Delete a terminating placeholder without waiting for its kubelet, which does not answer (uid precondition)."""
+
+    pod: ObjectKey
+    uid: str
+
+
 class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
     """Write the status if the Reservation is still of ``resource_version`` (compare and swap).
 
@@ -168,6 +175,7 @@ class RecordEvent(msgspec.Struct, frozen=True, tag=True):
 ReservationAction = (
     CreatePlaceholder
     | DeletePlaceholder
+    | RemovePlaceholder
     | WriteReservationStatus
     | Nominate
     | TakeBackNomination

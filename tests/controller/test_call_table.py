@@ -67,6 +67,11 @@ CALLS_OF = [
         NO_BODY,
     ),
     (
+        rooms.RemovePlaceholder(HOLDER, "h"),
+        f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=0",
+        NO_BODY,
+    ),
+    (
         rooms.AdmitPlaceholder(HOLDER, "h"),
         f"PATCH(strategic) {PLACEHOLDERS}/room-x",
         {

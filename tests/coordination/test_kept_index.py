@@ -9,7 +9,7 @@ from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.switches import controllers_of
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import (
     AvoidEntry,
     DisruptionBudget,
@@ -44,6 +44,7 @@ def pods(draw):
         controller=OwnerRef("apps/v1", "ReplicaSet", uid, uid) if uid else None,
         phase=draw(st.sampled_from([PodPhase.PENDING, PodPhase.RUNNING, PodPhase.FAILED])),
         deleting=draw(st.booleans()),
+        labels=draw(st.sampled_from([LabelSet({}), LabelSet({LABEL_PLACEHOLDER: "room"})])),
     )
 
 
@@ -101,6 +102,7 @@ def view(index):
     return (
         sorted(pod.key for pod in index.gated),
         sorted((pod.key, pod.uid, pod.node) for pod in index.waiting),
+        sorted((pod.key, pod.uid) for pod in kept.pods.ending_placeholders.values()),
         {uid: sorted((p.key, p.uid, p.phase) for p in index.pods_of(uid)) for uid in ("a", "b", "c")},
         [sorted(controllers_of(owner, index)) for owner in OWNERS],
         sorted(node.name for node in kept.nodes.shut),

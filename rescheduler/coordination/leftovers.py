@@ -1,0 +1,69 @@
+"""What no machine takes care of any more, found again in each round whatever a crash or a deleted object left behind. Pure.
+
+- Replacements of mode StartFirst without a live move are adopted or deleted.
+- Pods that wait for a Reservation of Koordinator that is lost are released.
+- Placeholders that are terminating on a node that does not answer are removed: only its kubelet ends a pod, and on a node
+  that never comes back it never does. The node gets some time first, because it often comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.observe_start_first import UnadoptedReplacements
+from rescheduler.migrations.actions import MigrationAction
+from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.reservations.actions import RemovePlaceholder, ReservationAction
+from rescheduler.reservations.koordinator_steps import unsteered
+from rescheduler.reservations.observed import ReservationSettings
+
+
+class Leftover(NamedTuple):
+    """One of them: what is to be done for it, by which machine, and when; before ``due_s`` it is only watched."""
+
+    machine: ObjectKey
+    action: ReservationAction | MigrationAction
+    due_s: float = 0.0
+
+
+def leftovers(
+    index: RoundIndex,
+    unadopted: UnadoptedReplacements,
+    sightings: Sightings,
+    settings: ReservationSettings,
+    now_s: float,
+) -> tuple[Leftover, ...]:
+    """All of this round."""
+    snapshot = index.snapshot
+    orphans = orphan_actions(unadopted.pods.values(), snapshot.migrations, snapshot.workloads, index.pods_of)
+    lost = unsteered(index.waiting, snapshot.reservations)
+    return (
+        *(Leftover(_machine("orphan", pod.uid), action) for pod, action in orphans),
+        *(Leftover(_machine("release", action.uid), action) for action in lost),
+        *_unanswered(index, sightings, settings, now_s),
+    )
+
+
+def _unanswered(
+    index: RoundIndex, sightings: Sightings, settings: ReservationSettings, now_s: float
+) -> Iterator[Leftover]:
+    for pod in index.kept.pods.ending_placeholders.values():
+        if pod.namespace != settings.namespace:
+            continue
+        machine = _machine("placeholder", pod.uid)
+        since_s = sightings.since("unanswered", machine, now_s, state=not _answers(index, pod))
+        if since_s:
+            yield Leftover(machine, RemovePlaceholder(pod.key, pod.uid), since_s + settings.node_grace_s)
+
+
+def _answers(index: RoundIndex, pod: Pod) -> bool:
+    node = index.snapshot.nodes.get(pod.node)
+    return node is not None and node.ready
+
+
+def _machine(what: str, uid: str) -> ObjectKey:
+    return ObjectKey(what, uid)

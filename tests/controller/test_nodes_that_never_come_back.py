@@ -1,0 +1,72 @@
+"""A room on a node whose kubelet does not answer any more: nothing of it stays, and nothing counts as held there."""
+
+from __future__ import annotations
+
+import pytest
+from reserving import of_web, phase, placeholders, reserve
+from scenes import Scene
+
+from harness.controlplane.nodes import set_ready
+from harness.histories.user_requests import ROOM
+from rescheduler.sandbox.controllers.unstructured import NODE
+from rescheduler.sandbox.nodes import ready_condition
+
+
+def silence(scene, name, value="Unknown"):
+    node = scene.api.get(NODE, "", name)
+    change = {"status": {"conditions": [ready_condition(value)]}}
+    scene.api.patch(node, change, subresource="status")
+
+
+@pytest.fixture
+def scene():
+    scene = Scene({"n1": 2, "n2": 2})
+    scene.workload("Deployment", "web", ["n1"])
+    scene.start()
+    return scene
+
+
+@pytest.mark.parametrize("delete_first", [False, True], ids=["fails", "was deleted"])
+def test_the_placeholder_of_a_room_is_removed(scene, delete_first):
+    scene.room(node="n2")
+    scene.until(lambda: scene.phase("room") == "Available")
+    silence(scene, "n2")
+    if delete_first:
+        scene.api.delete(scene.api.get(ROOM, "", "room"))
+    scene.until(lambda: not scene.placeholders(), 300.0)
+    assert scene.phase("room") == ("Deleted" if delete_first else "Failed")
+    assert scene.leftovers() == []
+
+
+def test_the_placeholder_of_a_move_is_removed(scene):
+    (pod,) = scene.pods()
+    move = scene.move(pod, "n2")
+    scene.until(scene.placeholders)
+    silence(scene, "n2")
+    scene.until(lambda: scene.over(move) and not scene.placeholders(), 700.0)
+    assert scene.leftovers() == []
+
+
+def test_a_node_that_comes_back_ends_the_placeholder_itself(scene):
+    scene.room(node="n2")
+    scene.until(lambda: scene.phase("room") == "Available")
+    silence(scene, "n2")
+    scene.until(lambda: scene.phase("room") == "Failed", 200.0)
+    silence(scene, "n2", "True")
+    since_s = scene.now_s
+    scene.until(lambda: not scene.placeholders(), 60.0)
+    forced = scene.calls.of(
+        lambda call: call.method == "DELETE" and call.body.get("gracePeriodSeconds") == 0, since_s
+    )
+    assert [call for call in forced if "/pods/" in call.path] == []
+
+
+@pytest.mark.realcluster
+def test_the_placeholder_is_removed_on_the_real_control_plane(reserving):
+    world = reserving
+    node = world.node("silent", cpu="4")
+    reserve(world, "room", of_web(world), node=node).expect()
+    phase(world, "room", "Available", 120)
+    set_ready(world.api, node, ready=False).expect()
+    phase(world, "room", "Failed", 240)
+    world.wait(lambda: not placeholders(world, "room"), 240)

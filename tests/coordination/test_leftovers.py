@@ -1,0 +1,67 @@
+"""What no machine takes care of: placeholders that a silent kubelet never ends."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.leftovers import leftovers
+from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.observe_start_first import UnadoptedReplacements
+from rescheduler.model.names import LABEL_PLACEHOLDER
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.actions import RemovePlaceholder
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.testing import builders as b
+
+SETTINGS = ReservationSettings(node_grace_s=60.0)
+READY = b.node("n1").build()
+SILENT = msgspec.structs.replace(READY, ready=False)
+HOLDER = msgspec.structs.replace(
+    b.pod("room", "rescheduler").label({LABEL_PLACEHOLDER: "room"}).on("n1").build(), uid="h", deleting=True
+)
+
+
+class Rounds:
+    """Rounds that share what was sighted."""
+
+    def __init__(self):
+        self.sightings = Sightings()
+
+    def at(self, now_s, pod=HOLDER, node=SILENT):
+        snapshot = Snapshot(
+            taken_at_s=now_s, pods={pod.key: pod}, nodes={"n1": node} if node is not None else {}
+        )
+        return leftovers(RoundIndex.of(snapshot), UnadoptedReplacements(), self.sightings, SETTINGS, now_s)
+
+
+@pytest.mark.parametrize("node", [SILENT, None], ids=["NotReady", "gone"])
+def test_a_terminating_placeholder_is_removed_after_the_time_that_its_node_is_given(node):
+    rounds = Rounds()
+    for now_s in (100.0, 130.0):
+        (found,) = rounds.at(now_s, node=node)
+        assert (found.due_s, found.machine) == (160.0, ObjectKey("placeholder", "h"))
+        assert found.action == RemovePlaceholder(HOLDER.key, "h")
+
+
+def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
+    rounds = Rounds()
+    assert rounds.at(100.0)
+    assert rounds.at(120.0, node=READY) == ()
+    assert rounds.at(140.0)[0].due_s == 200.0
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        msgspec.structs.replace(HOLDER, deleting=False),
+        msgspec.structs.replace(HOLDER, namespace="shop"),
+        msgspec.structs.replace(HOLDER, labels=READY.labels),
+        msgspec.structs.replace(HOLDER, node=""),
+    ],
+    ids=["stands", "of somebody else", "no placeholder", "on no node"],
+)
+def test_other_pods_are_left_alone(pod):
+    assert Rounds().at(100.0, pod) == ()
