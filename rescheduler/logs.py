@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
@@ -102,3 +102,23 @@ def _ordered(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mut
         "msg": event.pop("event", ""),
     }
     return {**head, **event}
+
+
+class Seldom:
+    """Which lines of a repeated problem are logged: the first one, and another one after each pause. Used by one thread."""
+
+    def __init__(self, pause_s: float = 3_600.0, most: int = 1_000) -> None:
+        """``most``: problems that are remembered; the oldest is forgotten first."""
+        self._pause_s, self._most = pause_s, most
+        self._said: dict[Hashable, float] = {}
+
+    def due(self, problem: Hashable, now_s: float) -> bool:
+        """True if ``problem`` is to be logged now; it then counts as logged."""
+        said_s = self._said.get(problem)
+        if said_s is not None and now_s < said_s + self._pause_s:
+            return False
+        self._said.pop(problem, None)
+        if len(self._said) >= self._most:
+            del self._said[next(iter(self._said))]
+        self._said[problem] = now_s
+        return True

@@ -15,6 +15,7 @@ from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError
 from rescheduler.kube.connection import connect
+from rescheduler.reports.outcomes import outcomes_text
 from rescheduler.reports.text import plan_text
 
 
@@ -32,7 +33,7 @@ from rescheduler.reports.text import plan_text
 @click.option(
     "--once",
     is_flag=True,
-    help="One decision, without /healthz and /metrics; ends when its moves have ended.",
+    help="One decision, without /healthz and /metrics; ends when its moves have ended, and prints what became of each.",
 )
 @click.option(
     "--identity",
@@ -90,6 +91,8 @@ def run_command(
         raise CommandError(f"cannot start: {error}") from error
     if once and dry_run and controller.decision is not None:
         emit(plan_text(controller.decision.plan, style()))
+    elif once and controller.decision is not None:
+        emit(outcomes_text(controller.outcomes(), style()))
     if controller.lost_leadership:
         raise SystemExit(EXIT_FAILED)
 

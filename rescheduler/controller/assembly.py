@@ -23,11 +23,12 @@ from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Recon
 from rescheduler.controller.memory import sparing
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
+from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
-from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.controller.reconcile import Listener, Reconciler, Settings
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter
+from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
 from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
 from rescheduler.controller.server import Heartbeat
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
@@ -201,8 +202,13 @@ class _Assembly:
             recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
-            listener=MoveCounter(self.ports.metrics),
+            listener=self._listener(),
         )
+
+    def _listener(self) -> Listener:
+        counter = MoveCounter(self.ports.metrics)
+        # Of a dry run nothing is true: each round would say again what it would write.
+        return counter if self.ports.dry_run else both(counter, MoveLog())
 
     def _cautious(self, reconciler: Reconciler) -> Reconciles:
         """A dry run gives no room up, so it need not ask whether the schedulers are up to date."""

@@ -218,9 +218,9 @@ def _write_avoid_hints(action: moves.WriteAvoidHints, _: ReservationSettings) ->
 def _write_reservation_status(action: rooms.WriteReservationStatus, _: ReservationSettings) -> Call:
     return _replace_status(
         Kind.RESERVATION,
-        ObjectKey("", action.name),
-        action.uid,
-        action.resource_version,
+        ObjectKey("", action.seen.name),
+        action.seen.uid,
+        action.seen.resource_version,
         encode_reservation_status(action.status),
     )
 
@@ -242,9 +242,9 @@ def _create_reservation(action: moves.CreateReservation, _: ReservationSettings)
 def _delete_reservation(action: rooms.DeleteReservation, _: ReservationSettings) -> Call:
     return _delete(
         Kind.RESERVATION,
-        ObjectKey("", action.name),
-        action.uid,
-        resource_version=action.resource_version,
+        ObjectKey("", action.seen.name),
+        action.seen.uid,
+        resource_version=action.seen.resource_version if action.unchanged else "",
     )
 
 
@@ -259,9 +259,9 @@ def _adopt_pod(action: moves.AdoptPod, _: ReservationSettings) -> Call:
 def _write_migration_status(action: moves.WriteMigrationStatus, _: ReservationSettings) -> Call:
     return _replace_status(
         Kind.POD_MIGRATION,
-        action.migration,
-        action.uid,
-        action.resource_version,
+        action.seen.key,
+        action.seen.uid,
+        action.seen.resource_version,
         encode_migration_status(action.status),
     )
 

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.move_log import by_policy
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
 from rescheduler.model.encode import migration_manifest
@@ -153,9 +154,9 @@ def migration_name(move: Move, decided_at_s: float) -> str:
 def _facts(move: Move) -> dict[str, object]:
     return {
         "pod": f"{move.pod.namespace}/{move.pod.name}",
-        "source": move.source,
-        "target": move.target,
-        "policy": move.policy,
-        "reason": move.reason,
+        "from": move.source,
+        "to": move.target,
+        "why": move.message or move.reason,
+        "by": by_policy(move.policy),
         "gain": move.gain,
     }

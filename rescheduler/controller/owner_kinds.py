@@ -16,6 +16,7 @@ import structlog
 from rescheduler.kube.discovery import ServedKinds
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
+from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.never_moves import FIXED_OWNERS
 from rescheduler.model.records import OwnerRef
@@ -59,6 +60,7 @@ class OwnerKinds:
         self._known = ReplacementRules(watched=watched)
         self._rules: tuple[ReplacementRules, ReplacementRules, ReplacementRules] | None = None
         self._log = structlog.get_logger("rescheduler.owner_kinds")
+        self._seldom = Seldom()
 
     def see(self, owners: Iterable[OwnerRef | None]) -> None:
         """Remember the kinds of these owners, to be asked about. Cheap for kinds that were seen before."""
@@ -90,7 +92,10 @@ class OwnerKinds:
             served = self._discovery(api_version, kind)
         except (ApiError, TransportError) as error:
             self._open[api_version, kind] = self._clock() + AGAIN_S
-            self._log.warning(
+            say = (
+                self._log.warning if self._seldom.due((api_version, kind), self._clock()) else self._log.debug
+            )
+            say(
                 "It is not known whether a kind of owner has a scale subresource: its pods do not move until then",
                 kind=kind,
                 api_version=api_version,

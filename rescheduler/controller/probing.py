@@ -24,6 +24,7 @@ from rescheduler.coordination.handover_order import SchedulerLag
 from rescheduler.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, RejectedError
 from rescheduler.kube.reflector import Gaps
 from rescheduler.kube.transport import TransportError
+from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
@@ -95,6 +96,7 @@ class ProbingReconciler:
     """Probes that are not needed any more, with their uids ("": not known)."""
     _gone: set[str] = field(default_factory=set)
     """Uids of probes that were deleted; the cache may show them a little longer."""
+    _seldom: Seldom = field(default_factory=Seldom)
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Raises NotLeaderError, as ``Reconciler.reconcile`` does."""
@@ -181,7 +183,8 @@ class ProbingReconciler:
 
     def _failed(self, scheduler: str, error: Exception, now_s: float) -> None:
         self._ask_at_s = now_s + AGAIN_S
-        _log().info("The probe of a scheduler cannot be created", scheduler=scheduler, error=str(error))
+        say = _log().info if self._seldom.due((scheduler, type(error)), now_s) else _log().debug
+        say("The probe of a scheduler cannot be created", scheduler=scheduler, error=str(error))
 
     def _discard(self, scheduler: str) -> None:
         probe = self._asked.pop(scheduler, None)

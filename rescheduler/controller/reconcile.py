@@ -40,6 +40,7 @@ from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -457,6 +458,7 @@ class Reconciler:
             "An object is in a state that it cannot leave", object=str(machine), error=str(error)
         )
         event = RecordEvent(
+            api_version=API_VERSION,
             kind=kind,
             namespace=machine.namespace,
             name=machine.name,

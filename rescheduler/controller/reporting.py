@@ -15,20 +15,10 @@ from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.migrations.actions import DeleteMigration, DryRunEvict, WriteMigrationStatus
 from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
 
 _CONFIGURATION_LOG: Final = structlog.get_logger("rescheduler.configuration")
-_API_VERSIONS: Final = {
-    "Reservation": API_VERSION,
-    "PodMigration": API_VERSION,
-    "ReplicaSet": "apps/v1",
-    "Deployment": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "DaemonSet": "apps/v1",
-    "Job": "batch/v1",
-}
 
 
 def occurrence(event: RecordEvent) -> Occurrence:
@@ -39,8 +29,11 @@ def occurrence(event: RecordEvent) -> Occurrence:
             name=event.name,
             namespace=event.namespace,
             uid=event.uid,
-            api_version=_API_VERSIONS.get(event.kind, "v1"),
+            api_version=event.api_version,
         ),
+        related=None
+        if event.pod is None
+        else ObjectReference("Pod", event.pod.name, event.pod.namespace, event.pod.uid),
         reason=event.reason,
         note=event.message,
         warning=event.warning,
@@ -96,6 +89,18 @@ class ConfigurationReporter:
     def _warn(self, reason: str, note: str) -> None:
         if self.record is not None:
             self.record(Occurrence(regarding=self.regarding, reason=reason, note=note, warning=True))
+
+
+def both(
+    first: Callable[[Action, Effect], None], second: Callable[[Action, Effect], None]
+) -> Callable[[Action, Effect], None]:
+    """A listener that calls these two."""
+
+    def listener(action: Action, effect: Effect) -> None:
+        first(action, effect)
+        second(action, effect)
+
+    return listener
 
 
 @dataclass(frozen=True, slots=True)

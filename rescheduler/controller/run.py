@@ -38,7 +38,9 @@ from rescheduler.kube.informers import Informers
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP, LEASE_NAME
+from rescheduler.model.records import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,13 @@ class Controller:
     def decision(self) -> Decision | None:
         """The last decision."""
         return self.loop.decision if self.loop else None
+
+    def outcomes(self) -> dict[ObjectKey, PodMigration | None]:
+        """The PodMigrations that the last decision began, as they are now; None: the object was deleted."""
+        if self.loop is None or self.loop.decision is None:
+            return {}
+        migrations = self.loop.snapshot().migrations
+        return {key: migrations.get(key) for key in self.loop.decision.issued}
 
     def run(self) -> None:
         """Run until ``stop`` is set.

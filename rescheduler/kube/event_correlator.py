@@ -1,7 +1,8 @@
 """Which Events are written, which are counted into a series, which are dropped (pure).
 
-The same thing said again about the same object within the window is one Event with a count, updated now
-and then; everything together passes a token bucket, so that no storm of refusals becomes a storm of writes.
+The same thing, note included, said again about the same object within the window is one Event with a count, updated
+now and then. Another note is another Event: a note cannot be changed afterwards, and folded into the first one it would
+name the wrong pod. Everything together passes a token bucket, so that no storm of refusals becomes a storm of writes.
 """
 
 from __future__ import annotations
@@ -58,38 +59,34 @@ class Series:
     written_s: float
 
 
-_Key = tuple[ObjectReference, str, str, bool, ObjectReference | None]
-
-
 class EventCorrelator:
     """Remembers what was said lately, bounded in size. One thread."""
 
     def __init__(self, *, per_second: float = 5.0, burst: float = 50.0) -> None:
         self._per_second, self._burst = per_second, burst
         self._tokens, self._filled_s = burst, 0.0
-        self._series: OrderedDict[_Key, Series] = OrderedDict()
+        self._series: OrderedDict[Occurrence, Series] = OrderedDict()
 
     def on_occurrence(self, what: Occurrence, name: str, now_s: float) -> tuple[EventWrite, Series]:
         """What to write now. ``name``: the Event's name if it is a new one."""
-        key = (what.regarding, what.reason, what.action, what.warning, what.related)
-        known = self._series.get(key)
+        known = self._series.get(what)
         if known is None or now_s - known.last_s > WINDOW_S:
             fresh = Series(name, 1, now_s, now_s)
             if not self._pass(now_s):
                 return EventWrite.DROP, fresh
-            self._remember(key, fresh)
+            self._remember(what, fresh)
             return EventWrite.CREATE, fresh
         known.count += 1
         known.last_s = now_s
-        self._series.move_to_end(key)
+        self._series.move_to_end(what)
         if now_s - known.written_s < UPDATE_EVERY_S or not self._pass(now_s):
             return EventWrite.COUNT_ONLY, known
         known.written_s = now_s
         return EventWrite.UPDATE, known
 
-    def _remember(self, key: _Key, series: Series) -> None:
-        self._series[key] = series
-        self._series.move_to_end(key)
+    def _remember(self, what: Occurrence, series: Series) -> None:
+        self._series[what] = series
+        self._series.move_to_end(what)
         while len(self._series) > REMEMBERED:
             self._series.popitem(last=False)
 

@@ -1,17 +1,17 @@
 """Events (events.k8s.io/v1) for people: what was done to a pod, its owner, a Reservation, and why.
 
 Promises: ``record`` never blocks and never fails its caller; Events are best effort: what cannot be
-written is counted and forgotten. A thread of its own writes them.
+written is counted and forgotten. A thread of its own writes them, and no error of one Event ends it. Their times and
+the order of their names are those in which they were recorded.
 """
 
 from __future__ import annotations
 
 import queue
-import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -25,6 +25,13 @@ from rescheduler.model.names import CONTROLLER_NAME
 _NOTE_BYTES: Final = 1_000
 _NAME_CHARACTERS: Final = 220
 _FLUSH_S: Final = 3.0
+
+
+class _Recorded(NamedTuple):
+    """An occurrence and when it was recorded, in nanoseconds since the epoch; no two of a recorder have the same time."""
+
+    what: Occurrence
+    at_ns: int
 
 
 class EventRecorder:
@@ -42,12 +49,14 @@ class EventRecorder:
     ) -> None:
         self._api = api
         self._instance = instance
-        self._queue: queue.Queue[Occurrence | None] = queue.Queue(capacity)
+        self._queue: queue.Queue[_Recorded | None] = queue.Queue(capacity)
         self._series = series or EventCorrelator()
         self._clock, self._wall = clock, wall
         self._log = structlog.get_logger("rescheduler.events")
         self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
         self._lock = threading.Lock()
+        self._last_ns = 0
+        self._defects: set[type[Exception]] = set()
         self._dropped = 0
         self.written = 0
 
@@ -63,12 +72,12 @@ class EventRecorder:
     def record(self, what: Occurrence) -> None:
         """Say it, if there is room."""
         try:
-            self._queue.put_nowait(what)
+            self._queue.put_nowait(_Recorded(what, self._stamp()))
         except queue.Full:
             self._drop()
 
     def stop(self) -> None:
-        """EventWrite what is left, for a few seconds at most."""
+        """Write what is left, for a few seconds at most."""
         try:
             self._queue.put(None, timeout=_FLUSH_S)
         except queue.Full:
@@ -77,23 +86,41 @@ class EventRecorder:
             self._thread.join(_FLUSH_S)
 
     def _write_all(self) -> None:
-        while (what := self._queue.get()) is not None:
+        while (recorded := self._queue.get()) is not None:
             try:
-                self._write(what)
+                self._write(recorded)
             except (ApiError, TransportError) as error:
-                self._drop()
-                self._log.debug("An Event was not written", reason=what.reason, error=str(error))
+                self._not_written(recorded.what, error)
+            except Exception as error:  # noqa: BLE001 - a defect of one Event must not silence all others
+                self._defect(recorded.what, error)
 
-    def _write(self, what: Occurrence) -> None:
-        name = event_name(what.regarding.name)
+    def _not_written(self, what: Occurrence, error: Exception) -> None:
+        self._drop()
+        self._log.debug("An Event was not written", reason=what.reason, error=str(error))
+
+    def _defect(self, what: Occurrence, error: Exception) -> None:
+        """A fault of the program: its traceback is logged once for each type of error."""
+        self._not_written(what, error)
+        if type(error) not in self._defects:
+            self._defects.add(type(error))
+            self._log.error("A defect kept an Event from being written", reason=what.reason, exc_info=error)
+
+    def _stamp(self) -> int:
+        with self._lock:
+            self._last_ns = max(round(self._wall() * 1e9), self._last_ns + 1_000)
+            return self._last_ns
+
+    def _write(self, recorded: _Recorded) -> None:
+        what = recorded.what
+        name = event_name(what.regarding.name, recorded.at_ns)
         write, series = self._series.on_occurrence(what, name, self._clock())
         namespace = what.regarding.namespace or "default"
         collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         if write is EventWrite.CREATE:
-            self._api.create(collection, self._body(what, name, namespace))
+            self._api.create(collection, self._body(recorded, name, namespace))
             self.written += 1
         elif write is EventWrite.UPDATE:
-            self._api.merge_patch(f"{collection}/{series.name}", self._counted(series))
+            self._api.merge_patch(f"{collection}/{series.name}", self._counted(series, recorded))
             self.written += 1
         elif write is EventWrite.DROP:
             self._drop()
@@ -103,12 +130,13 @@ class EventRecorder:
         with self._lock:
             self._dropped += 1
 
-    def _body(self, what: Occurrence, name: str, namespace: str) -> dict[str, Any]:
+    def _body(self, recorded: _Recorded, name: str, namespace: str) -> dict[str, Any]:
+        what = recorded.what
         body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": microtime(self._wall()),
+            "eventTime": microtime(recorded.at_ns / 1e9),
             "reportingController": CONTROLLER_NAME,
             "reportingInstance": self._instance[:128],
             "action": what.action,
@@ -121,13 +149,14 @@ class EventRecorder:
             body["related"] = _reference(what.related)
         return body
 
-    def _counted(self, series: Series) -> dict[str, Any]:
-        return {"series": {"count": series.count, "lastObservedTime": microtime(self._wall())}}
+    def _counted(self, series: Series, recorded: _Recorded) -> dict[str, Any]:
+        seconds = recorded.at_ns / 1e9
+        return {"series": {"count": series.count, "lastObservedTime": microtime(seconds)}}
 
 
-def event_name(regarding: str) -> str:
-    """A name that no other Event has, beginning with the object's."""
-    return f"{regarding[:_NAME_CHARACTERS]}.{random.getrandbits(64):016x}"
+def event_name(regarding: str, at_ns: int) -> str:
+    """A name that no other Event has: the object's, and the time, so that ``kubectl get events`` lists them in order."""
+    return f"{regarding[:_NAME_CHARACTERS]}.{at_ns:016x}"
 
 
 def _reference(of: ObjectReference) -> dict[str, str]:

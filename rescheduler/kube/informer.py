@@ -39,6 +39,7 @@ from rescheduler.kube.transport import (
     Transport,
     TransportError,
 )
+from rescheduler.logs import Seldom
 from rescheduler.model.decode import BadObject, Decoder, EventType, ListPage, UndecodableError, WatchEvent
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.records import ObjectKey
@@ -46,6 +47,8 @@ from rescheduler.model.records import ObjectKey
 SILENCE_S: Final = 75.0
 """Bookmarks come about once a minute where anything is written: longer silence is a connection to leave."""
 LIST_TIMEOUT_S: Final = 60.0
+_REPEAT_S: Final = 600.0
+"""A problem that lasts is logged again after so long."""
 WATCH_TIMEOUT_S: Final = (240, 480)
 """Asked of the server, at random in between, so that not all watches end together."""
 
@@ -114,6 +117,7 @@ class Informer:
         self._filling = False
         self._started_at_s = clock()
         self._log = structlog.get_logger("rescheduler.informer")
+        self._seldom = Seldom(_REPEAT_S)
         self._thread = threading.Thread(target=self._run, name=f"informer-{resource.plural}", daemon=True)
         self.decode_errors = 0
 
@@ -182,10 +186,15 @@ class Informer:
                 end = self._fill(pause)
             if end is None or self._stopping.is_set():
                 continue
-            wait_s, events = self._reflector.on_end(end, self._clock(), self._chance())
-            self._put(events)
-            self._tell(end, wait_s)
-            self._stopping.wait(wait_s)
+            self._stopping.wait(self._ended(end))
+
+    def _ended(self, end: End) -> float:
+        """Seconds to wait before the next request."""
+        was_absent = self.absent
+        wait_s, events = self._reflector.on_end(end, self._clock(), self._chance())
+        self._put(events)
+        self._tell(end, wait_s, newly_absent=self.absent and not was_absent)
+        return wait_s
 
     def _fill(self, pause: ExitStack) -> End | None:
         """Steps until something ends; the pause of the collector is left once the list is complete."""
@@ -305,12 +314,17 @@ class Informer:
             "An object cannot be read and is set aside", kind=bad.kind, object=bad.name, error=bad.error
         )
 
-    def _tell(self, end: End, wait_s: float) -> None:
+    def _tell(self, end: End, wait_s: float, *, newly_absent: bool) -> None:
+        """Log the end: a problem that lasts once in a while, not once for each try."""
         facts = {"kind": self.kind, "end": end.kind, "error": end.message, "wait_s": round(wait_s, 2)}
-        if end.kind is EndKind.DENIED:
-            self._log.warning("Objects may not be listed or watched: rights are missing", **facts)
+        if newly_absent:
+            self._log.info("The API server does not serve a kind; it is looked for now and then", **facts)
         elif end.kind in (EndKind.CLEAN, EndKind.SILENT):
             self._log.debug("A watch ended", **facts)
+        elif self.absent or not self._seldom.due(end.kind, self._clock()):
+            self._log.debug("A list or watch failed again", **facts)
+        elif end.kind is EndKind.DENIED:
+            self._log.warning("Objects may not be listed or watched: rights are missing", **facts)
         else:
             self._log.info("A list or watch failed", **facts)
 

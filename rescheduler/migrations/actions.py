@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.migration import MigrationStatus
+from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet, NodeSelector
@@ -21,12 +21,20 @@ class AdoptPod(msgspec.Struct, frozen=True, tag=True):
 
 
 class WriteMigrationStatus(msgspec.Struct, frozen=True, tag=True):
-    """Write the status if the PodMigration is still of ``resource_version`` (compare and swap)."""
+    """Write the status if the PodMigration is still as it was seen (compare and swap)."""
 
-    migration: ObjectKey
-    uid: str
-    resource_version: str
+    seen: PodMigration
     status: MigrationStatus
+
+    @property
+    def migration(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.seen.key
+
+    @property
+    def uid(self) -> str:
+        """Of the PodMigration."""
+        return self.seen.uid
 
 
 class CreateReservation(msgspec.Struct, frozen=True, tag=True):

@@ -52,9 +52,9 @@ class Draft:
         """End the move as Failed. If its own Reservation is not claimed, it is deleted at once."""
         self.change(eviction_requested_at_s=self.status.eviction_requested_at_s if self.evicted else 0.0)
         self.go(MigrationPhase.FAILED, reason, message)
-        self.release()
+        self.release(f"the move failed ({reason})")
 
-    def release(self) -> None:
+    def release(self, why: str) -> None:
         """Delete the Reservation that was made for this move, unless a claimant depends on it."""
         reservation = self.observed.reservation
         if reservation is None or not self.made_reservation or reservation.deleting:
@@ -62,7 +62,11 @@ class Draft:
         if reservation.status.current_owners:
             return
         # With the resource version: a claim that is being written at this moment must not lose its Reservation.
-        self.do(DeleteReservation(reservation.name, reservation.uid, reservation.resource_version))
+        migration = self.observed.migration
+        moved = f"{migration.namespace}/{migration.pod_name}"
+        source = f" from node {self.status.source_node}" if self.status.source_node else ""
+        why = f"pod {moved} is not moved{source}: {why}"
+        self.do(DeleteReservation(reservation, unchanged=True, why=why))
 
     @property
     def made_reservation(self) -> bool:

@@ -24,6 +24,7 @@ from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, asked, is_its_turn, room_suffices
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.reservation import ObjectRef
 from rescheduler.reservations.actions import RecordEvent
 
 _DRY_RUN_FRESH_S: Final = 5.0
@@ -219,11 +220,22 @@ def _evicted(draft: Draft) -> None:
     )
     if pod is not None and draft.observed.same_pod:
         message = f"Evicted: room is held on node {draft.status.node_name}"
-        draft.do(RecordEvent("Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
+        draft.do(RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
         owner = pod.controller
         if owner is not None:
             moved = f"Pod {pod.name} was evicted from node {pod.node}: room is held on node {draft.status.node_name}"
-            draft.do(RecordEvent(owner.kind, pod.namespace, owner.name, owner.uid, "PodRescheduled", moved))
+            draft.do(
+                RecordEvent(
+                    api_version=owner.api_version,
+                    kind=owner.kind,
+                    namespace=pod.namespace,
+                    name=owner.name,
+                    uid=owner.uid,
+                    reason="PodRescheduled",
+                    message=moved,
+                    pod=ObjectRef(pod.namespace, pod.name, pod.uid),
+                )
+            )
 
 
 def _take_back(draft: Draft, result: EvictionResult) -> None:

@@ -20,6 +20,7 @@ from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.names import API_VERSION
 from rescheduler.reservations.actions import RecordEvent
 
 
@@ -46,7 +47,7 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
     if migration.deleting:
         # After the eviction the room belongs to the replacement, and the Reservation machine completes the hand-over.
         if not draft.evicted:
-            draft.release()
+            draft.release(f"PodMigration {migration.key} is being deleted")
         return MigrationStep(status=migration.status, actions=tuple(draft.actions))
     match migration.status.phase:
         case MigrationPhase.PENDING:
@@ -67,10 +68,7 @@ def _close(draft: Draft) -> MigrationStep:
     migration = draft.observed.migration
     actions = tuple(draft.actions)
     if draft.status != migration.status:
-        write = act.WriteMigrationStatus(
-            migration.key, migration.uid, migration.resource_version, draft.status
-        )
-        actions = (write, *actions)
+        actions = (act.WriteMigrationStatus(migration, draft.status), *actions)
         if draft.status.phase is not migration.status.phase:
             actions = (*actions, _event(draft))
     return MigrationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s, begins=draft.begins)
@@ -79,6 +77,7 @@ def _close(draft: Draft) -> MigrationStep:
 def _event(draft: Draft) -> RecordEvent:
     migration, status = draft.observed.migration, draft.status
     return RecordEvent(
+        api_version=API_VERSION,
         kind="PodMigration",
         namespace=migration.namespace,
         name=migration.name,

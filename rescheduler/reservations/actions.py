@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rescheduler.model.records import Node, ObjectKey, Pod, Toleration
-from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationStatus
 from rescheduler.reservations.placeholder import WHOLE, Part
 
 
@@ -52,15 +52,18 @@ class RemovePlaceholder(msgspec.Struct, frozen=True, tag=True):
 
 
 class WriteReservationStatus(msgspec.Struct, frozen=True, tag=True):
-    """Write the status if the Reservation is still of ``resource_version`` (compare and swap).
+    """Write the status if the Reservation is still as it was seen (compare and swap).
 
     A claim is such a write: two claimants cannot both win.
     """
 
-    name: str
-    uid: str
-    resource_version: str
+    seen: Reservation
     status: ReservationStatus
+
+    @property
+    def name(self) -> str:
+        """Of the Reservation."""
+        return self.seen.name
 
 
 class TakeBackNomination(msgspec.Struct, frozen=True, tag=True):
@@ -150,19 +153,21 @@ class UntaintNode(msgspec.Struct, frozen=True, tag=True):
 
 
 class DeleteReservation(msgspec.Struct, frozen=True, tag=True):
-    """Delete the Reservation object if it is still of that uid and, where given, of that version.
+    """Delete the Reservation object, by its uid.
 
-    With the version it cannot hit one that was claimed in the meantime.
+    ``unchanged``: only if it is still as it was seen, so that one that was claimed in the meantime is not hit.
     """
 
-    name: str
-    uid: str
-    resource_version: str = ""
+    seen: Reservation
+    unchanged: bool = False
+    why: str = ""
+    """Why its room is given back, for the log."""
 
 
 class RecordEvent(msgspec.Struct, frozen=True, tag=True):
     """Record an Event on the object that people look at."""
 
+    api_version: str
     kind: str
     namespace: str
     name: str
@@ -170,6 +175,8 @@ class RecordEvent(msgspec.Struct, frozen=True, tag=True):
     reason: str
     message: str
     warning: bool = False
+    pod: ObjectRef | None = None
+    """The pod that the Event is about too, where the object is another one."""
 
 
 ReservationAction = (

@@ -101,10 +101,7 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
     actions = tuple(draft.actions)
     if draft.status != reservation.status:
         # First, by compare and swap: if it fails, the actions that follow from this status are not carried out.
-        write = act.WriteReservationStatus(
-            reservation.name, reservation.uid, reservation.resource_version, draft.status
-        )
-        actions = (write, *actions)
+        actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
         if draft.status.phase is not reservation.status.phase:
             actions = (*actions, _event(draft.status, observed))
     return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
@@ -114,6 +111,7 @@ def _event(status: ReservationStatus, observed: ObservedReservation) -> act.Reco
     reservation = observed.reservation
     ready = condition(status.conditions, CONDITION_READY)
     return act.RecordEvent(
+        api_version=names.API_VERSION,
         kind="Reservation",
         namespace="",
         name=reservation.name,
@@ -456,6 +454,6 @@ def _finished(
     ready = condition(reservation.status.conditions, CONDITION_READY)
     collect_at_s = (seconds_of(ready.last_probe_time) if ready else 0.0) + settings.finished_ttl_s
     if now_s >= collect_at_s:
-        draft.actions.append(act.DeleteReservation(reservation.name, reservation.uid))
+        draft.actions.append(act.DeleteReservation(reservation))
     else:
         draft.wake(collect_at_s)

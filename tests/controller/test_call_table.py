@@ -12,7 +12,7 @@ from rescheduler.kube.errors import ConflictError
 from rescheduler.migrations import actions as moves
 from rescheduler.model import names
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Toleration
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
@@ -42,6 +42,8 @@ def reservation():
     return b.object_of(Kind.RESERVATION, "room", spec=spec).build()
 
 
+ROOM = msgspec.structs.replace(reservation(), uid="r", resource_version="7")
+SEEN = PodMigration(namespace="shop", name="move-1", uid="m", resource_version="8", pod_name="web-0")
 PODS = "/api/v1/namespaces/shop/pods/web-0"
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
@@ -193,7 +195,7 @@ CALLS_OF = [
     ),
     # Reservations and PodMigrations
     (
-        rooms.WriteReservationStatus("room", "r", "7", ReservationStatus(phase=ReservationPhase.FAILED)),
+        rooms.WriteReservationStatus(ROOM, ReservationStatus(phase=ReservationPhase.FAILED)),
         f"PUT {ROOMS}/room/status",
         {
             "apiVersion": "rescheduler.dev/v1alpha1",
@@ -202,15 +204,17 @@ CALLS_OF = [
             "status": {"phase": "Failed", "observedGeneration": 0},
         },
     ),
-    (rooms.DeleteReservation("room", "r"), f"DELETE {ROOMS}/room uid=r", NO_BODY),
-    (rooms.DeleteReservation("room", "r", "7"), f"DELETE {ROOMS}/room uid=r resourceVersion=7", NO_BODY),
+    (rooms.DeleteReservation(ROOM), f"DELETE {ROOMS}/room uid=r", NO_BODY),
+    (rooms.DeleteReservation(ROOM, unchanged=True), f"DELETE {ROOMS}/room uid=r resourceVersion=7", NO_BODY),
     (
-        rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1"),
+        rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1"),
         "EVENT Normal Moved Pod/shop/web-0",
         TESTED_BELOW,
     ),
     (
-        rooms.RecordEvent("Reservation", "", "room", "r", "Damaged", "cannot go on", warning=True),
+        rooms.RecordEvent(
+            names.API_VERSION, "Reservation", "", "room", "r", "Damaged", "cannot", warning=True
+        ),
         "EVENT Warning Damaged Reservation/room",
         TESTED_BELOW,
     ),
@@ -221,7 +225,7 @@ CALLS_OF = [
         {"metadata": {"uid": "m", "resourceVersion": "8"}, "spec": {"podRef": {"uid": "u"}}},
     ),
     (
-        moves.WriteMigrationStatus(MOVE, "m", "8", MigrationStatus(phase=MigrationPhase.EVICTING)),
+        moves.WriteMigrationStatus(SEEN, MigrationStatus(phase=MigrationPhase.EVICTING)),
         f"PUT {MOVES}/move-1/status",
         {
             "apiVersion": "rescheduler.dev/v1alpha1",
@@ -299,7 +303,7 @@ def test_a_placeholder_is_that_of_the_settings_in_force():
 
 
 def test_an_event_is_printed_with_its_message():
-    event = rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1")
+    event = rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
     assert str(operation_of(event, SETTINGS)) == "EVENT Normal Moved Pod/shop/web-0: to n1"
 
 

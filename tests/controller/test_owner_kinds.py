@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
+
 from rescheduler.controller.owner_kinds import AGAIN_S, WATCHED, OwnerKinds
 from rescheduler.kube.discovery import ServedKinds
 from rescheduler.kube.transport import TransportError
@@ -68,3 +70,14 @@ def test_what_is_configured_stays_and_a_change_of_it_is_seen():
     assert server.kinds.rules(first) is server.kinds.rules(first)
     assert (server.kinds.rules(first).jobs, server.kinds.rules(second).jobs) == (True, False)
     assert server.kinds.rules(first).watched == WATCHED == BUILT_IN
+
+
+def test_a_kind_that_is_not_answered_for_is_logged_once_and_not_at_each_try():
+    server = Server()
+    server.away = True
+    server.kinds.see([WIDGET])
+    with capture_logs() as lines:
+        for _ in range(60):
+            server.kinds.ask()
+            server.now_s += AGAIN_S
+    assert [line["log_level"] for line in lines].count("warning") == 1

@@ -22,7 +22,7 @@ from rescheduler.migrations import actions as moves
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef
-from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.testing import builders as b
@@ -37,7 +37,8 @@ OWNER = {"metadata": {"uid": "rs-uid"}, "spec": {"template": {"spec": {"containe
 
 NOMINATE = rooms.Nominate(WEB, "u", "n1")
 RELEASE = rooms.ReleasePod(WEB, "u", "held for 60 s")
-CLAIM = rooms.WriteReservationStatus("room", "r", "7", ReservationStatus(phase=ReservationPhase.AVAILABLE))
+ROOM = Reservation(name="room", uid="r", resource_version="7", status=ReservationStatus())
+CLAIM = rooms.WriteReservationStatus(ROOM, ReservationStatus(phase=ReservationPhase.AVAILABLE))
 DELETE = rooms.DeletePlaceholder(HOLDER, "h")
 CREATE = moves.CreateReservation(
     "room", MOVE, b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
@@ -121,7 +122,7 @@ def test_what_is_sent_is_the_call_of_the_table(carry_out, transport, action, met
 
 def test_preconditions_and_grace_go_into_the_request(carry_out, transport):
     carry_out(DELETE, stored())
-    carry_out(rooms.DeleteReservation("room", "r", "7"), stored())
+    carry_out(rooms.DeleteReservation(ROOM, unchanged=True), stored())
     carry_out(moves.Evict(MOVE, WEB, "u", 5), stored())
     with_grace, with_version, eviction = (msgspec.json.decode(request.body) for request in sent(transport))
     assert (with_grace["preconditions"], with_grace["gracePeriodSeconds"]) == ({"uid": "h"}, 1)
@@ -259,7 +260,7 @@ def test_a_proof_of_the_gate_is_a_value(carry_out, transport, mocker, proven):
 
 def test_an_event_goes_to_the_recorder(transport, mocker):
     record = mocker.Mock()
-    event = rooms.RecordEvent("Pod", "shop", "web-0", "u", "Moved", "to n1")
+    event = rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
     sender = ApiSender(
         api=KubeApi(transport), gate=mocker.Mock(), still_leader=lambda: True, record_event=record
     )

@@ -1,20 +1,10 @@
 import dataclasses
-import json
-import time
 
 import msgspec
 import pytest
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import ServerVersion, discover
-from rescheduler.kube.event_correlator import (
-    WINDOW_S,
-    EventCorrelator,
-    EventWrite,
-    ObjectReference,
-    Occurrence,
-)
-from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import NO_RETRY
@@ -149,101 +139,3 @@ def test_node_usage_leaves_damaged_entries_out(fake_transport):
 @pytest.mark.parametrize("code", [404, 403, 503])
 def test_no_metrics_server_is_no_usage(fake_transport, refusal, code):
     assert node_usage(KubeApi(fake_transport(lambda _: refusal(code)), NO_RETRY)) == ()
-
-
-POD = ObjectReference("Pod", "web-1", "apps", "u1")
-
-
-def said(note="n", reason="Evicted", regarding=POD):
-    return Occurrence(regarding, reason, note)
-
-
-def test_the_same_thing_again_is_counted_not_written():
-    series = EventCorrelator()
-    assert series.on_occurrence(said(), "e1", 0.0)[0] is EventWrite.CREATE
-    assert series.on_occurrence(said("another note"), "e2", 10.0)[0] is EventWrite.COUNT_ONLY
-    write, known = series.on_occurrence(said(), "e3", 40.0)
-    assert (write, known.name, known.count) == (EventWrite.UPDATE, "e1", 3)
-    assert series.on_occurrence(said(), "e4", 41.0 + WINDOW_S)[0] is EventWrite.CREATE
-
-
-def test_another_reason_or_object_is_another_event():
-    series = EventCorrelator()
-    series.on_occurrence(said(), "e1", 0.0)
-    assert series.on_occurrence(said(reason="Landed"), "e2", 0.0)[0] is EventWrite.CREATE
-    other = ObjectReference("Pod", "web-2", "apps", "u2")
-    assert series.on_occurrence(said(regarding=other), "e3", 0.0)[0] is EventWrite.CREATE
-
-
-def test_a_storm_is_cut_to_the_rate():
-    series = EventCorrelator(per_second=5, burst=50)
-    writes = [
-        series.on_occurrence(said(regarding=ObjectReference("Pod", f"p{n}", "apps")), "e", n / 1000)[0]
-        for n in range(1000)
-    ]
-    assert 50 <= writes.count(EventWrite.CREATE) <= 56
-    assert writes.count(EventWrite.DROP) >= 900
-
-
-@pytest.fixture
-def recorder(fake_transport):
-    made = []
-
-    def make(answer=lambda _: {}, **options):
-        transport = fake_transport(answer)
-        made.append(EventRecorder(KubeApi(transport, NO_RETRY), instance="me", wall=lambda: 1.5, **options))
-        made[-1].start()
-        return made[-1], transport.sent
-
-    yield make
-    for one in made:
-        one.stop()
-
-
-def test_an_event_on_the_wire(recorder):
-    events, sent = recorder()
-    node = ObjectReference("Node", "n1")
-    events.record(Occurrence(POD, "Evicted", "é" * 2_000, action="Move", related=node, warning=True))
-    events.stop()
-    (request,) = sent
-    assert request.path == "/apis/events.k8s.io/v1/namespaces/apps/events"
-    body = json.loads(request.body)
-    assert body["metadata"]["name"].startswith("web-1.")
-    assert body["eventTime"] == "1970-01-01T00:00:01.500000Z"
-    assert (body["type"], body["reason"], body["action"]) == ("Warning", "Evicted", "Move")
-    assert body["reportingController"] == "rescheduler.dev/controller"
-    assert len(body["note"].encode()) <= 1024
-    assert body["regarding"] == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": "apps",
-        "name": "web-1",
-        "uid": "u1",
-    }
-    assert body["related"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-
-
-def test_events_of_cluster_scoped_objects_go_to_the_default_namespace(recorder):
-    events, sent = recorder()
-    events.record(
-        Occurrence(ObjectReference("Reservation", "r", api_version="rescheduler.dev/v1alpha1"), "A", "n")
-    )
-    events.stop()
-    assert sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
-
-
-def test_a_server_that_refuses_events_disturbs_nobody(recorder, refusal):
-    events, sent = recorder(lambda _: refusal(403, "Forbidden"))
-    for n in range(3):
-        events.record(said(reason=f"R{n}"))
-    events.stop()
-    assert (len(sent), events.dropped, events.written) == (3, 3, 0)
-
-
-def test_recording_never_blocks(fake_transport):
-    events = EventRecorder(KubeApi(fake_transport(lambda _: {}), NO_RETRY), instance="me", capacity=2)
-    started = time.monotonic()
-    for n in range(5):
-        events.record(said(reason=f"R{n}"))
-    assert events.dropped == 3
-    assert time.monotonic() - started < 1

@@ -6,11 +6,12 @@ import threading
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from rescheduler.kube.connection import connect_to
 from rescheduler.kube.informer import Informer, SharedDecoder
 from rescheduler.kube.informers import Informers
-from rescheduler.kube.reflector import ChangeType, EndKind
+from rescheduler.kube.reflector import ChangeType, End, EndKind
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 
@@ -471,3 +472,20 @@ def test_a_fault_of_the_program_itself_is_seen_and_nothing_is_decided_any_more(t
     informer._stream.close()
     assert until(lambda: informers.dead() == (Kind.NODE,))
     assert not informers.synced()
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "level"),
+    [
+        (Kind.RESERVATION, EndKind.ABSENT, "info"),
+        (Kind.NODE, EndKind.DENIED, "warning"),
+        (Kind.NODE, EndKind.BROKEN, "info"),
+    ],
+)
+def test_a_problem_that_lasts_is_not_logged_at_each_try(kind, end, level, clock):
+    informer = Informer(kind, RESOURCES[kind], None, DECODER, queue.SimpleQueue(), clock=clock)
+    with capture_logs() as lines:
+        ends_s = clock.now_s + 540.0
+        while clock.now_s < ends_s:
+            clock.sleep(1.0 + informer._ended(End(end, "no")))
+    assert [line["log_level"] for line in lines if line["log_level"] != "debug"] == [level]

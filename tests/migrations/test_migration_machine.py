@@ -16,6 +16,7 @@ from rescheduler.migrations.machine import step
 from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, Permission
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -255,6 +256,18 @@ def test_pod_and_owner_are_told_of_the_eviction():
     outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=calls)
     told = {(a.kind, a.reason) for a in outcome.actions if isinstance(a, RecordEvent)}
     assert {("Pod", "Rescheduled"), (pod().controller.kind, "PodRescheduled")} <= told
+
+
+def test_an_event_about_a_custom_owner_has_its_api_version_and_names_the_pod():
+    calls = Calls(eviction=EvictionResult(EvictionOutcome.EVICTED), eviction_at_s=NOW - 0.1)
+    owner = OwnerRef("apps.kruise.io/v1alpha1", "CloneSet", "web", "rs")
+    evicted = msgspec.structs.replace(pod(), controller=owner)
+    begun = migration(PHASE.EVICTING, requested=NOW - 3)
+    outcome = look(begun, reservation=reservation(), calls=calls, pod=evicted)
+    events = {a.kind: a for a in outcome.actions if isinstance(a, RecordEvent)}
+    versions = {kind: event.api_version for kind, event in events.items()}
+    assert versions == {"Pod": "v1", "CloneSet": owner.api_version, "PodMigration": API_VERSION}
+    assert events["CloneSet"].pod == ObjectRef("default", "web-0", "u1")
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def test_claim_is_one_compare_and_swap_and_nothing_else():
     outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), assigned=(pod(),))
     assert kinds(outcome) == ["WriteReservationStatus"]
     assert outcome.status.current_owners == CLAIMED
-    assert outcome.actions[0].resource_version == "7"
+    assert outcome.actions[0].seen.resource_version == "7"
 
 
 def claimed(claimant, **fields):

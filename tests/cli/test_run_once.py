@@ -1,0 +1,91 @@
+"""``run --once`` ends by saying what became of each move."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.reports.outcomes import outcomes_text
+from rescheduler.sandbox.controllers.unstructured import NODE, POD, GroupKind, ready
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.kubelet import KubeletSettings
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
+
+RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run", "--once"]
+DOCUMENT = {
+    "apiVersion": "rescheduler.dev/v1alpha1",
+    "kind": "ReschedulerConfiguration",
+    "policies": [{"name": "NodeTaints"}],
+}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Three pods of a Deployment, and one of their nodes is tainted since."""
+    nodes = [SandboxNode(name=name) for name in ("n1", "n2", "n3")]
+    kubelet = KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
+    with Sandbox(nodes, clock=time.time, kubelet=kubelet) as running:
+        running.start(kubeconfig=tmp_path / "kubeconfig")
+        install(running.transport)
+        pod = {"containers": [{"name": "main", "image": "registry.example/app:1"}]}
+        pod["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+        labels = {"app": "web"}
+        running.api.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {
+                    "replicas": 3,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                },
+            }
+        )
+        ends_s = time.monotonic() + 120
+        while len(pods := [p for p in running.api.list(POD) if ready(p)]) < 3:
+            assert time.monotonic() < ends_s
+            time.sleep(0.1)
+        tainted = running.api.get(NODE, "", pods[0]["spec"]["nodeName"])
+        running.api.patch(tainted, {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}})
+        yield running, pods[0]
+
+
+def test_it_says_what_became_of_each_move(cluster, tmp_path):
+    running, pod = cluster
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(DOCUMENT))
+    words = ["--kubeconfig", tmp_path / "kubeconfig", "--config", config]
+    done = subprocess.run([*RUN, *map(str, words)], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    headline, _, *lines = done.stdout.splitlines()
+    assert headline.endswith("landed on the reserved node")
+    (line,) = (line for line in lines if pod["metadata"]["name"] in line)
+    moves = running.api.list(GroupKind("rescheduler.dev", "PodMigration"))
+    (move,) = (m for m in moves if m["spec"]["podRef"]["name"] == pod["metadata"]["name"])
+    status = move["status"]
+    for words in (status["sourceNode"], status["nodeName"], status["reason"], status["message"]):
+        assert words in line
+    logged = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert "The pod is evicted" in {line["msg"] for line in logged}
+
+
+def test_of_no_move_and_of_one_whose_object_is_gone():
+    assert outcomes_text({}) == "No move was begun.\n"
+    failed = PodMigration(
+        namespace="shop",
+        name="m",
+        pod_name="web-1",
+        target_node="n2",
+        status=MigrationStatus(phase=MigrationPhase.FAILED, reason="Timeout", message="it waited"),
+    )
+    text = outcomes_text({failed.key: failed, ObjectKey("shop", "gone"): None})
+    assert text.splitlines()[0] == "2 moves begun, 0 landed on the reserved node"
+    assert "shop/web-1" in text
+    assert "Timeout" in text
+    assert "PodMigration shop/gone" in text
