@@ -1,6 +1,8 @@
 """Shared pieces of the tests on the sandbox."""
 
 import copy
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from rescheduler.sandbox.controllers.unstructured import GroupKind, spec, status
 from rescheduler.sandbox.nodes import SandboxNode
 from rescheduler.sandbox.sandbox import Sandbox
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 POD = GroupKind("", "Pod")
 
@@ -113,3 +117,19 @@ def objects():
     return SimpleNamespace(
         workload=workload, pod=bare_pod, budget=budget, template=pod_template, is_ready=is_ready
     )
+
+
+@pytest.fixture
+def scene():
+    """scene(seed, replicas=3): mode StartFirst in virtual time; stopped at the end."""
+    from start_first_scene import Scene  # noqa: PLC0415 - found only once the folder is on the path
+
+    made = []
+
+    def make(seed, **more):
+        made.append(Scene(seed, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cluster.stop()
