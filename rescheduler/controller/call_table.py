@@ -229,6 +229,7 @@ def _create_reservation(action: moves.CreateReservation, _: ReservationSettings)
     body = reservation_manifest(
         name=action.name,
         migration=action.migration,
+        migration_uid=action.migration_uid,
         pod=action.pod,
         template=action.template,
         volumes=action.volumes,

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_of_move import room_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.hypothetical import hypothetical_pod
@@ -68,7 +69,7 @@ def _of_reservation(reservation: Reservation, holder: Pod | None, written: Writt
 
 def _of_move(migration: PodMigration, snapshot: Snapshot, written: Written) -> str:
     status = migration.status
-    if name_of_reservation(migration) in snapshot.reservations:
+    if room_of_move(migration, snapshot.reservations, name_of_reservation(migration)) is not None:
         return ""  # counted for the Reservation, and not twice
     if status.phase is MigrationPhase.PENDING:
         return written.get(migration.key, "")

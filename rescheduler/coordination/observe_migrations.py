@@ -26,6 +26,7 @@ from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.planning.beginning import HeldBack
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, group_kind, none_comes
@@ -58,7 +59,9 @@ class MigrationObserver:
         """One move."""
         snapshot = self.index.snapshot
         name = name_of_reservation(migration)
-        reservation = snapshot.reservations.get(name)
+        named = snapshot.reservations.get(name)
+        refused = refusal(migration, named) if named is not None else ""
+        reservation = None if refused else named
         pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         same = pod is not None and migration.pod_uid in ("", pod.uid)
         seen = self.start_first.observe(migration, pod if same else None)
@@ -69,7 +72,8 @@ class MigrationObserver:
         calls = self.memory.answers.of(key)
         handing_over = migration.status.phase is MigrationPhase.HANDING_OVER
         gone_s = self.memory.sightings.since("pod gone", key, self.now_s, state=handing_over and not same)
-        room = self.rooms.get(name)
+        room = self.rooms.get(name) if reservation is not None else None
+        owner = controller_of_move(migration, snapshot)
         claimant = self.index.pod(migration.status.replacement) if migration.status.replacement else None
         budgets = self.index.budgets_of(pod) if pod else ()
         recorded = self.history.recorded(migration)
@@ -86,6 +90,7 @@ class MigrationObserver:
             creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
+            reservation_refused=refused,
             # A claim that was written and is not in the cache yet takes the room away from this move.
             room_held=room is not None and room.held and not self.memory.expectations.claims.get(name),
             owner_of_reservation=self._owns((replacement and replacement.pod) or pod, reservation),
@@ -94,10 +99,11 @@ class MigrationObserver:
             claimant=claimant or (room.claimant if room else None),
             ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
             evicts_first=self._evicts_first(migration, pod) if same and pod else "",
-            none_comes=self._none_comes(reservation) if handing_over and not same else "",
-            replacement_delay_s=self._delay_s(reservation),
+            none_comes=self._none_comes(owner) if handing_over and not same else "",
+            replacement_delay_s=_delay_s(owner),
             another=self.concurrent_moves.before(migration, pod) if same else "",
-            source=self._left_behind(migration, reservation),
+            controller=owner,
+            source=self._left_behind(migration, owner),
             start_first=seen,
             held_back=self._held_back(migration, pod) if pod is not None and not recorded.begun else None,
             recorded=recorded,
@@ -176,28 +182,17 @@ class MigrationObserver:
         return evicts_first(migration, others, self.index.pods_of(uid), self.now_s)
 
     def _controller_uid(self, migration: PodMigration) -> str:
-        """Of the pod that is moved, or that was evicted: then the Reservation names it."""
-        pod = self.index.snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
-        if pod is not None and pod.controller is not None and migration.pod_uid in ("", pod.uid):
-            return pod.controller.uid
-        reservation = self.index.snapshot.reservations.get(migration.status.reservation_name)
-        owner = _controller_of(reservation)
+        owner = controller_of_move(migration, self.index.snapshot)
         return owner.uid if owner is not None else ""
 
-    def _none_comes(self, reservation: Reservation | None) -> str:
-        owner = _controller_of(reservation)
+    def _none_comes(self, owner: OwnerRef | None) -> str:
         if owner is None:
             return ""
         snapshot = self.index.snapshot
         return none_comes(owner, snapshot.workloads.get(owner.uid), snapshot.replacement_rules, self.now_s)
 
-    def _delay_s(self, reservation: Reservation | None) -> float:
-        owner = _controller_of(reservation)
-        return LONGEST_BACK_OFF_S if owner is not None and group_kind(owner) == JOB else 0.0
-
-    def _left_behind(self, migration: PodMigration, reservation: Reservation | None) -> Node | None:
+    def _left_behind(self, migration: PodMigration, owner: OwnerRef | None) -> Node | None:
         """The node that the pod leaves; None also if the controller is gone, because its hints would be deleted at once."""
-        owner = _controller_of(reservation)
         if owner is not None and owner.uid and owner.uid not in self.index.snapshot.workloads:
             return None
         return self.index.snapshot.nodes.get(migration.status.source_node)
@@ -226,6 +221,5 @@ class MigrationObserver:
         return pods[0]
 
 
-def _controller_of(reservation: Reservation | None) -> OwnerRef | None:
-    """The controller for whose pods a Reservation of a move holds room."""
-    return reservation.owner_controller if reservation is not None else None
+def _delay_s(owner: OwnerRef | None) -> float:
+    return LONGEST_BACK_OFF_S if owner is not None and group_kind(owner) == JOB else 0.0

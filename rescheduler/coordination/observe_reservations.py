@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.assumed import Written
+from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_of_move import serves
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
@@ -158,14 +160,20 @@ def with_koordinator(
 
 
 def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
-    """The PodMigration of each Reservation that serves one, by name of the Reservation."""
-    result: dict[str, LinkedMigration] = {}
+    """The PodMigration of each Reservation that serves one, by name of the Reservation.
+
+    Of several the one that has not ended, and of these the one that goes first.
+    """
+    found: dict[str, PodMigration] = {}
     for migration in index.snapshot.migrations.values():
-        name, link = name_of_reservation(migration), link_of(migration)
-        known = result.get(name)
-        if known is None or known.finished:
-            result[name] = link
-    return result
+        name = name_of_reservation(migration)
+        reservation = index.snapshot.reservations.get(name)
+        if reservation is None or not serves(reservation, migration):
+            continue
+        known = found.get(name)
+        if known is None or precedence(migration) < precedence(known):
+            found[name] = migration
+    return {name: link_of(migration) for name, migration in found.items()}
 
 
 def link_of(migration: PodMigration) -> LinkedMigration:

@@ -16,6 +16,7 @@ from rescheduler.migrations.start_first_replacement import is_unadopted, replace
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Workload
+from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.start_first_mode import declared, refusal_in
 
@@ -154,11 +155,7 @@ class StartFirstObserver:
         replacement = self.index.pod(known) if known is not None else None
         if replacement is not None and replaced_by(replacement)[0]:
             return replaced_by(replacement)[0]
-        pod = self.index.snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
-        if pod is not None and pod.controller is not None and migration.pod_uid in ("", pod.uid):
-            return pod.controller.uid
-        reservation = self.index.snapshot.reservations.get(migration.status.reservation_name)
-        owner = reservation.owner_controller if reservation is not None else None
+        owner = controller_of_move(migration, self.index.snapshot)
         return owner.uid if owner is not None else ""
 
 

@@ -42,6 +42,7 @@ class CreateReservation(msgspec.Struct, frozen=True, tag=True):
 
     name: str
     migration: ObjectKey
+    migration_uid: str
     pod: Pod
     node: str
     ttl_s: float

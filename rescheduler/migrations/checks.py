@@ -10,7 +10,8 @@ from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
-from rescheduler.migrations.replacement_checks import FRESH_S, asked, lacking, note_source
+from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source
+from rescheduler.migrations.room_reference import reference_fits
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase, MoveMode
@@ -39,6 +40,9 @@ def may_begin(draft: Draft) -> bool:
 def pending(draft: Draft) -> None:
     """Check budgets and target, then reserve the room."""
     observed = draft.observed
+    if observed.reservation_refused:
+        draft.fail(Why.RESERVATION_UNFIT, observed.reservation_refused)
+        return
     if not budgets_may_allow(draft):
         return
     if not observed.fits.ok:
@@ -47,8 +51,10 @@ def pending(draft: Draft) -> None:
     if not within_limits(draft):
         return
     pod = observed.pod
+    named = observed.reservation if observed.migration.reservation_ref else None
     draft.change(
         reservation_name=observed.reservation_name,
+        reservation_uid=named.uid if named is not None else "",
         source_node="" if pod is None else pod.node,
         node_name=observed.target,
         started_at_s=draft.now_s,
@@ -85,7 +91,9 @@ def reserving(draft: Draft) -> None:
     if not still_wanted(draft):
         return
     reservation = draft.observed.reservation
-    if reservation is None:
+    if draft.observed.reservation_refused:
+        draft.fail(Why.RESERVATION_UNFIT, draft.observed.reservation_refused)
+    elif reservation is None:
         if draft.observed.migration.reservation_ref:
             draft.fail(Why.RESERVATION_FAILED, f"Reservation {draft.status.reservation_name} does not exist")
         else:
@@ -118,14 +126,14 @@ def still_wanted(draft: Draft) -> bool:
         draft.fail(
             Why.TIMEOUT, f"the pod was not evicted within the ttl of the move; last message: {waited_for}"
         )
-    # Two moves of the pod have begun: the later one ends, so that its room is released. One that has not begun waits.
+    # Two moves of the pod, or into the room, have begun: the later one ends, so that its room is released. One that has not begun waits.
     elif observed.another and migration.status.phase is not MigrationPhase.PENDING:
-        draft.fail(Why.ANOTHER_MOVE, f"move {observed.another} of the same pod goes first")
+        draft.fail(Why.ANOTHER_MOVE, f"{observed.another} goes first")
     elif migration.paused:
         draft.say(Why.PAUSED, "spec.paused is true; the ttl of the move still counts")
         draft.wake(draft.end_s)
     elif observed.another:
-        draft.say(Why.ANOTHER_MOVE, f"waiting for move {observed.another} of the same pod")
+        draft.say(Why.ANOTHER_MOVE, f"waiting for {observed.another}")
         draft.wake(draft.end_s)
     else:
         draft.wake(draft.end_s)
@@ -228,7 +236,7 @@ def _start_first_refused(seen: ObservedStartFirst | None) -> str:
 def _target_known(draft: Draft) -> bool:
     observed = draft.observed
     migration, pod = observed.migration, observed.pod
-    if migration.reservation_ref and not _reference_fits(draft):
+    if migration.reservation_ref and not reference_fits(draft):
         return False
     if not observed.target:
         draft.say(Why.NO_TARGET, observed.target_message or "no node takes the pod now")
@@ -238,35 +246,6 @@ def _target_known(draft: Draft) -> bool:
         return False
     if pod is not None and observed.target == pod.node:
         draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {observed.target} already")
-        return False
-    return True
-
-
-def _reference_fits(draft: Draft) -> bool:
-    observed = draft.observed
-    reservation = observed.reservation
-    name = observed.migration.reservation_ref
-    if reservation is None:
-        draft.fail(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
-        return False
-    if not observed.owner_of_reservation:
-        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is not for pods of this controller")
-        return False
-    if not reservation.allocate_once:
-        draft.fail(
-            Why.RESERVATION_UNFIT,
-            f"Reservation {name} is for several pods (allocateOnce: false); a move needs one for a single pod",
-        )
-        return False
-    wanted, held = observed.migration.target_node, reservation.status.node_name
-    if wanted and held and wanted != held:
-        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is on node {held}, not on {wanted}")
-        return False
-    if missing := lacking(reservation, observed.coming):
-        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is too small for the replacement ({missing})")
-        return False
-    if not held:
-        draft.say(Why.RESERVING, f"waiting for Reservation {name} to be Available")
         return False
     return True
 
@@ -282,6 +261,7 @@ def _create(draft: Draft) -> None:
         act.CreateReservation(
             observed.reservation_name,
             observed.migration.key,
+            observed.migration.uid,
             pod,
             draft.status.node_name,
             left_s,
@@ -297,7 +277,7 @@ def _reserved(draft: Draft, reservation: Reservation) -> None:
     if pod is not None and pod.node == node:
         draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {node} already")
         return
-    draft.change(node_name=node, reserved_at_s=draft.now_s)
+    draft.change(node_name=node, reserved_at_s=draft.now_s, reservation_uid=reservation.uid)
     message = f"Reservation {reservation.name} holds room on node {node}"
     draft.go(MigrationPhase.EVICTING, Why.CHECKING, message)
 

@@ -80,6 +80,8 @@ def _room_held(draft: Draft) -> bool:
         return True
     # The intent keeps the gate on, and a gate without room to give would only delay pods.
     draft.change(eviction_requested_at_s=0.0)
+    if draft.made_reservation:
+        draft.change(reservation_uid="")  # another one may be made
     draft.go(MigrationPhase.RESERVING, Why.RESERVING, "the Reservation is not Available any more")
     return False
 

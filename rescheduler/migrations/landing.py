@@ -35,7 +35,7 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
 def handing_over(draft: Draft) -> None:
     """The old pod is terminating or gone; wait until its replacement is bound."""
     reservation = draft.observed.reservation
-    leave_hint(draft, reservation.owner_controller if reservation is not None else None)
+    leave_hint(draft, draft.observed.controller)
     if reservation is None or reservation.deleting:
         draft.fail(
             Why.RESERVATION_LOST,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.pod_creation import CreationOutcome
-from rescheduler.model.records import DisruptionBudget, Node, Pod, Workload
+from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
@@ -167,7 +167,9 @@ class ObservedMigration:
     volumes: tuple[NodeSelector, ...] = ()
     """Node affinity of the volumes that the pod's claims are bound to."""
     reservation: Reservation | None = None
-    """That of ``reservation_name``."""
+    """That of ``reservation_name``, if the move may use it."""
+    reservation_refused: str = ""
+    """Why it may not: a Reservation of that name is not for this move."""
     room_held: bool = True
     """Its placeholder is bound, and the room was not just assigned to a pod: the status may not show either yet."""
     owner_of_reservation: bool = True
@@ -185,7 +187,9 @@ class ObservedMigration:
     replacement_delay_s: float = 0.0
     """How long the controller may wait after the end of the old pod before it creates the new one."""
     another: str = ""
-    """A move of the same pod that goes first."""
+    """What goes first: a move of the same pod, or one into the same Reservation."""
+    controller: OwnerRef | None = None
+    """The controller of the pod that is moved, also after the pod is gone; None if that is not known."""
     evicts_first: str = ""
     """A move of the same controller that evicts first, where only its replacement shows what admission adds now."""
     source: Node | None = None

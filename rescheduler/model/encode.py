@@ -48,6 +48,7 @@ def encode_migration_status(status: MigrationStatus) -> JsonObject:
             "message": status.message,
             "conditions": _conditions(status.conditions),
             "reservationName": status.reservation_name,
+            "reservationUid": status.reservation_uid,
             "sourceNode": status.source_node,
             "nodeName": status.node_name,
             "mode": status.mode.value,

@@ -45,6 +45,8 @@ class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     message: str = ""
     conditions: tuple[Condition, ...] = ()
     reservation_name: str = ""
+    reservation_uid: str = ""
+    """The very Reservation that the move took: one that gets the same name later is another."""
     source_node: str = ""
     node_name: str = ""
     mode: MoveMode = MoveMode.RESERVE_FIRST

@@ -30,6 +30,12 @@ ANNOTATION_RESERVATION: Final = "rescheduler.dev/reservation"
 ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
 """On a Reservation: NAMESPACE/NAME of the PodMigration that it serves; claims wait for its eviction."""
 
+ANNOTATION_MIGRATION_UID: Final = "rescheduler.dev/migration-uid"
+"""On a Reservation: uid of that PodMigration. Admission lets nobody but the controller write these two."""
+
+MOVE_SUFFIX: Final = ".move"
+"""The end of the names of Reservations that were made for moves."""
+
 ANNOTATION_MODE: Final = "rescheduler.dev/mode"
 """On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then.
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey, Pod, Workload
+from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
@@ -101,8 +102,7 @@ def missing_pods(snapshot: Snapshot) -> Counter[str]:
         if status.phase is not MigrationPhase.HANDING_OVER or status.replacement is not None:
             continue
         old = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
-        reservation = snapshot.reservations.get(status.reservation_name)
-        owner = reservation.owner_controller if reservation is not None else None
+        owner = controller_of_move(migration, snapshot)
         if owner is not None and (old is None or old.uid != migration.pod_uid):
             found[owner.uid] += 1
     return found

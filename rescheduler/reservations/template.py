@@ -28,8 +28,11 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def reservation_name(migration: ObjectKey, uid: str) -> str:
-    """The name of the Reservation of a move: the same after a crash, another for a later move."""
-    return f"{slug(migration.name, 'move')}-{digest(f'{uid}/{migration}')}"
+    """The name of the Reservation of a move: the same after a crash, another for a later move.
+
+    It can be computed, so admission lets nobody but the controller take a name that ends so (``reservation-rules.yaml``).
+    """
+    return f"{slug(migration.name, 'move')}-{digest(f'{uid}/{migration}')}{names.MOVE_SUFFIX}"
 
 
 def name_of_reservation(migration: PodMigration) -> str:
@@ -43,6 +46,7 @@ def reservation_manifest(
     *,
     name: str,
     migration: ObjectKey,
+    migration_uid: str,
     pod: Pod,
     template: PodSpec | None,
     volumes: Sequence[NodeSelector],
@@ -55,7 +59,10 @@ def reservation_manifest(
     ``template``: what the controller would create now, None: like the pod itself. ``volumes``: node affinity of the
     pod's bound volumes. ``pod.controller`` must be there: only controlled pods are moved.
     """
-    annotations = {names.ANNOTATION_MIGRATION: str(migration)}
+    annotations = {
+        names.ANNOTATION_MIGRATION: str(migration),
+        names.ANNOTATION_MIGRATION_UID: migration_uid,
+    }
     if soft:
         annotations[names.ANNOTATION_MODE] = "Soft"
     return msgspec.json.encode(

@@ -218,7 +218,7 @@ CALLS_OF = [
         "EVENT Warning Damaged Reservation/room",
         TESTED_BELOW,
     ),
-    (moves.CreateReservation("room", MOVE, POD, "n1", 60.0), f"POST {ROOMS} name=room", TESTED_BELOW),
+    (moves.CreateReservation("room", MOVE, "m", POD, "n1", 60.0), f"POST {ROOMS} name=room", TESTED_BELOW),
     (
         moves.AdoptPod(MOVE, "m", "8", "u"),
         f"PATCH(merge) {MOVES}/move-1",
@@ -308,9 +308,10 @@ def test_an_event_is_printed_with_its_message():
 
 
 def test_a_reservation_names_the_move_and_the_controller_that_it_is_for():
-    created = body(moves.CreateReservation("room", MOVE, POD, "n1", 60.0, soft=True))
+    created = body(moves.CreateReservation("room", MOVE, "m", POD, "n1", 60.0, soft=True))
     assert created["metadata"]["annotations"] == {
         names.ANNOTATION_MIGRATION: "shop/move-1",
+        names.ANNOTATION_MIGRATION_UID: "m",
         names.ANNOTATION_MODE: "Soft",
     }
     assert created["spec"]["owners"][0]["controller"]["uid"] == "rs-uid"

@@ -41,7 +41,7 @@ ROOM = Reservation(name="room", uid="r", resource_version="7", status=Reservatio
 CLAIM = rooms.WriteReservationStatus(ROOM, ReservationStatus(phase=ReservationPhase.AVAILABLE))
 DELETE = rooms.DeletePlaceholder(HOLDER, "h")
 CREATE = moves.CreateReservation(
-    "room", MOVE, b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
+    "room", MOVE, "m", b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
 )
 TAINT = rooms.TaintNode(b.node("n1").build(), "room")
 TAKE_BACK = rooms.TakeBackNomination(WEB, "u", HOLDER, "h")

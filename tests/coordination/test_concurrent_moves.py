@@ -1,4 +1,4 @@
-"""Of several moves of one pod exactly one goes first, whatever the order in which they are looked at."""
+"""Of several moves of one pod, or into one Reservation, exactly one goes first, whatever the order in which they are looked at."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_who_is_alone_waits_for_nobody():
 
 
 def test_who_has_begun_goes_first_and_memory_counts():
-    assert goes_before(move("a"), move("b", PHASE.RESERVING, started=5.0)) == "default/b"
-    assert goes_before(move("a"), move("b"), begun=[move("b").key]) == "default/b"
+    assert goes_before(move("a"), move("b", PHASE.RESERVING, started=5.0)) == "move default/b of the same pod"
+    assert goes_before(move("a"), move("b"), begun=[move("b").key]) == "move default/b of the same pod"
     assert goes_before(move("b", PHASE.RESERVING, started=5.0), move("a")) == ""
 
 
@@ -62,12 +62,30 @@ def test_of_those_that_have_begun_exactly_one_goes_first():
     ]
     for order in itertools.permutations(begun):
         concurrent_moves = ConcurrentMoves.of(order, ())
+        last = "move default/c of the same pod"
         assert {m.name: concurrent_moves.before(m, POD) for m in order} == {
-            "a": "default/c",
-            "b": "default/c",
+            "a": last,
+            "b": last,
             "c": "",
-            "d": "default/c",
+            "d": last,
         }
     without = [msgspec.structs.replace(m) for m in begun if m.name != "c"]
     concurrent_moves = ConcurrentMoves.of(without, ())
-    assert [concurrent_moves.before(m, POD) for m in without] == ["", "default/a", "default/a"]
+    assert [concurrent_moves.before(m, POD) for m in without] == [
+        "",
+        *["move default/a of the same pod"] * 2,
+    ]
+
+
+def test_of_several_moves_into_one_reservation_one_goes_first_whatever_their_pods():
+    mine = move("a", PHASE.RESERVING, started=2.0, reservation_ref="room")
+    strangers = move(
+        "b", PHASE.RESERVING, started=1.0, reservation_ref="room", pod_name="other", pod_uid="u2"
+    )
+    assert goes_before(mine, strangers) == "move default/b into the same Reservation"
+    waits = msgspec.structs.replace(strangers, status=MigrationStatus())
+    assert goes_before(mine, waits) == "", "who only names the room blocks nobody"
+    assert goes_before(move("a", reservation_ref="room"), waits, begun=[waits.key]) == (
+        "move default/b into the same Reservation"
+    )
+    assert goes_before(mine, msgspec.structs.replace(strangers, reservation_ref="another")) == ""

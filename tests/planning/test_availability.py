@@ -6,8 +6,10 @@ from types import MappingProxyType
 import pytest
 
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodPhase, PodSpec, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.availability import availability_of, missing_pods
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -107,7 +109,8 @@ def test_where_replicas_are_not_known_the_pods_are_counted(kind):
 
 def test_an_evicted_pod_without_a_replacement_is_missing():
     owner = ReservationOwner(controller=ControllerRef(kind="Custom", uid="c"))
-    room = Reservation(name="r", uid="r", owners=(owner,), status=ReservationStatus())
+    made_for = LabelSet({ANNOTATION_MIGRATION: "default/m", ANNOTATION_MIGRATION_UID: "m"})
+    room = Reservation(name="r", uid="r", owners=(owner,), annotations=made_for, status=ReservationStatus())
     status = MigrationStatus(phase=MigrationPhase.HANDING_OVER, reservation_name="r")
     move = PodMigration(namespace="default", name="m", uid="m", pod_name="old", pod_uid="old", status=status)
 

@@ -117,6 +117,7 @@ def test_the_reservation_of_a_move_joins_the_affinity_of_pod_and_volumes():
         reservation_manifest(
             name="r",
             migration=ObjectKey("default", "m"),
+            migration_uid="u-m",
             pod=pod,
             template=None,
             volumes=(NodeSelector((term("zone"),)),),
@@ -134,4 +135,5 @@ def test_the_reservation_of_a_move_joins_the_affinity_of_pod_and_volumes():
     assert body["spec"]["template"]["spec"]["nodeName"] == "n2"
     assert body["spec"]["owners"][0]["controller"]["uid"] == "rs"
     assert body["metadata"]["annotations"][names.ANNOTATION_MIGRATION] == "default/m"
+    assert body["metadata"]["annotations"][names.ANNOTATION_MIGRATION_UID] == "u-m"
     assert body["spec"]["ttl"] == "90s"

@@ -169,6 +169,7 @@ class MigrationStatusWire(Wire):
     message: str | None = None
     conditions: list[ConditionTextWire] | None = None
     reservation_name: str | None = None
+    reservation_uid: str | None = None
     source_node: str | None = None
     node_name: str | None = None
     mode: str | None = None
@@ -273,6 +274,7 @@ def _migration_status(wire: MigrationStatusWire) -> MigrationStatus:
         message=wire.message or "",
         conditions=_conditions(wire.conditions),
         reservation_name=wire.reservation_name or "",
+        reservation_uid=wire.reservation_uid or "",
         source_node=wire.source_node or "",
         node_name=wire.node_name or "",
         mode=MoveMode(wire.mode or MoveMode.RESERVE_FIRST),

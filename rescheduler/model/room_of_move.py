@@ -1,0 +1,75 @@
+"""Which Reservation a PodMigration may use: by uid in both directions, never by name alone (pure).
+
+Names can be computed or named by anybody. What counts is who wrote the link: annotations of a Reservation that admission
+reserves for the controller, and the status of the PodMigration, which only the controller may write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
+from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.snapshot import Snapshot
+
+
+def made_for(reservation: Reservation) -> str:
+    """NAMESPACE/NAME of the PodMigration that the Reservation was made for; "" if it was made for none."""
+    return reservation.annotations.get(ANNOTATION_MIGRATION) or ""
+
+
+def refusal(migration: PodMigration, reservation: Reservation) -> str:
+    """Why the move may not use the Reservation of the name that it looks for; "" if it may.
+
+    A move that names a Reservation may use one that people made; any other move only the one that was made for it.
+    """
+    name, taken = reservation.name, migration.status.reservation_uid
+    if taken and taken != reservation.uid:
+        return f"Reservation {name} is not the one that the move took: it was deleted and made again"
+    if migration.reservation_ref:
+        other = made_for(reservation)
+        return f"Reservation {name} was made for move {other}" if other else ""
+    here = made_for(reservation) == str(migration.key)
+    if here and reservation.annotations.get(ANNOTATION_MIGRATION_UID) == migration.uid:
+        return ""
+    return (
+        f"Reservation {name} was not made for this move by the controller: delete it, or move the pod again"
+    )
+
+
+def room_of_move(
+    migration: PodMigration, reservations: Mapping[str, Reservation], name: str
+) -> Reservation | None:
+    """The Reservation ``name`` if the move may use it."""
+    found = reservations.get(name)
+    return found if found is not None and not refusal(migration, found) else None
+
+
+def serves(reservation: Reservation, migration: PodMigration) -> bool:
+    """True if the Reservation is for this move now.
+
+    One that people made is so only once the move took it: until then whoever names it has no say in what becomes of it.
+    """
+    if migration.reservation_ref and migration.status.reservation_uid != reservation.uid:
+        return False
+    return not refusal(migration, reservation)
+
+
+def controller_of_move(migration: PodMigration, snapshot: Snapshot) -> OwnerRef | None:
+    """The controller whose pod is moved, also after the pod is gone; None if that is not known.
+
+    Always one of the move's own namespace: owners of a Reservation that people made may name controllers of others.
+    """
+    pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+    if pod is not None and migration.pod_uid in ("", pod.uid):
+        return pod.controller
+    reservation = snapshot.reservations.get(migration.status.reservation_name)
+    if reservation is None or not serves(reservation, migration):
+        return None
+    owner = reservation.owner_controller
+    if owner is None or made_for(reservation):
+        return owner
+    workload = snapshot.workloads.get(owner.uid)
+    return owner if workload is not None and workload.namespace == migration.namespace else None

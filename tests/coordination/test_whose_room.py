@@ -1,0 +1,140 @@
+"""Which PodMigration a Reservation serves: by uid in both directions, whatever others name, make or change."""
+
+from __future__ import annotations
+
+import itertools
+from types import MappingProxyType
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.observe_reservations import links_of
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.room_of_move import controller_of_move, refusal
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.template import name_of_reservation
+
+PHASE = MigrationPhase
+
+
+def move(name="m", phase=PHASE.RESERVING, *, namespace="shop", ref="", took="", started=0.0, requested=0.0):
+    status = MigrationStatus(
+        phase=phase,
+        reservation_name=ref,
+        reservation_uid=took,
+        started_at_s=started,
+        eviction_requested_at_s=requested,
+    )
+    return PodMigration(
+        namespace=namespace, name=name, uid=f"u-{name}", pod_name="web-0", reservation_ref=ref, status=status
+    )
+
+
+def room(name="room", *, uid="r", made_for=None, owner=None):
+    marks = {}
+    if made_for is not None:
+        marks = {ANNOTATION_MIGRATION: str(made_for.key), ANNOTATION_MIGRATION_UID: made_for.uid}
+    owners = (ReservationOwner(controller=ControllerRef(kind="ReplicaSet", uid=owner, namespace="shop")),)
+    return Reservation(
+        name=name,
+        uid=uid,
+        annotations=LabelSet(marks),
+        owners=owners if owner else (),
+        status=ReservationStatus(),
+    )
+
+
+def snapshot(*migrations, rooms=(), workloads=(), pods=()):
+    return Snapshot(
+        taken_at_s=0.0,
+        pods=MappingProxyType({p.key: p for p in pods}),
+        workloads=MappingProxyType({w.uid: w for w in workloads}),
+        reservations=MappingProxyType({r.name: r for r in rooms}),
+        migrations=MappingProxyType({m.key: m for m in migrations}),
+    )
+
+
+def links(*migrations, rooms):
+    found = links_of(RoundIndex.of(snapshot(*migrations, rooms=rooms)))
+    return {name: link.key for name, link in found.items()}
+
+
+def test_the_room_that_was_made_for_a_move_is_its():
+    mine = move()
+    own = room(name_of_reservation(mine), made_for=mine)
+    assert own.name.endswith(MOVE_SUFFIX)
+    assert refusal(mine, own) == ""
+    assert links(mine, rooms=[own]) == {own.name: "shop/m"}
+
+
+@pytest.mark.parametrize(
+    "made_for",
+    [None, move("another"), move(namespace="elsewhere"), msgspec.structs.replace(move(), uid="u-earlier")],
+    ids=["by hand", "for another move", "of another namespace", "for an earlier move of that name"],
+)
+@pytest.mark.parametrize("phase", [PHASE.PENDING, PHASE.RESERVING, PHASE.EVICTING, PHASE.HANDING_OVER])
+def test_a_room_with_the_computed_name_that_others_made_is_not(made_for, phase):
+    mine = move(phase=phase)
+    strangers = room(name_of_reservation(mine), made_for=made_for)
+    assert "was not made for this move" in refusal(mine, strangers)
+    assert links(mine, rooms=[strangers]) == {}
+
+
+def test_a_room_that_was_made_again_after_the_move_took_it_is_another():
+    mine = move(phase=PHASE.EVICTING, took="r")
+    name = name_of_reservation(mine)
+    assert refusal(mine, room(name, made_for=mine)) == ""
+    assert "deleted and made again" in refusal(mine, room(name, uid="r2", made_for=mine))
+    into = move(phase=PHASE.EVICTING, ref="room", took="r")
+    assert "deleted and made again" in refusal(into, room(uid="r2"))
+
+
+def test_who_only_names_a_room_has_no_say_in_it():
+    for phase in PHASE:
+        assert links(move(phase=phase, ref="room", namespace="stranger"), rooms=[room()]) == {}
+    assert links(move(ref="room", took="r"), rooms=[room()]) == {"room": "shop/m"}
+
+
+def test_the_room_of_a_move_cannot_be_named_by_another():
+    mine, strangers = move(), move("x", ref="mine.move", took="r")
+    own = room("mine.move", made_for=mine)
+    assert refusal(strangers, own) == "Reservation mine.move was made for move shop/m"
+    assert links(strangers, rooms=[own]) == {}
+
+
+def test_of_several_moves_that_took_a_room_it_serves_the_one_that_goes_first():
+    taken = [
+        move("over", PHASE.SUCCEEDED, ref="room", took="r", started=0.5, requested=0.6),
+        move("a", ref="room", took="r", started=1.0),
+        move("b", PHASE.EVICTING, ref="room", took="r", started=2.0, requested=3.0),
+        move("names", PHASE.PENDING, ref="room"),
+    ]
+    for order in itertools.permutations(taken):
+        assert links(*order, rooms=[room()]) == {"room": "shop/b"}
+
+
+def controller(migration, **world):
+    found = controller_of_move(migration, snapshot(migration, **world))
+    return found.uid if found is not None else None
+
+
+def test_the_controller_of_a_move_is_never_one_that_only_a_room_names():
+    owner = OwnerRef("apps/v1", "ReplicaSet", "web", "rs")
+    pod = Pod(namespace="shop", name="web-0", uid="p", spec=PodSpec(), controller=owner)
+    into = move(phase=PHASE.HANDING_OVER, ref="room", took="r")
+    foreign = room(owner="theirs")
+    theirs = Workload(kind="ReplicaSet", namespace="bank", name="db", uid="theirs", replicas=1)
+    assert controller(into, rooms=[foreign], workloads=[theirs], pods=[pod]) == "rs"
+    assert controller(into, rooms=[foreign], workloads=[theirs]) is None
+    assert controller(into, rooms=[foreign]) is None, "a kind that is not read may be anybody's"
+    own = Workload(kind="ReplicaSet", namespace="shop", name="web", uid="rs", replicas=1)
+    assert controller(into, rooms=[room(owner="rs")], workloads=[own]) == "rs"
+    assert (
+        controller(msgspec.structs.replace(into, status=MigrationStatus()), rooms=[room(owner="rs")]) is None
+    )
+    assert ObjectKey("shop", "web-0") == pod.key

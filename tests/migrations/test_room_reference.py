@@ -1,0 +1,132 @@
+"""Moves into a Reservation that people made, and Reservations that are not for the move: nothing is evicted for them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.machine import step
+from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet
+from rescheduler.replacements.replacement import Replacement
+from rescheduler.reservations.actions import DeleteReservation
+
+NOW = 1_000.0
+SETTINGS = MigrationSettings()
+PHASE = MigrationPhase
+POD = Pod(
+    namespace="shop",
+    name="web-0",
+    uid="p",
+    node="n1",
+    ready=True,
+    phase=PodPhase.RUNNING,
+    spec=PodSpec(requests=Resources(cpu_milli=1_000)),
+    controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+)
+STRANGERS = "Reservation room was not made for this move by the controller"
+
+
+def move(phase=PHASE.PENDING, *, ref="room", **fields):
+    status = MigrationStatus(phase=phase, reservation_name="room", node_name="n2")
+    return PodMigration(
+        namespace="shop",
+        name="m",
+        uid="m",
+        resource_version="3",
+        pod_name="web-0",
+        pod_uid="p",
+        reservation_ref=ref,
+        created_at_s=NOW - 5,
+        status=status,
+        **fields,
+    )
+
+
+def room(cpu_milli=1_000, **fields):
+    status = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n2")
+    template = PodSpec(requests=Resources(cpu_milli=cpu_milli))
+    return Reservation(name="room", uid="r", resource_version="9", template=template, status=status, **fields)
+
+
+def look(migration, settings=SETTINGS, **fields):
+    base = {"pod": POD, "target": "n2", "target_node": Node(name="n2"), "replacement": Replacement(pod=POD)}
+    seen = ObservedMigration(migration=migration, reservation_name="room", **{**base, **fields})
+    return step(seen, NOW, settings)
+
+
+def sent(outcome):
+    return {type(action) for action in outcome.actions}
+
+
+def test_a_move_takes_the_very_room_that_it_names():
+    outcome = look(move(), reservation=room())
+    assert outcome.status.phase is PHASE.RESERVING
+    assert outcome.status.reservation_uid == "r"
+    assert act.CreateReservation not in sent(outcome)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"reservation": room(10)}, "too small"),
+        ({"reservation": room(), "owner_of_reservation": False}, "not for pods of this controller"),
+        ({"reservation": room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))}, "is of mode Soft"),
+        ({"reservation": room(allocate_once=False)}, "for several pods"),
+        ({"reservation_refused": "Reservation room was made for move bank/x"}, "was made for move bank/x"),
+    ],
+    ids=["too small", "other owners", "soft", "several pods", "of another move"],
+)
+def test_an_unfit_room_ends_the_move_before_anything_is_disturbed(fields, words):
+    outcome = look(move(), **fields)
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "ReservationUnfit")
+    assert words in outcome.status.message
+    assert not sent(outcome) & {act.Evict, act.CreateReservation, DeleteReservation}
+
+
+def test_a_soft_move_may_go_into_a_soft_room():
+    soft = room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))
+    outcome = look(move(mode=MoveMode.SOFT), MigrationSettings(soft_allowed=True), reservation=soft)
+    assert outcome.status.phase is PHASE.RESERVING
+
+
+@pytest.mark.parametrize("phase", [PHASE.PENDING, PHASE.RESERVING, PHASE.EVICTING])
+def test_a_name_that_a_stranger_took_is_never_used_and_never_deleted(phase):
+    migration, actions = move(phase, ref=""), set()
+    for _ in range(3):
+        outcome = look(migration, reservation_refused=STRANGERS, room_held=False)
+        actions |= sent(outcome)
+        migration = msgspec.structs.replace(migration, status=outcome.status)
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "ReservationUnfit")
+    assert STRANGERS in outcome.status.message
+    assert not actions & {act.Evict, act.CreateReservation, DeleteReservation}
+
+
+@pytest.mark.parametrize("requested", [0.0, NOW - 1])
+def test_of_two_moves_into_one_room_the_later_one_ends_and_leaves_the_room_alone(requested):
+    status = MigrationStatus(phase=PHASE.EVICTING, reservation_uid="r", eviction_requested_at_s=requested)
+    later = PodMigration(
+        namespace="shop",
+        name="m",
+        uid="m",
+        pod_name="web-0",
+        pod_uid="p",
+        reservation_ref="room",
+        created_at_s=NOW - 5,
+        status=status,
+    )
+    outcome = look(later, reservation=room(), another="move shop/first into the same Reservation")
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "AnotherMove")
+    assert outcome.status.message == "move shop/first into the same Reservation goes first"
+    assert not sent(outcome) & {act.Evict, DeleteReservation}
+
+
+def test_a_move_that_has_not_begun_waits_for_the_one_in_the_room():
+    outcome = look(move(), reservation=room(), another="move shop/first into the same Reservation")
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "AnotherMove")
