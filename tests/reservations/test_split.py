@@ -262,7 +262,7 @@ class Nothing:
     def write(self, stored, add, remove):
         raise AssertionError("nothing to write")
 
-    def begin(self, snapshot, written, pods_of):
+    def begin(self, replacements, written):
         pass
 
     def execute(self, action):
