@@ -58,6 +58,8 @@ _CONTENDED_WRITES: Final = 15
 _PLANS: Final = 0.2
 """Share of the histories in which the program plans moves itself; in the others it carries out only what users request."""
 _SOON_STALE_S: Final = 3.0
+_CLOCKS_AHEAD_S: Final = (0.0, 65.0, -65.0)
+"""By how much the controller's clock may be ahead of the API server's: more than a pod may be gated."""
 """``stale_s`` in half of the histories: shorter than most stalls of a watch."""
 _SHORT_LEASE: Final = LeaseTiming(duration_s=15.0, renew_s=10.0, retry_s=2.0)
 """The default of client-go: some outages outlast it, and the process ends."""
@@ -236,6 +238,7 @@ class History:
             crashes=rng.choice((0, 0, 2, 4, 8)),
             writes_per_life=rng.choice((8, 25)),
             late=self._chance(0.5),
+            clock_ahead_s=_CLOCKS_AHEAD_S[self._seed % len(_CLOCKS_AHEAD_S)],
             patience_s=rng.choice((-1.0, 10.0)),
         )
 

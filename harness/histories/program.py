@@ -30,6 +30,8 @@ from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.gate import Gate
+from rescheduler.kube.server_clock import ServerClock, TimedTransport
+from rescheduler.kube.transport import Request
 from rescheduler.model.names import DEFAULT_NAMESPACE, LEASE_NAME
 from rescheduler.sandbox.sandbox import Sandbox
 
@@ -60,6 +62,8 @@ class ProgramOptions:
     """It is killed within this number of writes."""
     late: bool = False
     """Its watches receive events late, in small portions."""
+    clock_ahead_s: float = 0.0
+    """By how much the clock of its machine is ahead of the API server's."""
     patience_s: float = 30.0
     """How long a refused call is retried before the reconciler gets the error; negative: not at all."""
 
@@ -111,6 +115,11 @@ class Program:
         self.deposed = 0
         """Processes that ended because they had lost the Lease."""
         self.events = Events()
+        ahead_s = options.clock_ahead_s
+        self.server_time = ServerClock(lambda: cluster.clock() + ahead_s, lambda: cluster.clock() + ahead_s)
+        """Seconds pass on this machine as on the API server's; what its clock shows is another time."""
+        # As discovery does at the start of a real process, before anything is compared with a time.
+        TimedTransport(cluster.transport, self.server_time).send(Request(method="GET", path="/version"))
         self.frozen = False
         """While True nothing of it runs, neither loop nor elector nor watches, as in a process that got SIGSTOP."""
         self._crashes_left = options.crashes
@@ -194,7 +203,7 @@ class Program:
             on_lost=self._lose,
             timing=options.lease,
             clock=self._cluster.clock,
-            wall=self._cluster.clock,
+            wall=lambda: self._cluster.clock() + options.clock_ahead_s,
             chance=rng.random,
         )
         self._attempt_at_s = now_s
@@ -212,7 +221,7 @@ class Program:
     def _ports(self) -> Ports:
         clock, chance = self._cluster.clock, self._rng.random
         retry = virtual_retry(chance, self._sleep, deadline_s=self._options.patience_s)
-        api = KubeApi(self.line, retry)
+        api = KubeApi(TimedTransport(self.line, self.server_time), retry)
         return Ports(
             api=api,
             informers=self.caches,
@@ -224,7 +233,7 @@ class Program:
             heartbeat=Heartbeat(clock=clock),
             timings=self._options.timings,
             clock=clock,
-            wall=clock,
+            server_time=self.server_time,
             cpu=lambda: 0.0,
             gate_proof=virtual_proof(chance, self._sleep),
             deciding=lambda _: nullcontext(),

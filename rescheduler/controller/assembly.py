@@ -39,6 +39,7 @@ from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import Retry
+from rescheduler.kube.server_clock import ServerClock
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MoveMode
@@ -101,8 +102,8 @@ class Ports:
     """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds: for intervals."""
-    wall: Callable[[], float] = time.time
-    """Seconds since the epoch: for what is compared with times in objects."""
+    server_time: ServerClock = field(default_factory=ServerClock)
+    """The API server's time: for what is compared with times in objects. It hears what ``api`` is answered."""
     cpu: Callable[[], float] = time.thread_time
     """CPU seconds of the calling thread."""
     gate_proof: Retry = PROOF
@@ -145,10 +146,14 @@ class _Assembly:
     def loop(self) -> Loop:
         ports = self.ports
         ports.metrics.events_dropped.set_function(lambda: ports.events.dropped)
+        ports.metrics.clock_skew.set_function(ports.server_time.skew_s)
+        ports.metrics.server_clocks_apart.set_function(ports.server_time.apart_s)
         sender, issuer = self._strategy()
         executor = TableExecutor(sender=sender, settings=self._settings().reservations)
         recorder = MoveRecorder(
-            mirror=Mirror(switch=self._keys(sender, HISTORY_CONFIG_MAP)), required=not ports.dry_run
+            mirror=Mirror(switch=self._keys(sender, HISTORY_CONFIG_MAP)),
+            required=not ports.dry_run,
+            no_time=ports.server_time.problem,
         )
         reconciler = self._reconciler(executor, sender, recorder)
         return Loop(
@@ -175,7 +180,7 @@ class _Assembly:
             once=ports.once,
             timings=ports.timings,
             clock=ports.clock,
-            wall=ports.wall,
+            wall=ports.server_time.now_s,
             cpu=ports.cpu,
         )
 

@@ -104,6 +104,16 @@ class Metrics:
             registry=one,
         )
         self.cycles = Counter("rescheduler_cycles", "Decisions, by result.", ["result"], registry=one)
+        self.clock_skew = Gauge(
+            "rescheduler_clock_skew_seconds",
+            "By how much this machine's clock is ahead of the API server's; ages are told by the API server's.",
+            registry=one,
+        )
+        self.server_clocks_apart = Gauge(
+            "rescheduler_server_clocks_apart_seconds",
+            "By how much the clocks of the API servers differ; beyond 5 s no move begins.",
+            registry=one,
+        )
         self.events_dropped = Gauge(
             "rescheduler_events_dropped", "Events for people that could not be written.", registry=one
         )

@@ -1,12 +1,13 @@
 """Keeps ConfigMap ``move-history``: reads it before anything is planned, and writes what has changed in each round.
 
 ``coordination.move_history`` decides what it contains. While it cannot be read or written, no move begins, none is
-evicted for, and no decision is made, because limits would not count what happens; moves that have evicted go on.
+evicted for, and no decision is made, because limits would not count what happens; moves that have evicted go on. The same
+holds while the present time is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,10 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.past_moves import PastMove
 
 
+class UnknownTimeError(TransportError):
+    """The API servers do not agree on the time: what depends on ages must wait."""
+
+
 @dataclass(slots=True, kw_only=True)
 class MoveRecorder:
     """Reads and writes the ConfigMap. Used by the core thread only."""
@@ -26,6 +31,8 @@ class MoveRecorder:
     mirror: Mirror
     required: bool = True
     """False for a dry run: it also decides if it may not read the ConfigMap."""
+    no_time: Callable[[], str] = lambda: ""
+    """Why the present time is not known, and so no time can be recorded; empty if it is."""
     history: MoveHistory = field(default_factory=MoveHistory)
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.history"))
     _failed: ApiError | TransportError | None = None
@@ -37,6 +44,8 @@ class MoveRecorder:
     def store(self, now_s: float) -> None:
         """Take in what is stored, and write the difference to what should be. Raises ApiError, TransportError."""
         try:
+            if problem := self.no_time():
+                raise UnknownTimeError(problem)
             self._take(now_s)
             self.mirror.follow(self.history.content(), now_s)
             self._taken = self.mirror.read(now_s)

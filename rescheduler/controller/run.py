@@ -35,6 +35,7 @@ from rescheduler.kube.event_correlator import ObjectReference
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
+from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
@@ -68,9 +69,10 @@ class Controller:
     """One controller process. Any thread may set ``stop``; ``run`` then returns within seconds."""
 
     def __init__(self, transport: Transport, options: Options, stop: threading.Event | None = None) -> None:
-        self._transport = transport
+        self._time = ServerClock()
+        self._transport = TimedTransport(transport, self._time)
         self._options = options
-        self._api = KubeApi(transport)
+        self._api = KubeApi(self._transport)
         self._metrics = Metrics()
         self._heartbeat = Heartbeat()
         self._source = source_of(self._api, options)
@@ -105,6 +107,8 @@ class Controller:
         self._configuration.start()
         capabilities = discover(self._api)
         self._check(capabilities)
+        if not self._time.known:
+            self._log.warning("The API server's answers have no Date: ages are told by this machine's clock")
         self._configuration.decide(
             partial(with_engine, koordinator_served=capabilities.koordinator_reservations)
         )
@@ -160,7 +164,7 @@ class Controller:
     def _ports(self, stack: ExitStack, informers: Informers, capabilities: Capabilities) -> Ports:
         """The ports of this process. Starts their threads, to be stopped with ``stack``."""
         options, current = self._options, self._configuration.current
-        recorder = EventRecorder(self._api, instance=self._identity)
+        recorder = EventRecorder(self._api, instance=self._identity, wall=self._time.now_s)
         if not options.dry_run:
             recorder.start()
             stack.callback(recorder.stop)
@@ -179,6 +183,7 @@ class Controller:
             timings=options.timings,
             dry_run=options.dry_run,
             once=options.once,
+            server_time=self._time,
         )
 
     def _elect(self, stack: ExitStack) -> Callable[[], bool]:
@@ -193,6 +198,7 @@ class Controller:
             name=LEASE_NAME,
             identity=self._identity,
             on_lost=self._lose,
+            wall=self._time.now_s,
         )
         elector.start()
         stack.callback(elector.stop)

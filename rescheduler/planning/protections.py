@@ -182,7 +182,7 @@ class Protector:
             length_s = parse_duration(value)
         except ValueError:
             return False
-        return pod.started_at_s == 0.0 or self._snapshot.taken_at_s < pod.started_at_s + length_s
+        return pod.started_at_s == 0.0 or self._snapshot.taken_at_s < _began_s(pod) + length_s
 
     def _configured(self, pod: Pod) -> Iterator[Protected]:
         rules, spec = self._protections, pod.spec
@@ -231,7 +231,7 @@ class Protector:
         least_s = self._protections.min_age_s
         if least_s <= 0:
             return None
-        age_s = self._snapshot.taken_at_s - (pod.started_at_s or pod.created_at_s)
+        age_s = self._snapshot.taken_at_s - _began_s(pod)
         if age_s >= least_s or _overridden(pod):
             return None
         return Protected(
@@ -262,3 +262,8 @@ def _annotated(name: str, value: str) -> Protected:
 
 def _named(workload: Workload) -> str:
     return f"{workload.kind} {workload.namespace}/{workload.name}"
+
+
+def _began_s(pod: Pod) -> float:
+    """When the pod was started. A kubelet says it by its own clock, so never before the API server created the pod."""
+    return max(pod.started_at_s, pod.created_at_s)

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from email.utils import formatdate
 
 import pytest
 from scenes import NODE, Scene, refusal
@@ -84,6 +85,9 @@ def test_every_series_moves(scene):
     program.events.dropped = 1
     program.caches.break_off(scene.now_s, forgotten=True)
     passes(10.0)
+    heard_at_s = program.server_time.clock()
+    program.server_time.heard(formatdate(scene.now_s + 60.0, usegmt=True), heard_at_s, heard_at_s)
+    watched.look()
     scene.take_lease()
     program.elector.attempt()
     program.leads()

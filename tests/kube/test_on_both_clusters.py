@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from harness.controlplane import manifests
@@ -23,11 +24,13 @@ from rescheduler.kube.informer import end_of
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.reflector import ChangeType, EndKind
+from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
+from rescheduler.model.times import parse_timestamp
 from rescheduler.sandbox.sandbox import Sandbox
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
@@ -364,6 +367,18 @@ def test_what_an_eviction_answers(server, api, namespace, running):
     assert api.evict(namespace, "free", free).outcome is EvictionOutcome.EVICTED
     again = api.evict(namespace, "free", free).outcome
     assert again in {EvictionOutcome.EVICTED, EvictionOutcome.GONE}
+
+
+def test_answers_tell_the_time_of_the_objects_that_they_create(transport, namespace):
+    """Whatever the clock of this machine shows."""
+    clock = ServerClock(wall=lambda: time.time() + 3_600.0)
+    timed = KubeApi(TimedTransport(transport, clock))
+    before_s = time.monotonic()
+    body = timed.create(f"/api/v1/namespaces/{namespace}/pods", pod("dated"))
+    created_s = parse_timestamp(msgspec.json.decode(body)["metadata"]["creationTimestamp"])
+    took_s = time.monotonic() - before_s
+    assert -2.0 <= clock.now_s() - created_s <= 2.0 + took_s
+    assert clock.skew_s() == pytest.approx(3_600.0, abs=2.0 + took_s)
 
 
 def test_the_gate_is_proven_only_while_it_is_on(api):

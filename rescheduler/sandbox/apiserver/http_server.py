@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -200,9 +201,17 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         return hmac.compare_digest(headers.get("authorization", "").encode(), f"Bearer {token}".encode())
 
+    def _lines_of_all(self) -> tuple[str, ...]:
+        date = formatdate(self.server.app.store.clock(), usegmt=True)
+        return (
+            "audit-id: 00000000-0000-0000-0000-000000000000",
+            "cache-control: no-cache, private",
+            f"date: {date}",
+        )
+
     def _send(self, answer: Response, headers: Mapping[str, str]) -> None:
         body = answer.body
-        lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *_static_lines()]
+        lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *self._lines_of_all()]
         lines += [f"{key}: {value}" for key, value in answer.headers.items()]
         if len(body) >= _GZIP_FROM and "gzip" in headers.get("accept-encoding", ""):
             body = gzip.compress(body, compresslevel=1)
@@ -222,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.streaming(stream)
         lines = [
             "HTTP/1.1 200 OK",
-            *_static_lines(),
+            *self._lines_of_all(),
             "content-type: application/json",
             "transfer-encoding: chunked",
         ]
@@ -236,10 +245,6 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             stream.close()
             self.server.streamed(stream)
-
-
-def _static_lines() -> tuple[str, ...]:
-    return ("audit-id: 00000000-0000-0000-0000-000000000000", "cache-control: no-cache, private")
 
 
 def _refusal(code: int, reason: str, message: str) -> Response:

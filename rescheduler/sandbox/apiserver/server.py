@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from email.utils import formatdate
 
 import msgspec
 import structlog
@@ -178,8 +180,10 @@ class InProcessTransport:
         self._server = server
 
     def send(self, request: Request) -> Response:
-        """Send one request."""
-        return self._server.handle(request)
+        """Send one request. The answer has the server's time, as over HTTP."""
+        answer = self._server.handle(request)
+        date = formatdate(self._server.store.clock(), usegmt=True)
+        return replace(answer, headers={**answer.headers, "date": date})
 
     def stream(self, request: Request) -> Stream:
         """Open a watch."""
