@@ -20,6 +20,7 @@ from harness.histories.virtual_retry import virtual_proof, virtual_retry
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
 from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
+from rescheduler.controller.crashes import Step
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.metrics import Metrics
@@ -83,6 +84,19 @@ class Events:
         self.told.append(f"{what.reason}: {what.note}")
         if what.reason == "Damaged":
             self.damaged.append(f"{what.regarding.name}: {what.note}")
+
+
+class _CrashesAreFaults(Metrics):
+    """The metrics of a program whose crashes are faults of the history, also those that no object has an Event of."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__()
+        self._events = events
+
+    def crashed(self, step: Step) -> None:
+        """Count it, and keep it as a fault."""
+        super().crashed(step)
+        self._events.damaged.append(f"a step of {step} crashed")
 
 
 @dataclass(slots=True)
@@ -209,7 +223,7 @@ class Program:
         self._attempt_at_s = now_s
         configuration = LiveConfiguration(self.document)
         configuration.start()
-        self.metrics = Metrics()
+        self.metrics = _CrashesAreFaults(self.events)
         self.metrics.watch_informers(self.caches.watches())
         self.leads = leadership(self.elector, self.metrics)
         self.loop = assemble(configuration, self._ports(), options.settings_of)

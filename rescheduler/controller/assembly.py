@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.configuration.reservations_section import EngineChoice
+from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
@@ -171,6 +172,7 @@ class _Assembly:
             owner_kinds=OwnerKinds(partial(served_kinds, ports.api), ports.clock),
             leads=ports.leads,
             metrics=ports.metrics,
+            crashes=CrashReports(ports.metrics.crashed),
             heartbeat=ports.heartbeat,
             past_moves=recorder.current,
             read_usage=lambda: node_usage(ports.api),
@@ -208,6 +210,7 @@ class _Assembly:
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
             listener=self._listener(),
+            crashes=CrashReports(self.ports.metrics.crashed),
         )
 
     def _listener(self) -> Listener:

@@ -2,7 +2,8 @@
 
 No other thread changes this state. The order of a turn is that of Ray's reconciler: first take the queued events, then
 reconcile what has begun, then decide. A turn reconciles and decides only while the caches are complete and fresh and
-this process is the leader; an error of the API server ends the turn, never the loop.
+this process is the leader. An error of the API server ends the turn, never the loop; a defect of this program ends the
+round, the decision or the event in which it shows, and is tried again.
 
 ``turn`` never blocks on the queue, and ``due_s`` returns when the next turn has something to do. So the same loop runs
 on threads in real time (``run``) and, driven by a simulation, in virtual time.
@@ -20,7 +21,9 @@ from typing import Final, Protocol
 import structlog
 
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
+from rescheduler.controller.crashes import CrashReports, Step
 from rescheduler.controller.cycle import Cycle, Decision
+from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.server import HealthReport, Heartbeat
@@ -40,6 +43,8 @@ _AT_A_TIME: Final = 5_000
 """The most events that one turn takes: a turn must end, however fast they come."""
 _BACKLOG: Final = 1_000
 """Before the first decision, this many queued events mean that the first lists are not applied yet."""
+_LONGEST_REST_S: Final = 30.0
+"""Between two rounds, or two decisions, that crash."""
 _FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _NOT_IN_FLIGHT: Final = (MigrationPhase.PENDING, *_FINISHED)
 
@@ -119,6 +124,7 @@ class Loop:
         owner_kinds: OwnerKinds,
         leads: Callable[[], bool],
         metrics: Metrics,
+        crashes: CrashReports,
         heartbeat: Heartbeat,
         read_usage: Callable[[], Sequence[NodeUsage]],
         past_moves: Callable[[float], Mapping[str, PastMove]],
@@ -143,7 +149,7 @@ class Loop:
         self._configuration, self._owner_kinds = configuration, owner_kinds
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
         self._read_usage, self._deciding, self._informed = read_usage, deciding, informed
-        self._past_moves = past_moves
+        self._past_moves, self._crashes = past_moves, crashes
         self._on_configuration = on_configuration
         self._once = once
         self._timings = timings
@@ -169,6 +175,8 @@ class Loop:
         self._expected: set[ObjectKey] = set()
         """PodMigrations that the last decision created and the cache does not show yet."""
         self._expected_until_s = began_s
+        self._crashed: dict[Step | Kind, int] = {}
+        """Rounds or decisions in a row that crashed; events of a kind that crashed."""
         self.decision: Decision | None = None
         """The last one."""
 
@@ -191,7 +199,7 @@ class Loop:
         """
         self._heartbeat.beat()
         self._take_queued()
-        self._reload()
+        self._attempt(Step.CONFIGURATION, self._reload, self._clock())
         now_s = self._clock()
         ready = self.ready().ok
         # Events and configuration are taken in any case: a process that becomes leader or ready can then act at once.
@@ -245,15 +253,37 @@ class Loop:
 
     def _act(self, now_s: float) -> bool:
         """Reconcile and decide what is due; True if (``once``) nothing is left to do."""
-        if self._owner_kinds.ask():
-            self._dirty = True
+        self._attempt(Step.OWNER_KINDS, self._ask, now_s)
         if (self._dirty and now_s >= self._reconcile_after_s) or now_s >= self._reconcile_at_s:
-            self._reconcile(now_s)
+            self._attempt(Step.ROUND, self._reconcile, now_s)
         if self._once and self.decision is not None:
             return self._settled()
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
-            self._decide(now_s)
+            self._attempt(Step.DECISION, self._decide, now_s)
         return False
+
+    def _ask(self, _now_s: float) -> None:
+        if self._owner_kinds.ask():
+            self._dirty = True
+
+    def _attempt(self, step: Step, do: Callable[[float], None], now_s: float) -> None:
+        """One part of a turn. If it crashes, it is tried again after a rest; the other parts go on as before."""
+        try:
+            do(now_s)
+        except (NotLeaderError, ApiError, TransportError):
+            raise
+        except Exception as error:
+            if self._once:
+                raise  # somebody waits for the outcome of this one decision
+            tries = self._crashed[step] = self._crashed.get(step, 0) + 1
+            self._crashes.tell(step, None, error, tries)
+            again_s = self._clock() + min(_LONGEST_REST_S, self._timings.retry_s * 2.0 ** min(tries - 1, 16))
+            if step is Step.ROUND:
+                self._reconcile_at_s = self._reconcile_after_s = again_s
+            elif step is Step.DECISION:
+                self._decide_at_s = self._decide_after_s = again_s
+        else:
+            self._crashed.pop(step, None)
 
     def _reconcile(self, now_s: float) -> None:
         self._dirty = False
@@ -335,6 +365,13 @@ class Loop:
         if event.type is ChangeType.SYNCED:
             self._look_at_s = self._clock()  # a first list is complete: the loop may be ready now
             return
+        try:
+            self._apply(event)
+        except Exception as error:  # noqa: BLE001 - one object must not keep the changes of the others out
+            tries = self._crashed[event.kind] = self._crashed.get(event.kind, 0) + 1
+            self._crashes.tell(Step.WATCH_EVENT, _named(event), error, tries)
+
+    def _apply(self, event: InformerEvent) -> None:
         if event.type is ChangeType.DELETED:
             change = self._state.remove(event.kind, event.record)
         else:
@@ -349,7 +386,7 @@ class Loop:
             soon_s = max(self._clock() + self._timings.settle_s, self._decide_after_s)
             self._decide_at_s = min(self._decide_at_s, soon_s)
 
-    def _reload(self) -> None:
+    def _reload(self, _now_s: float) -> None:
         found = self._configuration.reload()
         if found is None:
             return
@@ -357,3 +394,9 @@ class Loop:
         if found.outcome is ReloadOutcome.TAKEN:
             self._dirty = True  # limits and timeouts of moves in flight may have changed
             self._decide_at_s = self._clock()
+
+
+def _named(event: InformerEvent) -> ObjectKey:
+    return ObjectKey(
+        getattr(event.record, "namespace", ""), f"{event.kind} {getattr(event.record, 'name', '?')}"
+    )

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from rescheduler import __version__
 from rescheduler.configuration.live import ReloadOutcome
 from rescheduler.configuration.start_only import START_ONLY
+from rescheduler.controller.crashes import Step
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
@@ -114,6 +115,12 @@ class Metrics:
             "By how much the clocks of the API servers differ; beyond 5 s no move begins.",
             registry=one,
         )
+        self.crashes = Counter(
+            "rescheduler_crashes",
+            "Steps that a defect of this program ended; the object of the step rests, the others go on.",
+            ["step"],
+            registry=one,
+        )
         self.events_dropped = Gauge(
             "rescheduler_events_dropped", "Events for people that could not be written.", registry=one
         )
@@ -151,6 +158,10 @@ class Metrics:
             for key in START_ONLY:
                 self.configuration_waiting.labels(key).set(key in waiting)
 
+    def crashed(self, step: Step) -> None:
+        """A step crashed."""
+        self.crashes.labels(step.value).inc()
+
     def render(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
@@ -164,6 +175,8 @@ class Metrics:
             self.moves_blocked.labels(reason.value)
         for ended in ("decided", "not_ready", "failed"):
             self.cycles.labels(ended)
+        for step in Step:
+            self.crashes.labels(step.value)
         for outcome in (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED):
             self.configuration_reloads.labels(outcome.value)
         for key in START_ONLY:

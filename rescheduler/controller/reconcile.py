@@ -2,8 +2,8 @@
 
 The result of ``Reconciler.reconcile`` depends on the snapshot, the time and a memory that may be lost. Order within a
 round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so that a
-gate key is written before it is proven. If an object is damaged or its call fails, only that object goes into backoff;
-the others go on. A machine does not act again before the cache shows what it wrote.
+gate key is written before it is proven. If the step of an object crashes or its call fails, only that object goes into
+backoff; the others go on. A machine does not act again before the cache shows what it wrote.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
 
-from rescheduler.controller.effects import Action, Effect
+from rescheduler.controller.crashes import CrashReports, Step, words_of
+from rescheduler.controller.effects import Action, Effect, NotLeaderError
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
@@ -33,14 +35,12 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
-from rescheduler.errors import TransitionError
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -51,7 +51,6 @@ from rescheduler.reservations.actions import (
     CreateKoordinatorReservation,
     CreatePlaceholder,
     DeletePlaceholder,
-    RecordEvent,
     ReleasePod,
     TaintNode,
     UntaintNode,
@@ -94,6 +93,7 @@ class Reconciler:
     placement: Placement
     settings: Settings = field(default_factory=Settings)
     listener: Listener = silent
+    crashes: CrashReports = field(default_factory=CrashReports)
     lag: SchedulerLag = NO_LAG
     """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
     memory: Memory = field(default_factory=Memory)
@@ -132,12 +132,16 @@ class Reconciler:
         self._switch_taints(rooms)
         for name, observed in rooms.items():
             pods = assignment.claims.get(name, ())
-            self._step_reservation(dataclasses.replace(observed, assigned=pods) if pods else observed)
+            step = partial(
+                self._step_reservation, dataclasses.replace(observed, assigned=pods) if pods else observed
+            )
+            self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         observer = self._migrations(rooms, start_first, replacements)
         for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
-            self._step_migration(migration, observer)
+            step = partial(self._step_migration, migration, observer)
+            self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
         left = leftovers(index, self._unadopted, self.memory.sightings, self.settings.reservations, now_s)
         self._tend_leftovers(left)
         self._tend_hints()
@@ -186,6 +190,7 @@ class Reconciler:
             ),
             namespace=settings.namespace,
             koordinator_scheduler=settings.koordinator_scheduler,
+            crashed=lambda r, error: self._crashed(Step.RESERVATION, ObjectKey("", r.name), error, r.uid),
             now_s=self._now_s,
         ).all()
 
@@ -215,6 +220,7 @@ class Reconciler:
             unseen=lambda name: self._unseen(ObjectKey("", name)),
             claims=self.memory.expectations.claims,
             start_first=start_first.gate_keys(),
+            resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), self._now_s),
             gate_limit_s=limit_s,
             now_s=self._now_s,
         ).of(rooms)
@@ -265,8 +271,10 @@ class Reconciler:
             self._wake(self._now_s)
 
     def _guard(self, machine: ObjectKey, write: Callable[[], None]) -> None:
-        if self._backs_off(machine):
-            return
+        if not self._backs_off(machine):
+            self._alone(Step.CONFIG_MAP, machine, partial(self._try, machine, write))
+
+    def _try(self, machine: ObjectKey, write: Callable[[], None]) -> None:
         try:
             write()
         except (ApiError, TransportError) as error:
@@ -285,7 +293,7 @@ class Reconciler:
         hinted = self._index.kept.nodes.hinted
         self._follow(_AVOID, self.hints, avoid_keys(hinted, self._now_s))
         for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
-            self._do(_hints_machine(action.node), action)
+            self._do(_hints_machine(action.node), action, Step.NODE)
 
     def _switch_taints(self, rooms: Mapping[str, ObservedReservation]) -> None:
         settle_s = self.settings.reservations.taint_settle_s
@@ -303,7 +311,7 @@ class Reconciler:
     def _switch_node(self, node: Node, action: TaintNode | UntaintNode) -> None:
         machine = taint_machine(node)
         if not self._backs_off(machine):
-            self._carry_out(machine, (action,))
+            self._alone(Step.NODE, machine, partial(self._carry_out, machine, (action,)))
 
     # Machines
 
@@ -312,12 +320,9 @@ class Reconciler:
         if self._unseen(machine):
             return
         backs_off = self._backs_off(machine)
-        try:
-            step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
-        except TransitionError as error:
-            if not backs_off:
-                self._defect(machine, "Reservation", observed.reservation.uid, error)
+        if self.memory.backoff.crashed(machine, self._now_s):
             return
+        step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
         self._wake(step.wake_at_s)
         if observed.wait is not None:
             self.awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
@@ -333,11 +338,7 @@ class Reconciler:
         if self._unseen(machine) or self._backs_off(machine):
             return
         observed = observer.of(migration)
-        try:
-            step = migration_machine.step(observed, self._now_s, self.settings.migrations)
-        except TransitionError as error:
-            self._defect(machine, "PodMigration", migration.uid, error)
-            return
+        step = migration_machine.step(observed, self._now_s, self.settings.migrations)
         self._wake(step.wake_at_s)
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
@@ -350,9 +351,18 @@ class Reconciler:
 
     # Carrying out
 
-    def _do(self, machine: ObjectKey, action: Action) -> None:
+    def _do(self, machine: ObjectKey, action: Action, step: Step = Step.POD) -> None:
         if not self._unseen(machine) and not self._backs_off(machine):
-            self._carry_out(machine, (action,))
+            self._alone(step, machine, partial(self._carry_out, machine, (action,)))
+
+    def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], None], uid: str = "") -> None:
+        """Take one step. Whatever it raises rests this machine alone, except lost leadership."""
+        try:
+            take()
+        except NotLeaderError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect in the step of one object must not stop the others
+            self._crashed(step, machine, error, uid)
 
     def _carry_out(
         self, machine: ObjectKey, actions: Iterable[Action], *, keep_failure: bool = False
@@ -450,24 +460,14 @@ class Reconciler:
             tries=failure.count,
         )
 
-    def _defect(self, machine: ObjectKey, kind: str, uid: str, error: Exception) -> None:
-        """A transition that the table does not have: this object goes into backoff and gets an Event; the others go on."""
-        failure = self.memory.backoff.failed(machine, str(error), self._now_s, stale=False)
+    def _crashed(self, step: Step, machine: ObjectKey, error: Exception, uid: str = "") -> None:
+        """This object goes into backoff and gets an Event; the others go on."""
+        failure = self.memory.backoff.failed(machine, words_of(error), self._now_s, crashed=True)
         self._wake(failure.until_s)
-        structlog.get_logger("rescheduler.reconcile").error(
-            "An object is in a state that it cannot leave", object=str(machine), error=str(error)
-        )
-        event = RecordEvent(
-            api_version=API_VERSION,
-            kind=kind,
-            namespace=machine.namespace,
-            name=machine.name,
-            uid=uid,
-            reason="Damaged",
-            message=str(error),
-            warning=True,
-        )
-        self._carry_out(machine, (event,), keep_failure=True)
+        self.crashes.tell(step, machine, error, failure.count)
+        event = self.crashes.event(step, machine, uid, error)
+        if event is not None:
+            self._carry_out(machine, (event,), keep_failure=True)
 
     def _wake(self, at_s: float | None) -> None:
         if at_s is not None:

@@ -32,6 +32,8 @@ class Failure:
     until_s: float
     """The machine makes no call before this time."""
     message: str
+    crashed: bool = False
+    """True if the step itself failed, not one of its calls: no part of it is taken before ``until_s``."""
 
 
 @dataclass(slots=True)
@@ -45,13 +47,21 @@ class Backoff:
         failure = self.failures.get(machine)
         return failure if failure is not None and now_s < failure.until_s else None
 
-    def failed(self, machine: ObjectKey, message: str, now_s: float, *, stale: bool) -> Failure:
+    def failed(
+        self, machine: ObjectKey, message: str, now_s: float, *, stale: bool = False, crashed: bool = False
+    ) -> Failure:
         """Record a failure. ``stale``: only the cache was behind, so the backoff stays short."""
         count = self.failures[machine].count + 1 if machine in self.failures else 1
         pause_s = min(_LAST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(count - 1, _MOST_DOUBLINGS))
-        failure = Failure(count, now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s), message)
+        until_s = now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s)
+        failure = Failure(count, until_s, message, crashed)
         self.failures[machine] = failure
         return failure
+
+    def crashed(self, machine: ObjectKey, now_s: float) -> bool:
+        """True while the machine rests because its step failed, not one of its calls."""
+        failure = self.pausing(machine, now_s)
+        return failure is not None and failure.crashed
 
     def succeeded(self, machine: ObjectKey) -> None:
         """Forget the failures of a machine."""

@@ -6,7 +6,7 @@ No decisions: ``handover_order`` adds afterwards how the Reservations of a node 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.assumed import Written
@@ -46,6 +46,8 @@ class ReservationObserver:
     """Namespace of placeholders."""
     koordinator_scheduler: str
     """schedulerName of pods whose rooms Koordinator holds; "" if Koordinator is not used."""
+    crashed: Callable[[Reservation, Exception], None]
+    """Told of a Reservation that cannot be observed because of a defect; it takes part with its claimants alone."""
     now_s: float
 
     def all(self) -> dict[str, ObservedReservation]:
@@ -54,7 +56,7 @@ class ReservationObserver:
         rooms: dict[str, ObservedReservation] = {}
         claimed: set[str] = set()
         for name in sorted(reservations):
-            observed = self._one(reservations[name])
+            observed = self._guarded(reservations[name])
             if reservations[name].status.phase not in FINISHED:
                 own = tuple(pod for pod in observed.owners if pod.uid not in claimed)
                 claimed.update(pod.uid for pod in own)
@@ -62,6 +64,13 @@ class ReservationObserver:
                     observed = dataclasses.replace(observed, owners=own)
             rooms[name] = observed
         return rooms
+
+    def _guarded(self, reservation: Reservation) -> ObservedReservation:
+        try:
+            return self._one(reservation)
+        except Exception as error:  # noqa: BLE001 - a defect in the observation of one must not blind the others
+            self.crashed(reservation, error)
+            return ObservedReservation(reservation=reservation, owners=self.index.owners(reservation))
 
     def _one(self, reservation: Reservation) -> ObservedReservation:
         """One Reservation, before the order on its node and the assignment are known."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
+from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.assignment import Assignment, Room, assign
 from rescheduler.reservations.lifecycle import FINISHED
@@ -28,22 +29,32 @@ class RoomAssignment:
     """Name of a Reservation -> uids of the owners in its last written status."""
     start_first: Mapping[str, str]
     """Uids of ReplicaSets that will delete one of their gated pods: such pods are neither assigned nor released."""
+    resting: Callable[[str], bool]
+    """True for a Reservation that takes no step now: nobody but the assignment releases its claimants in time."""
     gate_limit_s: float
     now_s: float
 
     def of(self, rooms: Mapping[str, ObservedReservation]) -> Assignment:
         """The assignment. Claimants are left out, because their own Reservation releases them, even if it has ended."""
-        taken = {pod.uid for observed in rooms.values() for pod in observed.owners}
+        taken = {
+            pod.uid
+            for name, observed in rooms.items()
+            for pod in observed.owners
+            if self._young(pod) or not self.resting(name)
+        }
         # A claim that the cache does not show yet: its pods must not be assigned to a second room.
         for name in rooms:
             if self.unseen(name):
                 taken |= self.claims.get(name, frozenset())
         free = [pod for pod in self.index.gated if pod.uid not in taken and not pod.deleting]
-        young = [pod for pod in free if self.now_s < pod.created_at_s + self.gate_limit_s]
+        young = [pod for pod in free if self._young(pod)]
         eligible = [p for p in young if p.controller is None or p.controller.uid not in self.start_first]
         found = assign(eligible, self._rooms(rooms), self.index.controllers)
         overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
         return dataclasses.replace(found, released=(*found.released, *overdue))
+
+    def _young(self, pod: Pod) -> bool:
+        return self.now_s < pod.created_at_s + self.gate_limit_s
 
     def _rooms(self, rooms: Mapping[str, ObservedReservation]) -> Iterable[Room]:
         """The rooms that take part, and whether each is open.

@@ -7,6 +7,7 @@ from email.utils import formatdate
 import pytest
 from scenes import NODE, Scene, refusal
 
+from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
 
@@ -82,6 +83,7 @@ def test_every_series_moves(scene):
     damaged = scene.api.get(NODE, "", "n3")
     damaged["status"]["allocatable"]["cpu"] = "many"
     program.caches._watches[Kind.NODE]._record(damaged)
+    program.caches.events.put(InformerEvent(Kind.NODE, ChangeType.ADDED, "no record"))
     program.events.dropped = 1
     program.caches.break_off(scene.now_s, forgotten=True)
     passes(10.0)

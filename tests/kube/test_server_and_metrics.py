@@ -138,4 +138,4 @@ def test_names_follow_the_conventions_and_labels_are_bounded(metrics):
         name, labels = re.fullmatch(r"(\w+)(\{.*\})?", series).groups()
         assert name.startswith("rescheduler_")
         for label in re.findall(r'(\w+)="', labels or ""):
-            assert label in {"outcome", "result", "reason", "kind", "key", "le", "version"}
+            assert label in {"outcome", "result", "reason", "kind", "key", "le", "version", "step"}

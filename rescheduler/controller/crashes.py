@@ -1,0 +1,97 @@
+"""What is done about a defect of this program: it is told, and it stops one step, never the controller.
+
+Whatever a step raises is caught at the border of that step: the object that it was for rests and is tried again ever more
+rarely, and all others go on. Each crash is in the log with its traceback, in metric ``rescheduler_crashes_total``, and on
+a Reservation or PodMigration as an Event ``Damaged``. Nothing is decided here; lost leadership is no defect and must not
+be caught.
+"""
+
+from __future__ import annotations
+
+import enum
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.records import ObjectKey
+from rescheduler.reservations.actions import RecordEvent
+
+_LONGEST_MESSAGE: Final = 512
+_MOST_FRAMES: Final = 20
+
+
+class Step(enum.StrEnum):
+    """Of what the step is that crashed. The values are those of label ``step`` of the metric."""
+
+    RESERVATION = "Reservation"
+    POD_MIGRATION = "PodMigration"
+    POD = "Pod"
+    NODE = "Node"
+    CONFIG_MAP = "ConfigMap"
+    WATCH_EVENT = "watch event"
+    ROUND = "round"
+    DECISION = "decision"
+    CONFIGURATION = "configuration"
+    OWNER_KINDS = "owner kinds"
+
+
+_WITH_EVENT: Final = frozenset({Step.RESERVATION, Step.POD_MIGRATION})
+
+
+def uncounted(_step: Step) -> None:
+    """A counter that counts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashReports:
+    """Tells crashes. ``count``: called once for each."""
+
+    count: Callable[[Step], None] = uncounted
+    log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.crashes"))
+
+    def tell(self, step: Step, about: ObjectKey | None, error: Exception, tries: int = 1) -> None:
+        """Count it and log it. ``about``: the object whose step it was; ``tries``: how often in a row it crashed.
+
+        The traceback is logged at each doubling of ``tries``: an object that never recovers must not fill the log.
+        """
+        self.count(step)
+        # As a text: log renderers that show local variables would take seconds for a snapshot of a large cluster.
+        trace = {"exception": traceback_of(error)} if tries & (tries - 1) == 0 else {}
+        self.log.error(
+            "A step of the controller crashed; it is tried again after a backoff",
+            step=step,
+            object=str(about) if about is not None else "",
+            error=words_of(error),
+            tries=tries,
+            **trace,
+        )
+
+    def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> RecordEvent | None:
+        """The Event for the object; None if it has no Events of ours."""
+        if step not in _WITH_EVENT:
+            return None
+        return RecordEvent(
+            api_version=API_VERSION,
+            kind=step.value,
+            namespace=about.namespace,
+            name=about.name,
+            uid=uid,
+            reason="Damaged",
+            message=f"{words_of(error)}; it is tried again, and nothing of it is given up meanwhile",
+            warning=True,
+        )
+
+
+def traceback_of(error: Exception) -> str:
+    """The traceback, without local variables and without more frames than a reader takes in."""
+    return "".join(traceback.format_exception(error, limit=-_MOST_FRAMES)).rstrip()
+
+
+def words_of(error: Exception) -> str:
+    """One line for people: the type of the error and its message, shortened."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_LONGEST_MESSAGE] if text else type(error).__name__
