@@ -5,7 +5,8 @@ and it has no node. Three sources tell about it, the first that is there counts:
 
 1. a dry-run creation of a pod from that template (``Snapshot.admitted``), which is exactly what would be created;
 2. the newest pod that was created from the same template: it has what admission adds. Per resource the largest request
-   of that pod, the template and the old pod counts, because a room that is too small would be refused to the replacement;
+   of that pod, the template and the old pod counts, because a room that is too small would be refused to the replacement.
+   So does what admission has added to a newer pod of another ReplicaSet of the same Deployment;
 3. the template itself, with the tolerations that Kubernetes' own admission plugins add.
 
 Where no replacement would come, or none that the scheduler may place, the answer is the reason (``NoReplacement``).
@@ -17,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.controllers import Asked, not_replaced
@@ -25,6 +26,7 @@ from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 from rescheduler.replacements.siblings import NewestPods, PodsOf
 from rescheduler.replacements.templates import (
+    Added,
     Created,
     NewestOf,
     ReplacementSource,
@@ -85,10 +87,16 @@ class Replacements:
             return _none(refusal)
         revision = revision_to_come(pod, workload)
         admitted = snapshot.admitted.get(TemplateKey(uid, revision))
-        refusal = _admission_refuses(admitted) if admitted is not None else self._siblings_wait(uid)
+        refusal = _admission_refuses(admitted) if admitted is not None else self._siblings_wait(uid, workload)
         if refusal is not None:
             return _none(refusal)
-        newest = NewestOf(self._newest.of(uid, revision), self._newest.of(uid, ""))
+        own = self._newest.of(uid, "")
+        family = self._newest.of_family(workload, since=own) if workload is not None else None
+        newest = NewestOf(
+            revision=self._newest.of(uid, revision),
+            any=own,
+            family=self._added_to(family) if family is not None else None,
+        )
         created = created_from(pod, workload, revision, newest, admitted)
         if isinstance(created, NotReplaced):
             return _none(created)
@@ -99,8 +107,16 @@ class Replacements:
             revision=revision,
         )
 
-    def _siblings_wait(self, uid: str) -> NotReplaced | None:
+    def _added_to(self, pod: Pod) -> Added | None:
+        owner = self.snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+        return (
+            Added.of(pod.spec, owner.template) if owner is not None and owner.template is not None else None
+        )
+
+    def _siblings_wait(self, uid: str, workload: Workload | None) -> NotReplaced | None:
         gates = self._newest.foreign_gates(uid)
+        if not gates and workload is not None:
+            gates = self._newest.family_gates(workload)
         if not gates:
             return None
         message = f"would wait for another program, as a new pod of its controller does ({', '.join(gates)})"

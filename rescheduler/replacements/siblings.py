@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.names import LABEL_START_FIRST
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 
 REVISION_HASH: Final = "controller-revision-hash"
@@ -31,6 +31,7 @@ class NewestPods:
         self._gated: dict[str, tuple[str, ...]] = {}
         self._extra = frozenset(m.uid for m in snapshot.migrations.values() if _starts_first(m))
         self._read: set[str] = set()
+        self._families: dict[str, list[str]] | None = None
 
     def of(self, controller_uid: str, revision: str) -> Pod | None:
         """The newest pod of that controller; of that revision if ``revision`` is not empty."""
@@ -51,6 +52,31 @@ class NewestPods:
         """
         self._known(controller_uid)
         return self._gated.get(controller_uid, ())
+
+    def of_family(self, workload: Workload, since: Pod | None) -> Pod | None:
+        """The newest pod of the other workloads of the same controller, such as a Deployment's other ReplicaSets.
+
+        It shows what admission adds, if it is newer than ``since``, the newest pod of ``workload`` itself.
+        """
+        others = filter(None, (self.of(uid, "") for uid in self._others(workload)))
+        newest = max(others, key=_age, default=None)
+        if newest is None or (since is not None and _age(newest) <= _age(since)):
+            return None
+        return newest
+
+    def family_gates(self, workload: Workload) -> tuple[str, ...]:
+        """``foreign_gates`` of the other workloads of the same controller."""
+        return next(filter(None, map(self.foreign_gates, self._others(workload))), ())
+
+    def _others(self, workload: Workload) -> Iterator[str]:
+        if workload.controller is None:
+            return iter(())
+        if self._families is None:
+            self._families = {}
+            for uid, other in self._snapshot.workloads.items():
+                if other.controller is not None:
+                    self._families.setdefault(other.controller.uid, []).append(uid)
+        return (uid for uid in self._families.get(workload.controller.uid, ()) if uid != workload.uid)
 
     def _known(self, controller_uid: str) -> dict[tuple[str, str], Pod]:
         if self._newest is None:
@@ -74,8 +100,12 @@ class NewestPods:
                 self._live[uid] += 1
             for key in {(uid, ""), (uid, revision)}:
                 known = found.get(key)
-                if known is None or (pod.created_at_s, pod.name) > (known.created_at_s, known.name):
+                if known is None or _age(pod) > _age(known):
                     found[key] = pod
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return pod.created_at_s, pod.name
 
 
 def _starts_first(migration: PodMigration) -> bool:

@@ -62,6 +62,32 @@ def revision_to_come(pod: Pod, workload: Workload | None) -> str:
     return (workload.current_revision or workload.revision) if below else workload.revision
 
 
+class Added(NamedTuple):
+    """What admission has added to the requests of a pod. No amount is negative."""
+
+    requests: Resources
+    score_cpu_milli: int
+    score_memory_bytes: int
+
+    @classmethod
+    def of(cls, spec: PodSpec, template: PodSpec) -> Added:
+        """What ``spec`` requests beyond the template that it was created from."""
+        return cls(
+            _larger(spec.requests, template.requests) - template.requests,
+            max(0, spec.score_cpu_milli - template.score_cpu_milli),
+            max(0, spec.score_memory_bytes - template.score_memory_bytes),
+        )
+
+    def to(self, spec: PodSpec) -> PodSpec:
+        """``spec`` with as much more."""
+        return msgspec.structs.replace(
+            spec,
+            requests=spec.requests + self.requests,
+            score_cpu_milli=spec.score_cpu_milli + self.score_cpu_milli,
+            score_memory_bytes=spec.score_memory_bytes + self.score_memory_bytes,
+        )
+
+
 class NewestOf(NamedTuple):
     """The newest pods of a controller."""
 
@@ -69,6 +95,8 @@ class NewestOf(NamedTuple):
     """Of the revision that the new pod is created from."""
     any: Pod | None
     """Of any revision."""
+    family: Added | None = None
+    """What admission has added to the newest pod of the other workloads of the same controller."""
 
 
 def created_from(
@@ -89,7 +117,16 @@ def created_from(
             ReplacementSource.OLD_POD,
             f"pod {like.name}",
         )
-    template, named = workload.template, f"template of {workload.kind} {workload.name}"
+    found = _of_template(pod, workload, workload.template, revision, siblings)
+    if siblings.family is None or isinstance(found, NotReplaced):
+        return found
+    return found._replace(spec=_size(found.spec, siblings.family.to(workload.template)))
+
+
+def _of_template(
+    pod: Pod, workload: Workload, template: PodSpec, revision: str, siblings: NewestOf
+) -> Created | NotReplaced:
+    newest, named = siblings.revision, f"template of {workload.kind} {workload.name}"
     if workload.kind == "StatefulSet":
         return _of_stateful_set(pod, workload, template, revision, siblings)
     if workload.kind == "ReplicaSet" and workload.controller is not None:
@@ -109,7 +146,7 @@ def _of_stateful_set(
     revision: str,
     siblings: NewestOf,
 ) -> Created | NotReplaced:
-    newest, latest = siblings
+    newest, latest = siblings.revision, siblings.any
     named = f"StatefulSet {workload.name}, revision {revision}"
     if pod.labels.get(REVISION_HASH) == revision and (newest is None or newest.uid == pod.uid):
         newest = pod
@@ -207,12 +244,7 @@ def _with_added_containers(spec: PodSpec, latest: Pod | None) -> PodSpec:
     if latest is None or latest.spec.image_containers <= spec.image_containers:
         return spec
     other = latest.spec
-    return msgspec.structs.replace(
-        spec,
-        requests=spec.requests + other.requests,
-        score_cpu_milli=spec.score_cpu_milli + other.score_cpu_milli,
-        score_memory_bytes=spec.score_memory_bytes + other.score_memory_bytes,
-    )
+    return Added(other.requests, other.score_cpu_milli, other.score_memory_bytes).to(spec)
 
 
 def _size(spec: PodSpec, *others: PodSpec) -> PodSpec:

@@ -166,6 +166,25 @@ def test_a_pod_of_another_revision_shows_that_a_sidecar_is_added(partition, mill
     assert found.pod.spec.requests.cpu_milli == milli
 
 
+@pytest.mark.parametrize(("minute", "milli"), [(9, 1000 + 200), (0, 1000)])
+def test_a_newer_pod_of_another_replicaset_of_the_deployment_shows_what_admission_adds(minute, milli):
+    """Its template asks for 4 CPUs, which say nothing about this one."""
+    above = b.deployment("web")
+    owner, other = (b.replicaset(name).owned_by(above) for name in ("web-1", "web-2"))
+    owner, other = owner.cpu("1"), other.cpu("4")
+    old = created(owner.pod("web-1-0").on("n1"), 1)
+    injected = created(other.container(SIDECAR).pod("web-2-0").on("n2"), minute)
+    found = comes_back("web-1-0", above, owner, other, old, injected)
+    assert found.pod.spec.requests.cpu_milli == milli
+
+
+def test_a_newer_pod_of_another_deployment_shows_nothing():
+    owner, other = (b.replicaset(name).owned_by(b.deployment(name)) for name in ("web", "db"))
+    old = created(owner.cpu("1").pod("web-0").on("n1"), 1)
+    injected = created(other.container(SIDECAR).pod("db-0").on("n2"), 9)
+    assert comes_back("web-0", owner.cpu("1"), other, old, injected).pod.spec.requests.cpu_milli == 1000
+
+
 def test_what_this_controller_added_to_the_old_pod_does_not_come_back():
     owner = b.replicaset("web").replicas(2).owned_by(b.deployment("web"))
     pod = owner.tolerate(ANNOTATION_HANDOVER_TAINT).pod("web-0").on("n1")
@@ -273,3 +292,10 @@ def test_a_sibling_that_waits_for_another_program_shows_that_the_next_pod_would(
     assert (found.pod, found.reason) == (None, NoReplacement.TEMPLATE_GATED)
     assert "kueue.x-k8s.io/admission" in found.message
     assert GATE not in found.message
+
+
+def test_so_does_one_of_another_replicaset_of_the_deployment():
+    owner, other = (b.replicaset(name).owned_by(b.deployment("web")) for name in ("web-1", "web-2"))
+    waiting = other.pod("web-2-0").set("spec.schedulingGates", [{"name": "kueue.x-k8s.io/admission"}])
+    found = comes_back("web-1-0", owner, other, owner.pod("web-1-0").on("n1"), waiting)
+    assert (found.pod, found.reason) == (None, NoReplacement.TEMPLATE_GATED)
