@@ -33,6 +33,7 @@ from rescheduler.coordination.observe_reservations import ReservationObserver, l
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
+from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
 from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.kube.errors import ApiError, StaleError
@@ -59,7 +60,6 @@ from rescheduler.reservations.actions import (
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import holds_gate, in_flight
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.quota import beyond_quota
 
 _GATE: Final = ObjectKey("config map", "gate-keys")
 _AVOID: Final = ObjectKey("config map", "avoid-nodes")
@@ -183,11 +183,7 @@ class Reconciler:
             memory=self.memory,
             links=links,
             written=written,
-            beyond_quota=beyond_quota(
-                self._index.snapshot.reservations.values(),
-                settings.quotas,
-                exempt={name for name, link in links.items() if link.created},
-            ),
+            beyond_quota=rooms_beyond_quota(self._index, links, settings.quotas),
             namespace=settings.namespace,
             koordinator_scheduler=settings.koordinator_scheduler,
             crashed=lambda r, error: self._crashed(Step.RESERVATION, ObjectKey("", r.name), error, r.uid),

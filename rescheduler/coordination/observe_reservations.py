@@ -191,6 +191,7 @@ def link_of(migration: PodMigration) -> LinkedMigration:
         key=str(migration.key),
         phase=migration.status.phase,
         created=not migration.reservation_ref,
+        requested=migration.requested,
         mode=migration.status.mode,
         pod_name=migration.pod_name,
         pod_uid=migration.pod_uid,

@@ -156,6 +156,7 @@ class ClusterState:
             attachments=self._copy(Kind.VOLUME_ATTACHMENT),
             device_classes=self._copy(Kind.DEVICE_CLASS),
             services=self._copy(Kind.SERVICE),
+            resource_quotas=self._copy(Kind.RESOURCE_QUOTA),
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),
             usage=MappingProxyType(dict(self._usage)),

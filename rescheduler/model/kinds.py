@@ -55,6 +55,7 @@ class Kind(enum.StrEnum):
     VOLUME_ATTACHMENT = "VolumeAttachment"
     DEVICE_CLASS = "DeviceClass"
     SERVICE = "Service"
+    RESOURCE_QUOTA = "ResourceQuota"
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
@@ -83,6 +84,7 @@ RESOURCES: dict[Kind, Resource] = {
     Kind.VOLUME_ATTACHMENT: Resource("storage.k8s.io", "v1", "volumeattachments", namespaced=False),
     Kind.DEVICE_CLASS: Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, optional=True),
     Kind.SERVICE: Resource("", "v1", "services", namespaced=True),
+    Kind.RESOURCE_QUOTA: Resource("", "v1", "resourcequotas", namespaced=True),
     Kind.RESERVATION: Resource(
         "rescheduler.dev", "v1alpha1", "reservations", namespaced=False, optional=True
     ),

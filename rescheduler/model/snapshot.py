@@ -28,6 +28,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.replacement_rules import DEFAULT_RULES, AdmittedPod, ReplacementRules, TemplateKey
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
+from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.storage_records import (
     CSIDriver,
     CSINode,
@@ -66,6 +67,7 @@ class Snapshot:
     attachments: Mapping[str, VolumeAttachment] = field(default_factory=_empty)
     device_classes: Mapping[str, DeviceClass] = field(default_factory=_empty)
     services: Mapping[ObjectKey, Service] = field(default_factory=_empty)
+    resource_quotas: Mapping[ObjectKey, ResourceQuota] = field(default_factory=_empty)
     reservations: Mapping[str, Reservation] = field(default_factory=_empty)
     migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_empty)
     usage: Mapping[str, NodeUsage] = field(default_factory=_empty)

@@ -60,6 +60,8 @@ class LinkedMigration:
     phase: MigrationPhase
     created: bool
     """True if the Reservation was made for this migration."""
+    requested: bool = False
+    """True if people asked for the move."""
     mode: MoveMode = MoveMode.RESERVE_FIRST
     pod_name: str = ""
     pod_uid: str = ""

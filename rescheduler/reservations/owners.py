@@ -46,10 +46,15 @@ def empty_owner(owner: ReservationOwner) -> bool:
     )
 
 
+def namespaces_of(reservation: Reservation) -> frozenset[str]:
+    """Every namespace that one of its owners names, wherever it stands; "" if one names none."""
+    return frozenset(name for owner in reservation.owners for name in _namespaces_of(owner))
+
+
 def home_of(reservation: Reservation) -> str:
-    """The one namespace that all its owners are confined to; "" if they may be of several."""
-    found = {_namespace_of(owner) for owner in reservation.owners}
-    return found.pop() if len(found) == 1 else ""
+    """The one namespace that all its owners are confined to; "" if they name several, or one names none."""
+    found = namespaces_of(reservation)
+    return next(iter(found)) if len(found) == 1 else ""
 
 
 def namespace_of_pods(reservation: Reservation) -> str:
@@ -68,10 +73,9 @@ def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> 
     )
 
 
-def _namespace_of(owner: ReservationOwner) -> str:
-    return (owner.object.namespace if owner.object else "") or (
-        owner.controller.namespace if owner.controller else ""
-    )
+def _namespaces_of(owner: ReservationOwner) -> set[str]:
+    named = {ref.namespace for ref in (owner.object, owner.controller) if ref is not None and ref.namespace}
+    return named or {""}
 
 
 def _names_pod(wanted: ObjectRef) -> bool:

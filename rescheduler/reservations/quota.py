@@ -1,28 +1,36 @@
 """How much room may be reserved for the pods of one namespace: which Reservations are admitted, and why the others wait (pure).
 
-Admission sees one object only, so the sum is kept here. Reservations that hold something already stay as they are;
-the others are admitted by age, as far as the quota goes. Rooms of moves are not counted: a move takes no more
-room than it gives back. A Reservation whose owners are confined to no namespace can only be made by a user
-who may change pods everywhere, and is not counted either.
+Admission sees one object only, so the sums are kept here. Two limits hold for each namespace: its share, which the
+configuration sets, and its own ResourceQuotas, because room is held for pods that it may create only within them.
+Reservations that hold something already stay as they are; the others are admitted by age, as far as both limits go.
+
+A Reservation counts in every namespace that one of its owners names. What names none can only be made by a user who may
+change pods everywhere, and is counted nowhere. Of the room of a move counts what exceeds the pod that gives its own room
+back; in shares the whole room, if people asked for the move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import msgspec
 
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.owners import home_of
+from rescheduler.reservations.owners import namespaces_of
 
 ANY_NAMESPACE: Final = "*"
+MOST_RESERVATIONS: Final = 500
+"""Of one namespace, where the configuration sets no other number: each may have gate keys, a placeholder and a status."""
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """The most for one namespace. ``reservations`` None, and resources that are not named: no limit.
+    """The share of one namespace. ``reservations`` None, and resources that are not named: no limit.
 
     ``amounts``: by name of the resource, CPU in milli.
     """
@@ -31,21 +39,44 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     amounts: tuple[tuple[str, int], ...] = ()
 
 
+class RoomOfMove(NamedTuple):
+    """What is counted otherwise of a room that was made for a move."""
+
+    requested: bool
+    """True if people asked for it."""
+    pod: Resources | None
+    """Requests of the pod that is moved; None: it is gone."""
+
+
+NO_MOVES: Final[Mapping[str, RoomOfMove]] = MappingProxyType({})
+
+
 def beyond_quota(
-    reservations: Iterable[Reservation], quotas: Mapping[str, Quota], exempt: Collection[str]
+    reservations: Iterable[Reservation],
+    quotas: Mapping[str, Quota],
+    resource_quotas: Collection[ResourceQuota] = (),
+    moves: Mapping[str, RoomOfMove] = NO_MOVES,
 ) -> dict[str, str]:
-    """Pending Reservations that must wait until others have ended, by name, with the words. ``exempt``: rooms of moves."""
-    if not quotas:
-        return {}
-    found: dict[str, list[Reservation]] = {}
-    for reservation in reservations:
-        home = home_of(reservation)
-        counts = reservation.status.phase not in FINISHED and not reservation.deleting
-        if home and counts and reservation.name not in exempt:
-            found.setdefault(home, []).append(reservation)
+    """Pending Reservations that must wait until others have ended, by name, with the words.
+
+    ``moves``: rooms that were made for moves, by name of the Reservation.
+    """
+    accounts: dict[str, _Account] = {}
     waiting: dict[str, str] = {}
-    for home, rooms in found.items():
-        waiting.update(_beyond(home, quota_of(home, quotas), sorted(rooms, key=_turn)))
+    rooms = (r for r in reservations if r.status.phase not in FINISHED and not r.deleting)
+    for room in sorted(rooms, key=_turn):
+        demand = _demand(room, moves.get(room.name))
+        homes = [
+            accounts.get(home) or accounts.setdefault(home, _account(home, quotas, resource_quotas))
+            for home in sorted(namespaces_of(room))
+            if home
+        ]
+        words = next(filter(None, (home.refusal(demand) for home in homes)), "")
+        if words and room.status.phase is ReservationPhase.PENDING:
+            waiting[room.name] = words
+            continue
+        for home in homes:
+            home.add(demand)
     return waiting
 
 
@@ -53,24 +84,46 @@ def quota_of(namespace: str, quotas: Mapping[str, Quota]) -> Quota:
     """What holds for a namespace: its own limits, and those of ``*`` for what it does not name."""
     own, general = quotas.get(namespace, Quota()), quotas.get(ANY_NAMESPACE, Quota())
     amounts = {**dict(general.amounts), **dict(own.amounts)}
-    count = general.reservations if own.reservations is None else own.reservations
-    return Quota(reservations=count, amounts=tuple(sorted(amounts.items())))
+    counts = (own.reservations, general.reservations, MOST_RESERVATIONS)
+    return Quota(
+        reservations=next(count for count in counts if count is not None),
+        amounts=tuple(sorted(amounts.items())),
+    )
 
 
 def _turn(reservation: Reservation) -> tuple[bool, float, str]:
     return reservation.status.phase is ReservationPhase.PENDING, reservation.created_at_s, reservation.name
 
 
-def _beyond(home: str, quota: Quota, rooms: list[Reservation]) -> Iterable[tuple[str, str]]:
-    count, used = 0, NO_RESOURCES
-    for room in rooms:
-        asked = _asked(room)
-        if room.status.phase is ReservationPhase.PENDING:
-            words = _words(home, quota, count, used, asked)
-            if words:
-                yield room.name, words
-                continue
-        count, used = count + 1, used + asked
+class _Demand(NamedTuple):
+    """What one Reservation takes of both limits."""
+
+    rooms: int
+    share: Resources
+    own: Resources
+    """Of the ResourceQuotas of the namespace, ``pods`` included: what its pods will use that are not there yet."""
+
+
+def _demand(room: Reservation, move: RoomOfMove | None) -> _Demand:
+    asked = _asked(room)
+    claimed = room.allocate_once and bool(room.status.current_owners)  # its pod is there and counts itself
+    to_come = NO_RESOURCES if claimed else asked
+    if move is None:
+        pods = 0 if claimed else 1
+        return _Demand(1, asked, msgspec.structs.replace(to_come, pods=pods))
+    excess = _beyond(asked, move.pod) if move.pod is not None else NO_RESOURCES
+    own = _beyond(to_come, move.pod) if move.pod is not None else to_come
+    return _Demand(1, asked, own) if move.requested else _Demand(0, excess, own)
+
+
+def _beyond(asked: Resources, given_back: Resources) -> Resources:
+    left = asked - given_back
+    return Resources(
+        cpu_milli=max(0, left.cpu_milli),
+        memory_bytes=max(0, left.memory_bytes),
+        ephemeral_bytes=max(0, left.ephemeral_bytes),
+        scalars=tuple((name, max(0, amount)) for name, amount in left.scalars),
+    )
 
 
 def _asked(reservation: Reservation) -> Resources:
@@ -81,14 +134,54 @@ def _asked(reservation: Reservation) -> Resources:
     return reservation.template.requests if reservation.template is not None else NO_RESOURCES
 
 
-def _words(home: str, quota: Quota, count: int, used: Resources, asked: Resources) -> str:
-    if quota.reservations is not None and count >= quota.reservations:
-        return f"namespace {home} may have {quota.reservations} Reservations, and has {count}"
-    has, wants = dict(used.items()), dict(asked.items())
-    for name, most in quota.amounts:
-        if wants.get(name, 0) and has.get(name, 0) + wants[name] > most:
-            limit, now, more = (format_amount(name, n) for n in (most, has.get(name, 0), wants[name]))
-            return (
-                f"namespace {home} may have {name} {limit} reserved and has {now}; this asks for {more} more"
-            )
-    return ""
+@dataclass(slots=True)
+class _Account:
+    """What one namespace may have, and has so far."""
+
+    home: str
+    quota: Quota
+    own: tuple[tuple[str, QuotaLimit], ...]
+    """With the name of the ResourceQuota."""
+    rooms: int = 0
+    share: Resources = field(default=NO_RESOURCES)
+    to_come: Resources = field(default=NO_RESOURCES)
+
+    def add(self, demand: _Demand) -> None:
+        self.rooms += demand.rooms
+        self.share += demand.share
+        self.to_come += demand.own
+
+    def refusal(self, demand: _Demand) -> str:
+        """Why ``demand`` must wait, or ""."""
+        return self._beyond_share(demand) or self._beyond_own(demand)
+
+    def _beyond_share(self, demand: _Demand) -> str:
+        home, quota = self.home, self.quota
+        if quota.reservations is not None and demand.rooms and self.rooms >= quota.reservations:
+            return f"namespace {home} may have {quota.reservations} Reservations, and has {self.rooms}"
+        for name, most in quota.amounts:
+            has, wants = self.share.amount(name), demand.share.amount(name)
+            if wants > 0 and has + wants > most:
+                limit, now, more = (format_amount(name, n) for n in (most, has, wants))
+                return (
+                    f"namespace {home} may have {name} {limit} reserved and has {now}; "
+                    f"this asks for {more} more"
+                )
+        return ""
+
+    def _beyond_own(self, demand: _Demand) -> str:
+        for quota, (name, most, used) in self.own:
+            has, wants = self.to_come.amount(name), demand.own.amount(name)
+            if wants > 0 and used + has + wants > most:
+                limit, now, held, more = (format_amount(name, n) for n in (most, used, has, wants))
+                return (
+                    f"ResourceQuota {quota} of namespace {self.home} allows {name} {limit}: {now} are used and "
+                    f"{held} reserved; this asks for {more} more"
+                )
+        return ""
+
+
+def _account(home: str, quotas: Mapping[str, Quota], resource_quotas: Collection[ResourceQuota]) -> _Account:
+    mine = sorted((q for q in resource_quotas if q.namespace == home), key=lambda q: q.name)
+    own = tuple((quota.name, limit) for quota in mine for limit in quota.limits)
+    return _Account(home, quota_of(home, quotas), own)

@@ -349,3 +349,34 @@ def among(*requirements):
 )  # fmt: skip
 def test_migrated_volumes_are_placed_by_the_topology_of_their_driver(plugin, affinity, labels, expected):
     assert migrated_affinity(plugin, affinity, LabelSet(labels)) == expected
+
+
+def quota(hard, used=None, **spec):
+    manifest = object_of(
+        Kind.RESOURCE_QUOTA, "own", "shop", spec={"hard": hard, **spec}, status={"used": used}
+    )
+    return manifest.build()
+
+
+def test_a_resource_quota_limits_requests_and_pods():
+    hard = {"requests.cpu": "4", "memory": "1Gi", "count/pods": "9", "requests.example.com/gpu": "2"}
+    hard |= {"limits.cpu": "8", "services": "3", "count/secrets": "3", "requests.storage": "1Ti"}
+    built = quota(hard, {"requests.cpu": "1500m", "count/pods": 3})
+    assert (built.key, built.limits) == (
+        ("shop", "own"),
+        (
+            ("pods", 9, 3),
+            ("memory", 1 << 30, 0),
+            ("cpu", 4000, 1500),
+            ("example.com/gpu", 2, 0),
+        ),
+    )
+
+
+def test_a_quota_with_scopes_counts_where_ordinary_pods_are_in_them():
+    hard = {"cpu": "4"}
+    assert quota(hard, scopes=["NotTerminating", "NotBestEffort"]).limits == (("cpu", 4000, 0),)
+    assert quota(hard, scopes=["BestEffort"]).limits == ()
+    chosen = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+    assert quota(hard, scopeSelector=chosen).limits == ()
+    assert quota(None).limits == ()

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
+    ObjectRef,
     Reservation,
     ReservationOwner,
     ReservationPhase,
     ReservationStatus,
 )
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
 from rescheduler.model.resources import Resources
-from rescheduler.reservations.quota import Quota, beyond_quota, quota_of
+from rescheduler.reservations.quota import MOST_RESERVATIONS, Quota, RoomOfMove, beyond_quota, quota_of
 
 PENDING, AVAILABLE, FAILED = ReservationPhase.PENDING, ReservationPhase.AVAILABLE, ReservationPhase.FAILED
 CPU_4 = {"*": Quota(amounts=(("cpu", 4000),))}
@@ -30,8 +32,21 @@ def room(name, cpu=1000, phase=PENDING, namespace="shop", created=0.0, **fields)
     return Reservation(name=name, uid=name, created_at_s=created, **{**base, **fields})
 
 
-def beyond(*rooms, quotas=CPU_4, exempt=()):
-    return beyond_quota(rooms, quotas, exempt)
+def beyond(*rooms, quotas=CPU_4, own=(), moves=None):
+    return beyond_quota(rooms, quotas, own, moves or {})
+
+
+def own(namespace="shop", **limits):
+    """A ResourceQuota: resource -> (most, used)."""
+    return ResourceQuota(
+        namespace=namespace,
+        name="own",
+        limits=tuple(QuotaLimit(name, most, used) for name, (most, used) in limits.items()),
+    )
+
+
+def of_move(requested, pod_cpu=None):
+    return RoomOfMove(requested, None if pod_cpu is None else Resources(cpu_milli=pod_cpu))
 
 
 def test_the_oldest_go_first_and_who_does_not_fit_lets_smaller_ones_pass():
@@ -61,10 +76,102 @@ def test_their_number_is_limited():
         room("z", 4000, AVAILABLE, namespace="another"),
         room("z", 4000, AVAILABLE, namespace=""),
         room("move", 4000, AVAILABLE),
+        room("evicted", 4000, AVAILABLE),
     ],
 )
 def test_what_does_not_count(other):
-    assert beyond(room("a"), other, exempt={"move"}) == {}
+    moves = {"move": of_move(False, 4000), "evicted": of_move(False)}
+    assert beyond(room("a"), other, moves=moves) == {}
+
+
+def test_a_move_that_people_ask_for_counts_like_any_other_room():
+    move = room("move", 4000, AVAILABLE)
+    assert list(beyond(room("a"), move, moves={"move": of_move(True, 4000)})) == ["a"]
+    assert list(beyond(room("move", 5000), moves={"move": of_move(True, 5000)})) == ["move"]
+    assert list(
+        beyond(
+            room("a", 0),
+            room("move", 0, AVAILABLE),
+            quotas={"*": Quota(reservations=1)},
+            moves={"move": of_move(True, 0)},
+        )
+    ) == ["a"]
+
+
+def test_what_a_planned_move_takes_beyond_its_pod_counts():
+    small = {"move": of_move(False, 1)}
+    assert list(beyond(room("move", 96_000), moves=small)) == ["move"]
+    assert list(beyond(room("a", 1002), room("move", 3000, AVAILABLE), moves=small)) == ["a"]
+    assert list(beyond(room("a", 1001), room("move", 3000, AVAILABLE), moves=small)) == []
+
+
+A, B = "team-a", "team-b"
+
+
+def named(thing="", controller=""):
+    """An owner that names a namespace here, there, or in both places."""
+    return ReservationOwner(
+        object=ObjectRef(namespace=thing) if thing else None,
+        controller=ControllerRef(name="web", namespace=controller),
+    )
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        (named(controller=A), named(controller=B)),
+        (named(A, B), named(B, A)),
+        (named(A, B),),
+        (named(B, A),),
+        (named(A), named(controller=""), named(controller=B)),
+    ],
+)
+def test_a_room_counts_in_every_namespace_that_an_owner_names(owners):
+    big = room("big", 3000, AVAILABLE, owners=owners)
+    for home in (A, B):
+        assert list(beyond(big, room("more", 2000, namespace=home))) == ["more"]
+    quotas = {B: Quota(amounts=(("cpu", 1000),))}
+    assert list(beyond(room("big", 3000, owners=owners), quotas=quotas)) == ["big"]
+
+
+def test_their_number_is_limited_without_a_configuration():
+    rooms = [room(f"r{i:04}", 0) for i in range(MOST_RESERVATIONS + 2)]
+    assert sorted(beyond(*rooms, quotas={})) == [f"r{MOST_RESERVATIONS:04}", f"r{MOST_RESERVATIONS + 1:04}"]
+    assert beyond(*rooms, quotas={"shop": Quota(reservations=9999)}) == {}
+
+
+# The namespace's own ResourceQuotas
+
+
+def test_rooms_are_for_pods_that_the_own_quota_lets_come():
+    rooms = [room("a", 1000, created=1.0), room("b", 2000, created=2.0), room("c", 1000, created=3.0)]
+    assert beyond(*rooms, quotas={}, own=[own(cpu=(4000, 2000))]) == {
+        "b": "ResourceQuota own of namespace shop allows cpu 4: 2 are used and 1 reserved; this asks for 2 more"
+    }
+    assert beyond(*rooms, quotas={}, own=[own("another", cpu=(0, 0))]) == {}
+
+
+def test_each_room_takes_one_of_the_pods_of_the_own_quota():
+    assert list(beyond(room("a"), room("b"), quotas={}, own=[own(pods=(3, 2))])) == ["b"]
+
+
+def test_a_claimed_room_is_in_what_the_own_quota_counts_already():
+    status = ReservationStatus(phase=AVAILABLE, current_owners=(ObjectRef("shop", "web-1", "u"),))
+    claimed = room("held", 2000, status=status)
+    assert beyond(claimed, room("a", 2000), quotas={}, own=[own(cpu=(4000, 2000), pods=(2, 1))]) == {}
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_move_takes_of_the_own_quota_what_its_replacement_needs_beyond_the_pod(requested):
+    full = [own(cpu=(4000, 4000), pods=(4, 4))]
+    same, grown = room("move", 2000), room("move", 96_000)
+    assert beyond(same, quotas={}, own=full, moves={"move": of_move(requested, 2000)}) == {}
+    assert list(beyond(grown, quotas={}, own=full, moves={"move": of_move(requested, 1)})) == ["move"]
+    held = room("move", 2000, AVAILABLE)
+    freed = [own(cpu=(4000, 2000))]
+    assert list(beyond(held, room("a"), quotas={}, own=freed, moves={"move": of_move(requested)})) == ["a"], (
+        "what the evicted pod left is for its replacement"
+    )
 
 
 def test_a_room_for_several_counts_with_what_is_left():

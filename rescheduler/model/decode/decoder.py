@@ -23,6 +23,7 @@ from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
+from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
     ListMetaWire,
@@ -46,6 +47,7 @@ from rescheduler.model.records import (
     Workload,
 )
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
+from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.storage_records import (
     CSIDriver,
     CSINode,
@@ -72,6 +74,7 @@ Record = (
     | VolumeAttachment
     | DeviceClass
     | Service
+    | ResourceQuota
     | Reservation
     | PodMigration
     | KoordinatorReservation
@@ -384,6 +387,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.PRIORITY_CLASS: (budgets.PriorityClassWire, budgets.priority_class),
         Kind.SERVICE: (budgets.ServiceWire, budgets.service),
         Kind.CONFIG_MAP: (budgets.ConfigMapWire, budgets.config_map),
+        Kind.RESOURCE_QUOTA: (ResourceQuotaWire, resource_quota),
         Kind.PERSISTENT_VOLUME: (storage.PersistentVolumeWire, storage.volume),
         Kind.PERSISTENT_VOLUME_CLAIM: (storage.PersistentVolumeClaimWire, storage.claim),
         Kind.STORAGE_CLASS: (storage.StorageClassWire, storage.storage_class),

@@ -1,0 +1,83 @@
+"""Decodes ResourceQuotas. Names and scopes follow ``pkg/quota/v1/evaluator/core/pods.go``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rescheduler.model.decode.interning import SharedParts
+from rescheduler.model.decode.wire_types import MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.quantity import Amount
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
+from rescheduler.model.resources import is_scalar, parse_resources
+
+_REQUESTS: Final = "requests."
+_COUNTS: Final = "count/"
+_NAMES: Final = {"count/pods": "pods"}
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_OF_ALL_WITH_REQUESTS: Final = frozenset({"NotTerminating", "NotBestEffort"})
+
+
+class ScopeWire(Wire):
+    """One of spec.scopeSelector.matchExpressions."""
+
+    scope_name: str | None = None
+    operator: str | None = None
+
+
+class ScopeSelectorWire(Wire):
+    """spec.scopeSelector."""
+
+    match_expressions: list[ScopeWire] | None = None
+
+
+class QuotaSpecWire(Wire):
+    """spec of a ResourceQuota."""
+
+    hard: ResourceList | None = None
+    scopes: list[str] | None = None
+    scope_selector: ScopeSelectorWire | None = None
+
+
+class QuotaStatusWire(Wire):
+    """status of a ResourceQuota."""
+
+    used: ResourceList | None = None
+
+
+class ResourceQuotaWire(ObjectWire):
+    """v1 ResourceQuota."""
+
+    spec: QuotaSpecWire | None = None
+    status: QuotaStatusWire | None = None
+
+
+def resource_quota(wire: ResourceQuotaWire, meta: MetaWire, shared: SharedParts) -> ResourceQuota:
+    """The record of a ResourceQuota; without limits if its scopes may leave an ordinary pod out."""
+    del shared
+    spec, status = wire.spec or QuotaSpecWire(), wire.status or QuotaStatusWire()
+    limits = _limits(spec.hard or {}, status.used or {}) if _of_ordinary_pods(spec) else ()
+    return ResourceQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        limits=tuple(limits),
+    )
+
+
+def _of_ordinary_pods(spec: QuotaSpecWire) -> bool:
+    selector = spec.scope_selector or ScopeSelectorWire()
+    scopes = {*(spec.scopes or ()), *(s.scope_name or "" for s in selector.match_expressions or ())}
+    return scopes <= _OF_ALL_WITH_REQUESTS
+
+
+def _limits(hard: ResourceList, used: ResourceList) -> Iterator[QuotaLimit]:
+    for name, most in sorted(hard.items()):
+        resource = _NAMES.get(name, name.removeprefix(_REQUESTS))
+        if resource in _NATIVE or (is_scalar(resource) and not resource.startswith(_COUNTS)):
+            yield QuotaLimit(resource, _amount(resource, most), _amount(resource, used.get(name)))
+
+
+def _amount(resource: str, amount: Amount | None) -> int:
+    return parse_resources({resource: amount}).amount(resource)
