@@ -30,8 +30,12 @@ class ReservationsSection(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineChoice = EngineChoice.AUTO
     ttl_s: float = 300.0
     """Of a move, and of its Reservation until the eviction."""
+    max_ttl_s: float = 86_400.0
+    """No move may take longer, whatever ttl it asks for."""
     default_ttl_s: float = 86_400.0
     """Of a Reservation that names none; 0: it never ends by itself."""
+    max_lifetime_s: float = 0.0
+    """No Reservation may live longer, whatever it asks for; 0: as long as it asks for."""
     namespace: str = DEFAULT_NAMESPACE
     """Where placeholders, Lease and ConfigMaps live."""
     pause_image: str = "registry.k8s.io/pause:3.10"
@@ -49,7 +53,9 @@ class ReservationsWire(msgspec.Struct, forbid_unknown_fields=True, rename="camel
 
     engine: EngineChoice | None = None
     ttl: str | None = None
+    max_ttl: str | None = None
     default_ttl: str | None = None
+    max_lifetime: str | None = None
     namespace: str | None = None
     pause_image: str | None = None
     finished_ttl: str | None = None
@@ -65,10 +71,13 @@ def read_reservations(reader: SectionReader) -> ReservationsSection:
     def duration(key: str, value: str | None, default: float, *, least: float = 0.0) -> float:
         return reader.duration(("reservations", key), value, default, least=least)
 
+    ttl_s = duration("ttl", wire.ttl, base.ttl_s, least=1.0)
     return ReservationsSection(
         engine=wire.engine or base.engine,
-        ttl_s=duration("ttl", wire.ttl, base.ttl_s, least=1.0),
+        ttl_s=ttl_s,
+        max_ttl_s=duration("maxTtl", wire.max_ttl, max(base.max_ttl_s, ttl_s), least=ttl_s),
         default_ttl_s=duration("defaultTtl", wire.default_ttl, base.default_ttl_s),
+        max_lifetime_s=duration("maxLifetime", wire.max_lifetime, base.max_lifetime_s),
         namespace=wire.namespace or base.namespace,
         pause_image=wire.pause_image or base.pause_image,
         finished_ttl_s=duration("finishedTtl", wire.finished_ttl, base.finished_ttl_s),

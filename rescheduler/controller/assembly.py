@@ -251,6 +251,7 @@ def reservation_settings(configuration: Configuration) -> ReservationSettings:
         namespace=reservations.namespace,
         pause_image=reservations.pause_image,
         default_ttl_s=reservations.default_ttl_s,
+        max_lifetime_s=reservations.max_lifetime_s,
         finished_ttl_s=reservations.finished_ttl_s,
         gate_limit_s=reservations.gate_limit_s,
         quotas=reservations.quotas,
@@ -268,6 +269,7 @@ def machine_settings(configuration: Configuration) -> Settings:
         limits=configuration.limits,
         migrations=MigrationSettings(
             ttl_s=configuration.reservations.ttl_s,
+            max_ttl_s=configuration.reservations.max_ttl_s,
             finished_ttl_s=configuration.reservations.finished_ttl_s,
             default_mode=MoveMode.RESERVE_FIRST
             if configuration.mode is MoveMode.AUTO

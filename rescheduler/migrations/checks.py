@@ -17,6 +17,7 @@ from rescheduler.model.conditions import Condition, condition
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.times import format_duration
 
 
 def may_begin(draft: Draft) -> bool:
@@ -121,7 +122,7 @@ def still_wanted(draft: Draft) -> bool:
         draft.fail(Why.POD_GONE, f"pod {pod.key} is terminating or has ended already")
     elif not pod.node:
         draft.fail(Why.NOT_MOVABLE, f"pod {pod.key} is not on any node yet")
-    elif draft.end_s is not None and draft.now_s >= draft.end_s:
+    elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(
             Why.TIMEOUT, f"the pod was not evicted within the ttl of the move; last message: {waited_for}"
@@ -130,8 +131,7 @@ def still_wanted(draft: Draft) -> bool:
     elif observed.another and migration.status.phase is not MigrationPhase.PENDING:
         draft.fail(Why.ANOTHER_MOVE, f"{observed.another} goes first")
     elif migration.paused:
-        draft.say(Why.PAUSED, "spec.paused is true; the ttl of the move still counts")
-        draft.wake(draft.end_s)
+        _pause(draft)
     elif observed.another:
         draft.say(Why.ANOTHER_MOVE, f"waiting for {observed.another}")
         draft.wake(draft.end_s)
@@ -139,6 +139,18 @@ def still_wanted(draft: Draft) -> bool:
         draft.wake(draft.end_s)
         return True
     return False
+
+
+def _pause(draft: Draft) -> None:
+    """Wait; but room is not held for a move that nobody lets go on."""
+    until_s = draft.paused_until_s
+    if until_s is not None and draft.now_s >= until_s:
+        held = format_duration(draft.settings.ttl_s)
+        draft.fail(Why.TIMEOUT, f"the move was paused for {held} (reservations.ttl): its room is given back")
+        return
+    draft.say(Why.PAUSED, "spec.paused is true; the ttl of the move still counts")
+    draft.wake(draft.end_s)
+    draft.wake(until_s)
 
 
 def budgets_may_allow(draft: Draft) -> bool:
@@ -256,7 +268,7 @@ def _create(draft: Draft) -> None:
         return
     note_source(draft)
     # It must not expire while the move waits for budgets; the move deletes it when it ends.
-    left_s = max(60.0, (draft.end_s or draft.now_s + 86_400.0) - draft.now_s + 60.0)
+    left_s = max(60.0, draft.end_s - draft.now_s + 60.0)
     draft.do(
         act.CreateReservation(
             observed.reservation_name,

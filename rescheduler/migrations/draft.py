@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.lifecycle import MigrationReason, enter
+from rescheduler.migrations.lifecycle import CONDITION_PROGRESS, MigrationReason, enter
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.actions import DeleteReservation
@@ -94,11 +95,24 @@ class Draft:
         return self.status.mode is MoveMode.START_FIRST
 
     @property
-    def end_s(self) -> float | None:
+    def end_s(self) -> float:
         """When the move gives up, if nothing has been evicted by then."""
-        migration = self.observed.migration
+        migration, most_s = self.observed.migration, self.settings.max_ttl_s
         ttl_s = self.settings.ttl_s if migration.ttl_s is None else migration.ttl_s
-        return migration.created_at_s + ttl_s if ttl_s > 0 else None
+        return migration.created_at_s + (min(ttl_s, most_s) if ttl_s > 0 else most_s)
+
+    @property
+    def paused_until_s(self) -> float | None:
+        """Until when a paused move may hold room; None: it holds none of its own.
+
+        A new pause begins anew: what bounds all of them together is ``end_s``.
+        """
+        if self.status.phase is MigrationPhase.PENDING or not (self.made_reservation or self.starts_first):
+            return None
+        said = condition(self.status.conditions, CONDITION_PROGRESS)
+        known = said is not None and said.reason == MigrationReason.PAUSED
+        since_s = seconds_of(said.last_transition_time) if said is not None and known else self.now_s
+        return since_s + self.settings.ttl_s
 
 
 def _available(reservation: Reservation | None) -> bool:

@@ -25,6 +25,8 @@ class MigrationSettings:
 
     ttl_s: float = 300.0
     """Limit from the creation of the PodMigration to the eviction, if the move has no ttl of its own."""
+    max_ttl_s: float = 86_400.0
+    """No move may take longer until the eviction, whatever ttl it asks for; one of 0 asks for this."""
     replacement_limit_s: float = 60.0
     """How long after the old pod is gone a replacement may take to claim its room."""
     ready_limit_s: float = 600.0

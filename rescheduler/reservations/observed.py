@@ -31,6 +31,8 @@ class ReservationSettings:
     pause_image: str = "registry.k8s.io/pause:3.10"
     default_ttl_s: float = 86_400.0
     """For a Reservation that names neither ttl nor expires (K28)."""
+    max_lifetime_s: float = 0.0
+    """No Reservation lives longer, whatever it names; 0: as long as it names."""
     finished_ttl_s: float = 3_600.0
     """A finished Reservation is deleted after it (K71)."""
     gate_limit_s: float = 60.0
@@ -156,10 +158,23 @@ def soft_mode(reservation: Reservation) -> bool:
 
 def end_of(reservation: Reservation, settings: ReservationSettings) -> float | None:
     """Epoch seconds of the end; None = never (ttl 0). ``status.expires`` shows it (row K30)."""
+    ends = [
+        at_s
+        for at_s in (_named_end(reservation, settings), _last_end(reservation, settings))
+        if at_s is not None
+    ]
+    return min(ends, default=None)
+
+
+def _named_end(reservation: Reservation, settings: ReservationSettings) -> float | None:
     if reservation.expires_at_s is not None:
         return reservation.expires_at_s
     ttl_s = settings.default_ttl_s if reservation.ttl_s is None else reservation.ttl_s
     return reservation.created_at_s + ttl_s if ttl_s > 0 else None
+
+
+def _last_end(reservation: Reservation, settings: ReservationSettings) -> float | None:
+    return reservation.created_at_s + settings.max_lifetime_s if settings.max_lifetime_s > 0 else None
 
 
 def expired(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> bool:

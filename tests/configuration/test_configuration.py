@@ -187,6 +187,15 @@ policies:
     assert machine_settings(found).migrations.start_first_policies == {"NodeTaints"}
 
 
+def test_the_longest_move_is_never_shorter_than_the_usual_one():
+    read = lambda text: parse_configuration(HEAD + f"reservations: {text}\n", "c").reservations  # noqa: E731
+    assert (read("{}").max_ttl_s, read("{ttl: 48h}").max_ttl_s) == (86_400, 172_800)
+    found = read("{ttl: 10m, maxTtl: 1h, maxLifetime: 720h}")
+    assert (found.max_ttl_s, found.max_lifetime_s) == (3600, 2_592_000)
+    with pytest.raises(ConfigurationError, match=r"maxTtl.*at least 600s"):
+        read("{ttl: 10m, maxTtl: 1m}")
+
+
 def test_shares_of_namespaces_are_read_as_amounts():
     found = parse_configuration(
         HEAD

@@ -36,6 +36,7 @@ from rescheduler.reservations.observed import (
     LinkedMigration,
     ObservedReservation,
     ReservationSettings,
+    end_of,
 )
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, PlaceholderTurn, Wait
 
@@ -212,6 +213,13 @@ def test_each_living_phase_expires_and_gives_the_room_back(phase):
     assert outcome.status.phase is ReservationPhase.FAILED
     assert condition(outcome.status.conditions, "Ready").reason == "Expired"
     assert "DeletePlaceholder" in kinds(outcome)
+
+
+@pytest.mark.parametrize("named", [{"ttl_s": 0.0}, {"ttl_s": 9e9}, {"expires_at_s": 9e9}])
+def test_no_life_is_longer_than_is_configured(named):
+    settings = ReservationSettings(max_lifetime_s=3600.0)
+    assert end_of(reservation(**named, created=100.0), settings) == 3700.0
+    assert end_of(reservation(ttl_s=60.0, created=100.0), settings) == 160.0
 
 
 def test_ttl_zero_never_expires():

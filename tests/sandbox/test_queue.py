@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rescheduler.model.records import Pod, PodSpec
-from rescheduler.sandbox.scheduler.queue import FLUSH_AFTER_S, ClusterEvent, SchedulingQueue
+from rescheduler.sandbox.scheduler.queue import FLUSH_AFTER_S, ClusterEvent, QueuedPod, SchedulingQueue
 
 
 def pod(name, *, priority=0, gates=()):
@@ -83,3 +83,8 @@ def test_dropped_pod_is_never_given_out():
     queue.delete("p")
     assert popped(queue, 1.0) is None
     assert queue.next_due_s(1.0) is None
+
+
+def test_the_backoff_stays_the_longest_however_often_a_pod_was_tried():
+    tried = QueuedPod(pod("p"), 0.0, 1, attempts=5000, tried_at_s=100.0)
+    assert tried.backoff_until_s == 110.0

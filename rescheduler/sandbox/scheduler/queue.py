@@ -17,6 +17,7 @@ from rescheduler.model.records import Node, Pod
 
 FIRST_BACKOFF_S = 1.0
 LAST_BACKOFF_S = 10.0
+_MOST_DOUBLINGS = 16
 FLUSH_AFTER_S = 300.0
 """An unschedulable pod is tried again after this time even without an event (podMaxInUnschedulablePodsDuration)."""
 
@@ -77,7 +78,10 @@ class QueuedPod:
         """End of the backoff: 1 s after the first failed attempt, doubled at each further one up to 10 s."""
         if not self.attempts:
             return 0.0
-        return self.tried_at_s + min(FIRST_BACKOFF_S * 2.0 ** (self.attempts - 1), LAST_BACKOFF_S)
+        doublings = min(
+            self.attempts - 1, _MOST_DOUBLINGS
+        )  # beyond it is the longest anyway, and no float holds it
+        return self.tried_at_s + min(FIRST_BACKOFF_S * 2.0**doublings, LAST_BACKOFF_S)
 
     def backoff_over(self, now_s: float) -> bool:
         """True if the backoff is over, or the pod has been unschedulable for too long without an event."""

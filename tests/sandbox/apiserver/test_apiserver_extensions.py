@@ -54,6 +54,28 @@ def test_custom_resources_get_defaults_and_lose_unknown_fields(installed):
     assert installed.post(RSV, reservation("s", unknown=1), fieldValidation="Strict")[0] == 400
 
 
+@pytest.mark.parametrize("ttl", ["0", "0s", "5m", "1h30m", "8760h", "1.5h", "500ms", "+5m"])
+def test_times_to_live_that_are_taken(installed, ttl):
+    assert installed.post(RSV, reservation(ttl=ttl))[0] == 201
+
+
+@pytest.mark.parametrize("ttl", ["8761h", "2000000h", "9999999999h", "99999999999999999999999h", "-1s", "5"])
+def test_times_to_live_that_are_refused(installed, ttl):
+    status, body = installed.post(RSV, reservation(ttl=ttl))
+    assert status == 422, body
+
+
+def test_a_move_takes_no_longer_than_a_week(installed):
+    def post(ttl):
+        body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration"}
+        body |= {"metadata": {"name": "m"}, "spec": {"podRef": {"name": "p"}, "ttl": ttl}}
+        return installed.post("/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations", body)
+
+    assert "at most 168h" in post("2000000h")[1]["message"]
+    assert post("9999999999h")[0] == 422
+    assert post("168h")[0] == 201
+
+
 def test_status_moves_by_its_endpoint_without_a_generation(installed):
     installed.post(RSV, reservation())
     body = installed.patch(f"{RSV}/r/status", {"status": {"phase": "Available"}, "spec": {"ttl": "9m"}})[1]
