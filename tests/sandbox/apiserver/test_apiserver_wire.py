@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 
 import kubernetes
 import pytest
@@ -123,7 +124,9 @@ def test_the_official_client_writes_lists_and_watches(official):
     seen = []
 
     def follow():
-        for event in kubernetes.watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=10):
+        for event in kubernetes.watch.Watch().stream(
+            core.list_namespaced_pod, "default", timeout_seconds=120
+        ):
             seen.append((event["type"], event["object"].metadata.name))
             if event["type"] == "DELETED":
                 return
@@ -136,8 +139,12 @@ def test_the_official_client_writes_lists_and_watches(official):
     with pytest.raises(kubernetes.client.ApiException) as refused:
         core.create_namespaced_pod("default", {"apiVersion": "v1", "kind": "Pod", **body})
     assert refused.value.status == 409
+    for _ in range(1200):  # a watch that begins after the deletion would see nothing
+        if seen:
+            break
+        time.sleep(0.1)
     core.delete_namespaced_pod("p", "default")
-    follower.join(timeout=10)
+    follower.join(timeout=120)
     assert seen == [("ADDED", "p"), ("DELETED", "p")]
 
 
