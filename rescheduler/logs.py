@@ -7,6 +7,7 @@ Keys: ``ts`` (RFC 3339 UTC), ``level``, ``logger``, ``msg`` (a constant sentence
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 import structlog
+
+from rescheduler.visible import visible
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -80,12 +83,21 @@ def _common() -> list[structlog.typing.Processor]:
 
 
 def _json() -> list[structlog.typing.Processor]:
-    return [_ordered, structlog.processors.JSONRenderer(ensure_ascii=False, default=str)]
+    return [_ordered, structlog.processors.JSONRenderer(_json_line)]
+
+
+def _json_line(event: Any, **_: Any) -> str:
+    return visible(json.dumps(event, ensure_ascii=False, default=str))
 
 
 def _console(stream: TextIO, environ: Mapping[str, str]) -> list[structlog.typing.Processor]:
     colours = bool(environ.get("FORCE_COLOR")) or (stream.isatty() and not environ.get("NO_COLOR"))
-    return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="ts")]
+    return [_visible, structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="ts")]
+
+
+def _visible(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Before the colours come in: no datum of a cluster steers the terminal."""
+    return {key: visible(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def _named(logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

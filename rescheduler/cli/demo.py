@@ -19,8 +19,8 @@ import click
 from rescheduler import logs
 from rescheduler.cli.demo_report import DemoOutcome, report_text, summarize
 from rescheduler.cli.demo_view import DemoView, LiveView, PlainView, read_snapshot
-from rescheduler.cli.errors import EXIT_FAILED, reports_errors
-from rescheduler.cli.output import emit, style, wants_colour
+from rescheduler.cli.errors import EXIT_FAILED
+from rescheduler.cli.output import emit, style, tell, wants_colour
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
@@ -50,6 +50,7 @@ server: {port: 0}
 """
 _LOOK_S: Final = 0.25
 _QUIET_S: Final = 4.0
+_END_S: Final = 30.0
 
 
 @click.command("demo", short_help="Watch badly placed pods being moved, for a minute; nothing is needed.")
@@ -62,40 +63,34 @@ _QUIET_S: Final = 4.0
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
 @click.option("--keep", is_flag=True, help="Keep the cluster running at the end, until interrupted.")
-@reports_errors
 def demo_command(*, time_limit: float, seed: int, keep: bool) -> None:
     """Watch the controller move badly placed pods, with a Reservation before each eviction.
 
-    It needs only Python: API server, scheduler, controllers and kubelets run inside this process.
+    It needs only Python: API server, scheduler, controllers and kubelets run inside this process. Interrupted (Ctrl-C)
+    it ends without a report.
     """
     logs.configure("error")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end it in the same way: interrupted
     with tempfile.TemporaryDirectory(prefix="rescheduler-demo-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         with Sandbox(seed=seed, clock=time.time) as cluster:
             server = cluster.start(kubeconfig=kubeconfig)
             install(cluster.transport)
-            click.echo("Creating a cluster with 9 nodes in 3 zones, some of whose pods are badly placed ...")
+            emit("Creating a cluster with 9 nodes in 3 zones, some of whose pods are badly placed ...\n")
             build(cluster)
-            click.echo(
-                f"To look at it from another terminal: kubectl --kubeconfig {kubeconfig} get pods -A -o wide\n"
+            emit(
+                f"To look at it from another terminal: kubectl --kubeconfig {kubeconfig} get pods -A -o wide\n\n"
             )
-            outcome = _run_controller(cluster, kubeconfig, stop, time_limit)
+            outcome = _run_controller(cluster, kubeconfig, time_limit)
             emit("\n" + report_text(outcome, style()))
-            if keep and not stop.is_set():
-                click.echo(
-                    f"The cluster keeps running at {server.url}; interrupt (Ctrl-C) to end it.", err=True
-                )
-                stop.wait()
+            if keep:
+                tell(f"The cluster keeps running at {server.url}; interrupt (Ctrl-C) to end it.")
+                threading.Event().wait()
     if not outcome.good:
         raise SystemExit(EXIT_FAILED)
 
 
-def _run_controller(
-    cluster: Sandbox, kubeconfig: Path, stop: threading.Event, time_limit_s: float
-) -> DemoOutcome:
+def _run_controller(cluster: Sandbox, kubeconfig: Path, time_limit_s: float) -> DemoOutcome:
     before = measure(cluster.api)
     config = kubeconfig.with_name("config.yaml")
     config.write_text(_CONFIGURATION)
@@ -106,12 +101,14 @@ def _run_controller(
     faults: list[BaseException] = []
     thread = threading.Thread(target=_guarded(controller, faults), name="controller")
     began_s = time.monotonic()
-    view: DemoView = LiveView(before) if wants_colour() else PlainView(click.echo)
-    with view:
-        thread.start()
-        last = _watch(cluster, controller, view, lambda: _over(stop, faults, began_s + time_limit_s))
-    controller.stop.set()
-    thread.join(30)
+    view: DemoView = LiveView(before) if wants_colour() else PlainView(lambda line: emit(f"{line}\n"))
+    thread.start()
+    try:
+        with view:
+            last = _watch(cluster, controller, view, lambda: _over(faults, began_s + time_limit_s))
+    finally:
+        controller.stop.set()
+        thread.join(_END_S)
     if faults:
         raise faults[0]
     return summarize(before, measure(cluster.api), last, time.monotonic() - began_s)
@@ -127,8 +124,8 @@ def _guarded(controller: Controller, faults: list[BaseException]) -> Callable[[]
     return work
 
 
-def _over(stop: threading.Event, faults: list[BaseException], ends_s: float) -> bool:
-    return stop.is_set() or bool(faults) or time.monotonic() > ends_s
+def _over(faults: list[BaseException], ends_s: float) -> bool:
+    return bool(faults) or time.monotonic() > ends_s
 
 
 def _watch(cluster: Sandbox, controller: Controller, view: DemoView, over: Callable[[], bool]) -> Snapshot:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from rescheduler.cli.streams import reason
+from rescheduler.cli.text_files import why_unreadable
 from rescheduler.errors import ReschedulerError
 from rescheduler.extras import Extra, needs
 
@@ -49,6 +53,8 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LOOK: Final = 4
 _BUFFER: Final = 1 << 16
+_PIECE: Final = 1 << 20
+_VERIFIED_PIECES: Final = 256
 
 Advance = Callable[[int], None]
 """Called with the number of bytes that were read so far, of the file as it is on disk."""
@@ -91,17 +97,44 @@ def opened(path: str, advance: Advance) -> Iterator[ByteStream]:
     try:
         raw = sys.stdin.buffer if path == STANDARD_INPUT else Path(path).open("rb", buffering=0)  # noqa: SIM115
     except OSError as error:
-        raise InputError(path, 0, error.strerror or str(error), "give a file that can be read") from error
+        raise _unreadable(path, error) from error
     try:
         counted = io.BufferedReader(_Counted(cast("io.RawIOBase", raw), advance), _BUFFER)
-        yield _uncompressed(path, counted)
-    except (gzip.BadGzipFile, EOFError) as error:
+        stream = _uncompressed(path, counted)
+        try:
+            yield stream
+        except ReschedulerError:
+            if stream is not counted:
+                _verify(stream)
+            raise
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(path, 0, f"damaged gzip file: {error}", "write the dump again") from error
     except OSError as error:
-        raise InputError(path, 0, error.strerror or str(error), "give a file that can be read") from error
+        raise _unreadable(path, error) from error
     finally:
         if path != STANDARD_INPUT:
             raw.close()
+
+
+def looked_at(path: str) -> os.stat_result:
+    """What is at ``path``. Raises InputError: nothing, or nothing that can be reached."""
+    try:
+        return Path(path).stat()
+    except OSError as error:
+        raise InputError(path, 0, why_unreadable(path, error), "check the path") from error
+
+
+def _unreadable(path: str, error: OSError) -> InputError:
+    if path == STANDARD_INPUT:
+        return InputError("standard input", 0, reason(error), "give a file, or a pipe that can be read")
+    return InputError(path, 0, why_unreadable(path, error), "give a file that can be read")
+
+
+def _verify(stream: ByteStream) -> None:
+    """Read on to the checksum: in a damaged file the nonsense comes first. Raises what the stream raises."""
+    for _ in range(_VERIFIED_PIECES):
+        if not stream.read(_PIECE):
+            return
 
 
 def _uncompressed(path: str, stream: io.BufferedReader[_Counted]) -> ByteStream:

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import gc
 import math
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from rescheduler.cli.dump_files import STANDARD_INPUT, ByteStream, InputError, SourceWarning, opened
+from rescheduler.cli.dump_files import (
+    STANDARD_INPUT,
+    ByteStream,
+    InputError,
+    SourceWarning,
+    looked_at,
+    opened,
+)
 from rescheduler.cli.dump_yaml import yaml_items
+from rescheduler.kube.errors import parse_status
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.decode import BadObject, Decoder, Record
-from rescheduler.model.decode.dump import PIECE_BYTES, DumpError, Item, ItemBatch, items_of
+from rescheduler.model.decode.dump import PIECE_BYTES, DumpError, Item, ItemBatch, TypeName, items_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
@@ -32,6 +41,10 @@ Progress = Callable[[int, int, str], None]
 _ENDINGS: Final = (".json", ".yaml", ".yml", ".jsonl")
 _COMPRESSED: Final = (".gz", ".zst", ".zstd")
 _DAMAGED_NAMED: Final = 50
+_NAMELESS: Final = 10_000
+"""Objects without a kind, and no other: an endless stream of something else ends here."""
+_MOST_BLANK: Final = 1 << 20
+_STATUS: Final = TypeName("v1", "Status")
 _REMEDY: Final = "give what 'kubectl get -o json' or '-o yaml' writes"
 
 
@@ -46,7 +59,7 @@ def read_sources(
         InputError: a path cannot be read, or a file is no dump.
     """
     files = [file for path in paths for file in _files(path)]
-    sizes = [0 if file == STANDARD_INPUT else Path(file).stat().st_size for file in files]
+    sizes = [0 if file == STANDARD_INPUT else looked_at(file).st_size for file in files]
     total = 0 if STANDARD_INPUT in files else sum(sizes)
     collection = _Collection(decoder)
     collecting = gc.isenabled()
@@ -72,13 +85,11 @@ def _files(path: str) -> Iterator[str]:
     if path == STANDARD_INPUT:
         yield path
         return
-    place = Path(path)
-    if not place.exists():
-        raise InputError(path, 0, "no such file or folder", "check the path")
-    if not place.is_dir():
+    if not stat.S_ISDIR(looked_at(path).st_mode):
         yield path
         return
-    found = sorted(str(file) for file in place.rglob("*") if file.is_file() and _is_dump(file.name))
+    named = (file for file in Path(path).rglob("*") if _is_dump(file.name))
+    found = sorted(str(file) for file in named if stat.S_ISREG(looked_at(str(file)).st_mode))
     if not found:
         raise InputError(path, 0, "the folder has no .json or .yaml file", "check the path")
     yield from found
@@ -92,7 +103,7 @@ def _is_dump(name: str) -> bool:
 
 def _read_file(path: str, collection: _Collection, advance: Callable[[int], None]) -> None:
     with opened(path, advance) as stream:
-        first = _first_piece(stream)
+        first = _first_piece(path, stream)
         if not first:
             remedy = "the command that wrote it may have failed; write it again"
             raise InputError(path, 0, "the file is empty", remedy)
@@ -106,7 +117,7 @@ def _read_file(path: str, collection: _Collection, advance: Callable[[int], None
             raise InputError(path, error.line, error.message, _REMEDY) from error
 
 
-def _first_piece(stream: ByteStream) -> bytes:
+def _first_piece(path: str, stream: ByteStream) -> bytes:
     """The beginning of a file, at least up to the first byte that is not white space."""
     first = b""
     while not first.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -114,6 +125,8 @@ def _first_piece(stream: ByteStream) -> bytes:
         if not piece:
             return b""
         first += piece
+        if len(first) > _MOST_BLANK:
+            raise InputError(path, 0, f"more than {_MOST_BLANK >> 20} MiB of white space", _REMEDY)
     return first
 
 
@@ -132,6 +145,14 @@ class _Rejoined:
         return self._stream.read(size)
 
 
+def refuse_status(path: str, item: Item) -> NoReturn:
+    """A Status is what an API server answers instead of objects. Raises InputError."""
+    status = parse_status(bytes(item.raw))
+    said = f": {status.code} {status.reason}: {status.message}" if status else ""
+    message = f"no dump, but an answer of the API server (Status){said}"
+    raise InputError(path, item.line, message, "write it again with credentials that may read the cluster")
+
+
 class _Collection:
     """The records of all files, and the warnings."""
 
@@ -142,6 +163,7 @@ class _Collection:
         self._unknown: dict[str, tuple[str, int]] = {}
         self._repeated: dict[Kind, tuple[str, str, int]] = {}
         self._damaged: Counter[str] = Counter()
+        self._objects = 0
 
     def warn(self, warning: SourceWarning) -> None:
         """Add a warning about one object. Only the first warnings are listed, the others are counted."""
@@ -152,18 +174,30 @@ class _Collection:
     def take(self, path: str, items: Iterable[Item]) -> None:
         """Add the objects of one file."""
         attempt, state = self._decoder.attempt, self.state
+        before, problem, nameless = self._objects, None, 0
         for item in items:
+            if item.problem:
+                problem = problem or item
+                self.warn(SourceWarning(f"{path}:{item.line}", f"skipped: {item.problem}"))
+                continue
             kind = item.type.known
+            nameless += not item.type.kind
+            if nameless > _NAMELESS and self._objects == before:
+                message = f"{nameless:,} objects, and none that says its kind"
+                raise InputError(path, item.line, message, _REMEDY)
             if kind is None:
                 if not self._take_history(item):
                     self._note_unknown(path, item)
                 continue
+            self._objects += 1
             record = attempt(kind, item.raw)
             if isinstance(record, BadObject):
                 name = f"{record.kind} {record.name}"
                 self.warn(SourceWarning(f"{path}:{item.line}", f"skipped: {record.error}", name))
                 continue
             self._note_repeated(path, kind, state.add(kind, (record,)))
+        if problem is not None and self._objects == before:
+            raise InputError(path, problem.line, problem.problem, _REMEDY)
 
     def _take_history(self, item: Item) -> bool:
         """True if the object is the ConfigMap with the past moves; no other ConfigMap is used."""
@@ -175,14 +209,15 @@ class _Collection:
         self.state.set_past_moves(decode_past_moves(record.data, math.inf)[0])
         return True
 
-    def take_batch(self, path: str, batch: ItemBatch) -> bool:
-        """Add many objects of one file at once, if they are of a known kind and undamaged."""
+    def take_batch(self, path: str, batch: ItemBatch) -> int:
+        """Add many objects of one file at once, if they are of a known kind and undamaged; how many."""
         kind = batch.type.known
         records = self._decoder.batch(kind, batch) if kind is not None else None
         if kind is None or records is None:
-            return False
+            return 0
         self._note_repeated(path, kind, self.state.add(kind, records))
-        return True
+        self._objects += len(records)
+        return len(records)
 
     def warnings(self) -> tuple[SourceWarning, ...]:
         """All warnings: about single objects, repeated objects, and kinds that are not used."""
@@ -204,6 +239,8 @@ class _Collection:
 
     def _note_unknown(self, path: str, item: Item) -> None:
         name = item.type.kind or "(none)"
+        if item.type == _STATUS:
+            refuse_status(path, item)
         if item.type.api_version:
             name = f"{name} ({item.type.api_version})"
         first, count = self._unknown.get(name, (path, 0))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -16,8 +16,9 @@ from rescheduler.cli.options import (
     now_option,
     scheduler_config_option,
 )
-from rescheduler.cli.output import emit, style
+from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
+from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -47,7 +48,13 @@ def explain_group() -> None:
 )
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
 @click.option(
-    "--from", "paths", multiple=True, envvar="RESCHEDULER_FROM", metavar="PATH", help="Read a dump."
+    "--from",
+    "paths",
+    multiple=True,
+    type=PathText(),
+    envvar="RESCHEDULER_FROM",
+    metavar="PATH",
+    help="Read a dump.",
 )
 @click.option(
     "--replacement", is_flag=True, help="What would come back if the pod were evicted, or why nothing would."
@@ -57,7 +64,6 @@ def explain_group() -> None:
 @cluster_options
 @now_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@reports_errors
 def explain_pod_command(
     *,
     pods: tuple[str, ...],
@@ -91,7 +97,7 @@ def explain_pod_command(
     )
     chosen = choose(found.snapshot, pods, namespace, all_pending=all_pending)
     if not chosen:
-        click.echo("no pending pods", err=True)
+        tell("no pending pods")
         return
     if replacement:
         for report in reports(found.snapshot, chosen):

@@ -7,11 +7,14 @@ Adding a command is one module and one line in ``COMMANDS``. Importing this modu
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn
 
 import click
 
+from rescheduler.cli.ending import exit_code_of
 from rescheduler.extras import Extra, MissingExtraError, needs
 
 COMMANDS: Final = {
@@ -31,7 +34,14 @@ _EXTRAS: Final[Mapping[str, Extra]] = {"demo": Extra.SANDBOX, "sandbox": Extra.S
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command's module when the command is used."""
+    """A group that imports a command's module when the command is used, and tells how it ended."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run a command and exit with its code; without ``standalone_mode`` as click does it."""
+        run = partial(super().main, *args, standalone_mode=False, **more)
+        if not standalone_mode:
+            return run()
+        sys.exit(exit_code_of(run))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -53,7 +63,6 @@ class _LazyGroup(click.Group):
 
 def _unavailable(name: str, missing: MissingExtraError) -> click.Command:
     """The substitute for a command whose extra is missing: every call fails with what to install."""
-    from rescheduler.cli.errors import reports_errors  # noqa: PLC0415 - loads what only commands need
 
     @click.command(
         name,
@@ -62,7 +71,6 @@ def _unavailable(name: str, missing: MissingExtraError) -> click.Command:
         context_settings={"ignore_unknown_options": True},
     )
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-    @reports_errors
     def command(words: tuple[str, ...]) -> NoReturn:
         del words
         raise missing
@@ -84,5 +92,5 @@ def main() -> None:
 
     A pod is evicted only after room for its replacement is reserved on a named node. Data goes to stdout,
     messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 done but something stays
-    blocked (plan --exit-code).
+    blocked (plan --exit-code), 130 interrupted.
     """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.text_files import PathText, read_text
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.model.times import parse_timestamp
@@ -31,7 +31,8 @@ def cluster_options(command: F) -> F:
         click.option(
             "--kubeconfig",
             envvar=f"{ENVIRONMENT}KUBECONFIG",
-            type=click.Path(dir_okay=False),
+            type=PathText(),
+            metavar="FILE",
             help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
         ),
     ):
@@ -45,7 +46,8 @@ def config_option(command: F) -> F:
         "--config",
         "config_file",
         envvar=f"{ENVIRONMENT}CONFIG",
-        type=click.Path(dir_okay=False),
+        type=PathText(),
+        metavar="FILE",
         help="A ReschedulerConfiguration document; default: the built-in balanced one.",
     )(command)
 
@@ -56,19 +58,21 @@ def scheduler_config_option(command: F) -> F:
         "--scheduler-config",
         "scheduler_config",
         envvar=f"{ENVIRONMENT}SCHEDULER_CONFIG",
-        type=click.Path(dir_okay=False),
+        type=PathText(),
+        metavar="FILE",
         help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
     )(command)
 
 
 def from_options(command: F) -> F:
     """--from PATH, and more paths as arguments."""
-    command = click.argument("more_paths", nargs=-1, metavar="[PATH]...")(command)
+    command = click.argument("more_paths", nargs=-1, type=PathText(), metavar="[PATH]...")(command)
     return click.option(
         "--from",
         "paths",
         multiple=True,
         envvar=f"{ENVIRONMENT}FROM",
+        type=PathText(),
         metavar="PATH",
         help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
         "files, or - for standard input; gzip and zstd are decompressed. May be given several times.",
@@ -83,15 +87,6 @@ def now_option(command: F) -> F:
         metavar="TIME",
         help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
     )(command)
-
-
-def read_text(path: str, what: str) -> bytes:
-    """The content of a file that the user named. Raises CommandError if it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        message = f"{path}: cannot read the {what}: {error.strerror or error}"
-        raise CommandError(message, EXIT_USAGE) from error
 
 
 def load_configuration(path: str | None) -> Configuration:

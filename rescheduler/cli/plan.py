@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from rescheduler.cli.errors import EXIT_BLOCKED, reports_errors
+from rescheduler.cli.errors import EXIT_BLOCKED
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -19,6 +19,7 @@ from rescheduler.cli.options import (
 )
 from rescheduler.cli.output import emit, style
 from rescheduler.cli.snapshot_input import read_input
+from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
@@ -50,7 +51,7 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True
 )
-@click.option("--output-file", metavar="FILE", help="Write to this file instead of stdout.")
+@click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
 @click.option(
     "--next-cycle",
     is_flag=True,
@@ -65,7 +66,6 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     help="Limit of a plan without --next-cycle.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
-@reports_errors
 def plan_command(
     *,
     paths: tuple[str, ...],

@@ -7,6 +7,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from rescheduler.visible import visible_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
@@ -31,7 +33,7 @@ class Progress:
         from rich.progress import Progress as RichProgress  # noqa: PLC0415
 
         bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
@@ -44,7 +46,7 @@ class Progress:
     def advance_to(self, done: int, total: int, what: str) -> None:
         """Show ``done`` of ``total`` (0: unknown) units; ``what``: name of what is read."""
         if self._bar is not None and self._task is not None:
-            description = f"{self._title} {what}"
+            description = visible_line(f"{self._title} {what}")
             self._bar.update(self._task, completed=done, total=total or None, description=description)
 
     def __exit__(
@@ -68,7 +70,7 @@ class StatusLine:
         """Replace the line."""
         if self._terminal and text != self._shown:
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\033[K{text[:width]}")
+            sys.stderr.write(f"\r\033[K{visible_line(text)[:width]}")
             sys.stderr.flush()
             self._shown = text
 

@@ -8,9 +8,10 @@ import threading
 import click
 
 from rescheduler import logs
-from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
-from rescheduler.cli.options import cluster_options, config_option, read_text
+from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
+from rescheduler.cli.options import cluster_options, config_option
 from rescheduler.cli.output import emit, style
+from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError
@@ -51,7 +52,6 @@ from rescheduler.reports.text import plan_text
     envvar="RESCHEDULER_LOG_LEVEL",
 )
 @click.option("--log-format", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True)
-@reports_errors
 def run_command(
     *,
     kubeconfig: str | None,
@@ -79,10 +79,11 @@ def run_command(
         once=once,
         identity=identity,
     )
+    transport = connect(kubeconfig, context)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    controller = Controller(connect(kubeconfig, context), options, stop)
+    controller = Controller(transport, options, stop)
     try:
         controller.run()
     except (MissingParts, CannotListenError, UnreadableConfigurationError) as error:

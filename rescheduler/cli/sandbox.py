@@ -11,7 +11,9 @@ from pathlib import Path
 
 import click
 
-from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.text_files import PathText
 from rescheduler.model.quantity import QuantityError, nano
 from rescheduler.sandbox.installation import install
 from rescheduler.sandbox.node_metrics import NodeMeter
@@ -39,7 +41,10 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
     help="Port of the API server on loopback; 0 takes a free one.",
 )
 @click.option(
-    "--kubeconfig-file", metavar="FILE", help="Where to write the kubeconfig; default: a temporary file."
+    "--kubeconfig-file",
+    type=PathText(),
+    metavar="FILE",
+    help="Where to write the kubeconfig; default: a temporary file.",
 )
 @click.option(
     "--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies."
@@ -50,7 +55,6 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
     type=click.FloatRange(0, 10),
     help="Serve measured usage of nodes, as metrics-server would: pods use this share of their requests.",
 )
-@reports_errors
 def sandbox_command(
     *,
     nodes: int,
@@ -68,8 +72,7 @@ def sandbox_command(
     """
     _check_amounts({"--cpu": cpu, "--memory": memory})
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="rescheduler-sandbox-") as folder:
         path = Path(kubeconfig_file or f"{folder}/kubeconfig")
         with Sandbox(sandbox_nodes(nodes, cpu, memory), clock=time.time) as cluster:
@@ -81,10 +84,11 @@ def sandbox_command(
                 raise CommandError(f"cannot start the API server: {error}") from error
             if not empty:
                 install(cluster.transport)
-            click.echo(str(path))
-            click.echo(f"The sandbox is at {server.url}; in another terminal:", err=True)
-            click.echo(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan", err=True)
-            click.echo("Interrupt (Ctrl-C) to end it.", err=True)
+            emit(f"{path}\n")
+            tell(f"The sandbox is at {server.url}; in another terminal:")
+            tell(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan")
+            tell("Interrupt (Ctrl-C) to end it.")
+            signal.signal(signal.SIGINT, lambda *_: stop.set())  # its ordinary end from now on
             stop.wait()
 
 

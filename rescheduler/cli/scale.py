@@ -7,7 +7,7 @@ import time
 
 import click
 
-from rescheduler.cli.errors import EXIT_FAILED, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
@@ -31,7 +31,6 @@ PAUSE_S = 0.2
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
 @click.option("--dry-run", is_flag=True, help="Only show where each new pod would go; nothing is changed.")
 @cluster_options
-@reports_errors
 def scale_command(
     *,
     workload: str,

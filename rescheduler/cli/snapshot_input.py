@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import click
 from tenacity import stop_before_delay
 
+from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
 from rescheduler.cli.options import parse_now
+from rescheduler.cli.output import tell
 from rescheduler.cli.progress import Progress
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.table import plural
 
+_DUMP_IT: Final = "write it with: kubectl get nodes,pods,replicasets,poddisruptionbudgets -A -o json"
+_NAMED: Final = 5
 _API_TIMEOUT_S: Final = 5.0
 """An API server that does not answer is reported after this time."""
 
@@ -58,23 +63,41 @@ def read_input(
         sources = (*paths, *more_paths)
         with Progress("reading") as progress:
             state, warnings = read_sources(sources, Decoder(), progress.advance_to)
-        found = _input(state, newest_time_s(state) if moment is None else moment, ", ".join(sources), rules)
-        texts = tuple(str(w) for w in warnings)
+        found = state.snapshot(newest_time_s(state) if moment is None else moment, rules)
+        texts = (*map(str, warnings), *judged_dump(found, ", ".join(sources)))
     else:
         state, texts, rules = _live(kubeconfig, context, rules, namespace)
-        found = _input(state, time.time() if moment is None else moment, "the live cluster", rules)
+        found = state.snapshot(time.time() if moment is None else moment, rules)
+        if not found.nodes:
+            texts = (*texts, "the live cluster has no nodes")
     for text in texts:
-        click.echo(f"warning: {text}", err=True)
+        tell(f"warning: {text}")
     return SnapshotInput(
         snapshot=found, source=", ".join((*paths, *more_paths)) or "live cluster", warnings=texts
     )
 
 
-def _input(state: ClusterState, now_s: float, source: str, rules: ReplacementRules) -> Snapshot:
-    snapshot = state.snapshot(now_s, rules)
+def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
+    """What a plan for this dump leaves out, for people.
+
+    Raises:
+        InputError: there is no cluster in it.
+    """
     if not snapshot.nodes:
-        click.echo(f"warning: {source} has no nodes", err=True)
-    return snapshot
+        others = ", and nothing else" if not snapshot.pods else f", but {plural(len(snapshot.pods), 'pod')}"
+        raise InputError(source, 0, f"the dump has no nodes{others}", _DUMP_IT)
+    if not snapshot.pods:
+        yield f"{source}: the dump has no pods; {_DUMP_IT}"
+    lost = sorted(str(p.key) for p in snapshot.pods.values() if p.node and p.node not in snapshot.nodes)
+    if lost:
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        named = ", ".join(lost[:_NAMED])
+        yield (
+            f"{source}: {plural(len(lost), 'pod')} on nodes that are not in the dump: {named}{more}; they do not count, "
+            "neither as moved nor as in the way"
+        )
+    if not snapshot.taken_at_s:
+        yield f"{source}: no node and no pod has a time; it is judged at 1970: give --now"
 
 
 def _live(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from rescheduler.cli.errors import EXIT_USAGE, reports_errors
-from rescheduler.cli.options import read_text
+from rescheduler.cli.errors import EXIT_USAGE
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.text_files import PathText, read_text
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
@@ -13,8 +14,7 @@ from rescheduler.model.names import CONFIG_KEY
 
 
 @click.command("validate", short_help="Check configuration documents.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@reports_errors
+@click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
 def validate_command(files: tuple[str, ...]) -> None:
     """Check configuration documents; every problem is printed with file, line and remedy.
 
@@ -27,9 +27,9 @@ def validate_command(files: tuple[str, ...]) -> None:
         except ConfigurationError as error:
             bad += 1
             for problem in error.problems:
-                click.echo(str(problem), err=True)
+                tell(str(problem))
         else:
-            click.echo(f"{path}: valid")
+            emit(f"{path}: valid\n")
     if bad:
         raise SystemExit(EXIT_USAGE)
 

@@ -7,10 +7,11 @@ import platform
 import click
 
 from rescheduler import __version__
+from rescheduler.cli.output import emit
 from rescheduler.model.names import API_VERSION
 
 
 @click.command("version")
 def version_command() -> None:
     """Print the version."""
-    click.echo(f"rescheduler {__version__} (API {API_VERSION}, Python {platform.python_version()})")
+    emit(f"rescheduler {__version__} (API {API_VERSION}, Python {platform.python_version()})\n")

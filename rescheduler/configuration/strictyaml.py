@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import yaml
 
-from rescheduler.errors import ReschedulerError
+from rescheduler.yaml_limits import YamlError, check_limits, decoded
+
+__all__ = ["Document", "Path", "Word", "YamlError", "load", "looks_like_yaml11_bool"]
 
 Path = tuple[str | int, ...]
 """Where a value stands: keys and indexes from the root."""
@@ -26,11 +28,7 @@ Word = Callable[[str, Path], Any]
 _DIGITS: Final = 400
 """Of a whole number: more than the largest floating-point number has."""
 _MAX_DEPTH: Final = 64
-"""Of values; an alias inside its own anchor is deeper than any."""
-_DEEP: Final = 500
-"""Of collections in the text, which libyaml still composes on an ordinary stack."""
-_INDENTED: Final = re.compile(r" {200}|(?:- {1,4}){200}")
-"""Only such a text can be that deep without brackets."""
+"""Of values."""
 _NULL: Final = re.compile(r"^(~|null|Null|NULL|)$")
 _BOOL: Final = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
 _INT: Final = re.compile(r"^[-+]?[0-9]+$")
@@ -38,18 +36,6 @@ _OCTAL: Final = re.compile(r"^0o[0-7]+$")
 _HEX: Final = re.compile(r"^0x[0-9a-fA-F]+$")
 _FLOAT: Final = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _YAML11_BOOL: Final = re.compile(r"^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$")
-
-
-class YamlError(ReschedulerError):
-    """The text is not a YAML document that can be taken. The author of the text must act."""
-
-    def __init__(self, line: int, message: str, remedy: str = "") -> None:
-        super().__init__(f"line {line}: {message}")
-        self.line = line
-        """1-based."""
-        self.message = message
-        self.remedy = remedy
-        """What to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +59,10 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
 
     Raises:
         YamlError: syntax, duplicate keys, non-string keys, several documents, anchors' merge keys or tags, numbers
-            that are out of range.
+            that are out of range, more than ``rescheduler.yaml_limits`` allows.
     """
-    _refuse_endless_nesting(text)
+    text = decoded(text)
+    check_limits(text)
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
@@ -84,7 +71,10 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
         raise YamlError(
             mark.line + 1 if mark else 1, f"not YAML: {problem}", "check indentation and quotes"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
+        raise YamlError(line, "a control character is in the text", "remove it") from error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise YamlError(1, f"not YAML: {error}", "the file must be text in UTF-8") from error
     nodes = [node for node in nodes if node is not None]
     if not nodes:
@@ -96,31 +86,10 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
     return Document(_construct(nodes[0], (), lines, word or _core_schema), lines)
 
 
-def _refuse_endless_nesting(text: str | bytes) -> None:
-    """Composing recurses in C and would end the process; counting events does not."""
-    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if readable.count("[") + readable.count("{") < _DEEP and not _INDENTED.search(readable):
-        return
-    depth = 0
-    try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > _DEEP:
-                    line = event.start_mark.line + 1 if event.start_mark else 1
-                    raise YamlError(line, "nested too deeply", "give a plain document")
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return  # composing says what is wrong
-
-
 def _construct(node: yaml.Node, path: Path, lines: dict[Path, int], word: Word) -> Any:
     lines.setdefault(path, node.start_mark.line + 1)
-    if len(path) > _MAX_DEPTH:  # an alias inside its own anchor never ends
-        raise YamlError(
-            node.start_mark.line + 1, "nested too deeply", "remove aliases that contain themselves"
-        )
+    if len(path) > _MAX_DEPTH:
+        raise YamlError(node.start_mark.line + 1, "nested too deeply", "give a plain document")
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, lines, word)
     if isinstance(node, yaml.SequenceNode):

@@ -23,10 +23,19 @@ from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TO
 from kubernetes.config.kube_config import load_kube_config
 
 from rescheduler.kube.errors import KubeconfigError
+from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _SECTIONS: Final = ("clusters", "contexts", "users")
-_MALFORMED: Final = (ConfigException, KeyError, TypeError, ValueError, AttributeError, OSError)
+_MALFORMED: Final = (
+    ConfigException,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OSError,
+    RecursionError,
+)
 """What the official loader lets out for a file that it cannot take."""
 
 
@@ -90,14 +99,20 @@ def _paths(where: str) -> list[Path]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise KubeconfigError(str(path), f"is larger than {MOST_BYTES >> 20} MiB", "is it a kubeconfig?")
+        text = decoded(content)
+        check_limits(text)
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
     except OSError as error:
         raise KubeconfigError(str(path), error.strerror or str(error), "check its permissions") from error
-    except UnicodeDecodeError as error:
-        raise KubeconfigError(str(path), "is not text", "is it a kubeconfig?") from error
+    except YamlError as error:
+        raise KubeconfigError(str(path), f"line {error.line}: {error.message}", error.remedy) from error
     except RecursionError as error:
         raise KubeconfigError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or error

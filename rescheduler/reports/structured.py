@@ -15,4 +15,4 @@ def plan_json(plan: Plan) -> str:
 
 def plan_yaml(plan: Plan) -> str:
     """YAML with the same keys in the same order."""
-    return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=120)
+    return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, width=120)

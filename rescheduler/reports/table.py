@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rescheduler.visible import visible_line
+
 _BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
@@ -11,9 +13,10 @@ def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()
 ) -> list[str]:
     """Lines of a table, indented by two spaces. Columns in ``right`` are right-aligned; the last one is not padded."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    shown = [[visible_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
     lines = []
-    for row in (header, *rows):
+    for row in shown:
         cells = [
             cell.rjust(widths[i]) if i in right else (cell if i == len(row) - 1 else cell.ljust(widths[i]))
             for i, cell in enumerate(row)

@@ -218,7 +218,7 @@ BROKEN = {
     "not json": ('{"items": [\n{"kind": Pod}]}', 2, "not JSON"),
     "yaml": ("kind: Pod\nmetadata: {name: a\nspec: 5\n", 3, "not YAML"),
     "nested": ("[" * 100_000, 1, "nested too deeply"),
-    "number": ("[5]", 1, "expected an object"),
+    "number": ("[5]", 1, "items[0] is a number, not an object"),
     "empty": ("", 0, "empty"),
     "blank": ("\n \n", 0, "empty"),
     "gzip": (gzip.compress(b"[1,2,3]" * 99)[:-30], 0, "gzip"),

@@ -7,7 +7,8 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
-from rescheduler.cli.errors import CommandError, reports_errors
+from rescheduler.cli.ending import exit_code_of
+from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import (
     ReservationClient,
     ReservationRequest,
@@ -205,11 +206,8 @@ def test_a_wait_ends_at_its_limit_though_the_server_was_away():
 def test_notes_follow_the_message_of_every_error(error, code, first, capsys):
     error.add_note("Everything was released.")
 
-    @reports_errors
     def command():
         raise error
 
-    with pytest.raises(SystemExit) as end:
-        command()
-    assert end.value.code == code
+    assert exit_code_of(command) == code
     assert capsys.readouterr().err.splitlines() == [first, "Everything was released."]

@@ -141,7 +141,7 @@ def test_a_folder_is_no_kubeconfig(tmp_path):
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "c").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(KubeconfigError, match="not text"):
+    with pytest.raises(KubeconfigError, match="not UTF-8"):
         connect(str(tmp_path / "c"))
 
 

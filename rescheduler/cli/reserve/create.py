@@ -12,7 +12,7 @@ import msgspec
 
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
-from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
@@ -32,6 +32,7 @@ from rescheduler.cli.reserve.options import (
     timeout_option,
 )
 from rescheduler.cli.reserve.printing import json_list, reservation_line, yaml_list
+from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import API_VERSION
@@ -46,7 +47,13 @@ Json = dict[str, Any]
 
 @click.command("create", short_help="Hold room.")
 @click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
-@click.option("-f", "--filename", metavar="FILE", help="Reservations in YAML or JSON; - is standard input.")
+@click.option(
+    "-f",
+    "--filename",
+    type=PathText(),
+    metavar="FILE",
+    help="Reservations in YAML or JSON; - is standard input.",
+)
 @namespace_option
 @click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
 @click.option(
@@ -76,7 +83,6 @@ Json = dict[str, Any]
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
 )
 @cluster_options
-@reports_errors
 def create_command(
     *,
     workload: str | None,

@@ -6,9 +6,9 @@ import time
 
 import click
 
-from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options
-from rescheduler.cli.output import emit
+from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reserve.options import api_client
 from rescheduler.cli.reserve.printing import json_list, reservations_table, yaml_list
@@ -21,7 +21,6 @@ from rescheduler.model.decode import Decoder
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text")
 @cluster_options
-@reports_errors
 def list_command(
     *, names: tuple[str, ...], selector: str, output: str, kubeconfig: str | None, context: str | None
 ) -> None:
@@ -36,7 +35,7 @@ def list_command(
     chosen = [r for r in found if not names or r.name in names]
     if output in ("text", "wide"):
         if not chosen:
-            click.echo("no Reservations", err=True)
+            tell("no Reservations")
             return
         emit(reservations_table(chosen, time.time(), wide=output == "wide"))
         return

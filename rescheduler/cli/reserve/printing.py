@@ -12,6 +12,7 @@ from rescheduler.cli.reservation_client import is_unobserved, status_message
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.reports.table import cpu, memory, table
+from rescheduler.visible import visible_line
 
 NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
 WIDE: Final = (*NARROW, "ROOM", "ALLOCATED", "SAYS")
@@ -46,7 +47,7 @@ def reservation_line(room: Reservation) -> str:
     used = ", ".join(f"{o.namespace}/{o.name}" for o in room.status.current_owners)
     node = f" on {room.status.node_name}" if room.status.node_name else ""
     taken = f", used by {used}" if used else ""
-    return f"{room.name}: {room.status.phase}{node}{taken}: {status_message(room)}"
+    return visible_line(f"{room.name}: {room.status.phase}{node}{taken}: {status_message(room)}")
 
 
 def owner_text(owner: ReservationOwner) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from rescheduler.cli.errors import EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options
-from rescheduler.cli.output import emit
+from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reserve.options import API_TIMEOUT_S, api_client
 from rescheduler.model.decode import Decoder
@@ -24,7 +24,6 @@ from rescheduler.reservations.lifecycle import FINISHED
     help="Also Reservations that a move, or a pod that is being scheduled, depends on.",
 )
 @cluster_options
-@reports_errors
 def release_command(
     *, names: tuple[str, ...], selector: str, force: bool, kubeconfig: str | None, context: str | None
 ) -> None:
@@ -49,7 +48,7 @@ def release_command(
     if problems:
         raise CommandError("; ".join(problems))
     if not chosen:
-        click.echo("no Reservations", err=True)
+        tell("no Reservations")
 
 
 def _needed(room: Reservation) -> str:

@@ -6,9 +6,9 @@ import time
 
 import click
 
-from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, reports_errors
+from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options
-from rescheduler.cli.output import emit
+from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reserve.options import api_client, parse_seconds
 from rescheduler.cli.reserve.printing import reservation_line
@@ -33,7 +33,6 @@ _PAUSE_S = 0.5
     "--timeout", default="0s", metavar="DURATION", help="Stop with an error after this time; 0s: never."
 )
 @cluster_options
-@reports_errors
 def watch_command(
     *,
     names: tuple[str, ...],
@@ -60,7 +59,7 @@ def watch_command(
         if first and missing:
             raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
         if first and not found:
-            click.echo("no Reservations", err=True)
+            tell("no Reservations")
         first = False
         _print_changes(found, known, shown)
         known.update(found)

@@ -28,7 +28,11 @@ from rescheduler.model.kinds import RESOURCES, Kind
 PIECE_BYTES: Final = 128 << 10
 """Bytes that are read at once; an object may be larger."""
 
+MOST_VALUE_BYTES: Final = 256 << 20
+"""Of one value of a list or a document; several hundred times the largest object that an API server takes."""
+
 _LONGEST_TOKEN: Final = 400
+_VALUES: Final = {b"n": "null", b'"': "a text", b"[": "a list", b"t": "true", b"f": "false"}
 _SPACE: Final = b" \t\r\n"
 _NEWLINE: Final = ord("\n")
 _SPACES: Final = re.compile(rb"[ \t\r\n]*")
@@ -80,6 +84,8 @@ class Item(NamedTuple):
     type: TypeName
     raw: memoryview
     line: int
+    problem: str = ""
+    """Not empty: it stands where an object should, and is none."""
 
 
 class ItemBatch(NamedTuple):
@@ -92,8 +98,8 @@ class ItemBatch(NamedTuple):
     text: bytes
 
 
-TakeBatch = Callable[[ItemBatch], bool]
-"""Takes all items of a batch. Returns False, without any effect, if the text is not one valid JSON array."""
+TakeBatch = Callable[[ItemBatch], int]
+"""Takes all items of a batch; how many. Returns 0, without any effect, if the text is not one valid JSON array."""
 
 
 class HeadWire(Wire):
@@ -108,9 +114,9 @@ _decode_head = msgspec.json.Decoder(HeadWire).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 
 
-def _take_none(batch: ItemBatch) -> bool:
+def _take_none(batch: ItemBatch) -> int:
     del batch
-    return False
+    return 0
 
 
 def items_of(
@@ -133,10 +139,12 @@ def items_of(
             raise DumpError(text.line(), "neither a JSON object nor an array")
 
 
-def items_within(raw: memoryview, line: int, fallback: TypeName) -> Iterator[Item]:
-    """The object itself, or its items if it is a list, at any depth."""
+def items_within(raw: memoryview, line: int, fallback: TypeName, index: int = 0) -> Iterator[Item]:
+    """The object itself, or its items if it is a list, at any depth. ``index``: its own place in its list, from 0."""
     if bytes(raw[:1]) != b"{":
-        raise DumpError(line, "expected an object, found another JSON value")
+        found_name = _VALUES.get(bytes(raw[:1]), "a number")
+        yield Item(TypeName(), raw, line, f"items[{index}] is {found_name}, not an object")
+        return
     found = _type_of(raw, fallback)
     if not _may_be_list(found):
         yield Item(found, raw, line)
@@ -149,8 +157,8 @@ def items_within(raw: memoryview, line: int, fallback: TypeName) -> Iterator[Ite
         raise DumpError(line, f"a list that cannot be read: {error}") from error
     if not found.kind and not content:
         yield Item(found, raw, line)
-    for entry in inner:
-        yield from items_within(memoryview(entry), line, found.item)
+    for place, entry in enumerate(inner):
+        yield from items_within(memoryview(entry), line, found.item, place)
 
 
 def _may_be_list(found: TypeName) -> bool:
@@ -222,30 +230,36 @@ def _array(text: _Text, fallback: TypeName, take_batch: TakeBatch) -> Iterator[I
     if text.next_is(b"]"):
         text.advance()
         return
-    single_until = 0
+    single_until = index = 0
     while True:
         gap = text.space()
         if text.offset >= single_until:
-            single_until = _try_batch(text, gap, fallback, take_batch)
+            single_until, taken = _try_batch(text, gap, fallback, take_batch)
+            index += taken
         line = text.line()
-        yield from items_within(text.value(), line, fallback)
+        yield from items_within(text.value(), line, fallback, index)
+        index += 1
         if text.comma_or(b"]"):
             return
 
 
-def _try_batch(text: _Text, gap: bytes, fallback: TypeName, take_batch: TakeBatch) -> int:
-    """Have a batch taken, if there is one. Items before the returned offset are to be split one by one."""
+def _try_batch(text: _Text, gap: bytes, fallback: TypeName, take_batch: TakeBatch) -> tuple[int, int]:
+    """Have a batch taken, if there is one. Items before the first number, an offset, are to be split one by one.
+
+    The second number: how many items were taken.
+    """
     opening = text.match(_OPENING)
     end = text.last(b"," + gap + opening) if opening else None
     if end is None:
-        return text.end  # no second item in this piece: do not search it again for every item
+        return text.end, 0  # no second item in this piece: do not search it again for every item
     stated = _type_of(memoryview(opening + b"}"), fallback)
-    if not take_batch(ItemBatch(stated, fallback, text.array_until(end))):
-        return end
+    taken = take_batch(ItemBatch(stated, fallback, text.array_until(end)))
+    if not taken:
+        return end, 0
     text.pass_until(end)
     text.expect(b",")
     text.skip_space()
-    return 0
+    return 0, taken
 
 
 def _newlines(text: bytes, start: int, end: int) -> int:
@@ -409,6 +423,8 @@ class _Text:
         """Drop text before the position and read on. What is kept at least doubles: the cost stays linear."""
         self.line()
         start = self._at if self._held is None else self._held
+        if len(self._buffer) - start > MOST_VALUE_BYTES:
+            raise DumpError(self.line(), f"one value of more than {MOST_VALUE_BYTES >> 20} MiB")
         kept = self._buffer[start:]
         text = b"" if self._ended else self._read(max(self._piece, len(kept)))
         self._ended = not text

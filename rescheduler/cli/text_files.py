@@ -1,0 +1,52 @@
+"""Files that people write and name: configurations, manifests. Read as a whole, up to a limit.
+
+A device or a pipe without an end is refused like a file that is too large, and a path that leads nowhere is told apart
+from a file that is not there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.yaml_limits import MOST_BYTES
+
+
+class PathText(click.ParamType[str]):
+    """A path as it is given; an empty one is refused, because it would be the current folder or a default."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path."""
+        if not value:
+            self.fail("the path is empty", param, ctx)
+        return value
+
+
+def read_text(path: str, what: str) -> bytes:
+    """The content of a file that the user named; ``what``: a word for it.
+
+    Raises:
+        CommandError: it cannot be read, or is larger than such a file can be.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        message = f"{path}: cannot read the {what}: {why_unreadable(path, error)}"
+        raise CommandError(message, EXIT_USAGE) from error
+    if len(content) > MOST_BYTES:
+        message = f"{path}: more than {MOST_BYTES >> 20} MiB: this is no {what}; check the path"
+        raise CommandError(message, EXIT_USAGE)
+    return content
+
+
+def why_unreadable(path: str, error: OSError) -> str:
+    """What the system says of a path, and where it leads if it is a broken link."""
+    place = Path(path)
+    if isinstance(error, FileNotFoundError) and place.is_symlink():
+        return f"it is a symbolic link to {place.readlink()}, which does not exist"
+    return "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
