@@ -129,6 +129,7 @@ def parse_configuration(text: str | bytes, file: str) -> Configuration:
         raise ConfigurationError([Problem(file, error.line, "", error.message, error.remedy)]) from error
     _check_mapping(document, file)
     reader = SectionReader(file, document)
+    reader.check_values()
     _check_top_level(reader, document)
     configuration = _read(reader)
     if reader.problems:

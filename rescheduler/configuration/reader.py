@@ -14,6 +14,7 @@ import msgspec
 
 from rescheduler.configuration.problems import Problem
 from rescheduler.configuration.strictyaml import Document, Path, looks_like_yaml11_bool
+from rescheduler.configuration.value_checks import allowed_words, value_problems
 from rescheduler.model.times import parse_duration
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
+_LONGEST_S: Final = 10 * 365 * 86_400.0
 _PORTS: Final = range(1, 65536)
 
 
@@ -30,6 +32,7 @@ class SectionReader:
     def __init__(self, file: str, document: Document) -> None:
         self._file = file
         self._document = document
+        self._judged: set[Path] = set()
         self.problems: list[Problem] = []
 
     def value(self, key: str, default: Any = None) -> Any:
@@ -52,8 +55,18 @@ class SectionReader:
                 inner = (*inner, unknown["name"])
                 message = "unknown key"
             where = (*path, *inner)
-            self.complain(where, message, self._remedy(kind, where, unknown=unknown is not None))
+            remedy = self._remedy(kind, where, unknown=unknown is not None)
+            words = () if unknown else allowed_words(kind, inner)
+            self.complain(
+                where, message, f"use one of {', '.join(words)}" if words and not remedy else remedy
+            )
             return None
+
+    def check_values(self) -> None:
+        """Complain of what is wrong with a value wherever it stands; nothing more is said of such a value."""
+        for path, message, remedy in value_problems(self._document.data):
+            self.complain(path, message, remedy)
+            self._judged.add(path)
 
     def duration(self, path: Path, value: object, default: float, *, least: float = 0.0) -> float:
         """Seconds of a duration such as ``90s``; ``default`` where it is None or, with a complaint, wrong."""
@@ -70,6 +83,8 @@ class SectionReader:
             return default
         if seconds < least:
             self.complain(path, f"is {value}", f"must be at least {least:g}s")
+        if seconds > _LONGEST_S:
+            self.complain(path, f"is {value}", f"must be at most {_LONGEST_S / 3600:g}h")
         return seconds
 
     def check_port(self, path: Path, port: int, *, any_free: bool = False) -> None:
@@ -81,6 +96,8 @@ class SectionReader:
 
     def complain(self, path: Path, message: str, remedy: str) -> None:
         """Note that something at ``path`` is wrong."""
+        if path in self._judged:
+            return
         name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
         self.problems.append(Problem(self._file, self._document.line(path), name, message, remedy))
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
+from rescheduler.configuration.value_checks import MOST
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.quantity import QuantityError
 from rescheduler.model.resources import parse_resources
 from rescheduler.reservations.quota import Quota
+
+_MOST_AMOUNT: Final = 1 << 62
+"""The API server takes amounts of 64 bits."""
 
 
 class EngineChoice(enum.StrEnum):
@@ -89,8 +94,8 @@ def read_reservations(reader: SectionReader) -> ReservationsSection:
 def _quota(reader: SectionReader, namespace: str, given: Mapping[str, str | int | float]) -> Quota:
     path: Path = ("reservations", "shares", namespace)
     count = given.get("reservations")
-    if count is not None and (not isinstance(count, int) or count < 0):
-        reader.complain((*path, "reservations"), f"is {count!r}", "write a whole number, 0 or more")
+    if count is not None and (not isinstance(count, int) or not 0 <= count <= MOST):
+        reader.complain((*path, "reservations"), f"is {count!r}", f"write a whole number from 0 to {MOST:,}")
         count = None
     amounts: dict[str, int] = {}
     for name in (n for n in given if n != "reservations"):
@@ -101,4 +106,6 @@ def _quota(reader: SectionReader, namespace: str, given: Mapping[str, str | int 
         except KeyError:
             remedy = "use cpu, memory, or example.com/gpu"
             reader.complain((*path, name), "is no resource that pods request", remedy)
+        if amounts.get(name, 0) > _MOST_AMOUNT:
+            reader.complain((*path, name), f"is {given[name]}, more than any cluster has", "write less")
     return Quota(reservations=count, amounts=tuple(sorted(amounts.items())))

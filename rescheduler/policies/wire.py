@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.model.records import Pod
+from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.scheduling.classes import PodClass
 
@@ -21,6 +22,7 @@ ArgumentProblem = tuple[tuple[str | int, ...], str]
 
 _OPERATORS: Final = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
 _WITH_VALUES: Final = (Operator.IN, Operator.NOT_IN)
+_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 PERCENT: Final = 100.0
 
 
@@ -122,7 +124,12 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def percent_problems(field: str, percents: Mapping[str, float]) -> Iterator[ArgumentProblem]:
-    """Percentages must be from 0 to 100."""
+    """Percentages of resources that pods request, each from 0 to 100."""
     for resource, value in percents.items():
+        if resource not in _RESOURCES and not is_scalar(resource):
+            yield (
+                (field, resource),
+                "is no resource that pods request: use cpu, memory, pods or example.com/gpu",
+            )
         if not 0 <= value <= PERCENT:
             yield (field, resource), f"is {value:g}; must be a percentage from 0 to 100"
