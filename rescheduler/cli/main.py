@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "demo": "rescheduler.cli.demo:demo_command",
     "sandbox": "rescheduler.cli.sandbox:sandbox_command",
     "validate": "rescheduler.cli.validate:validate_command",
+    "uninstall": "rescheduler.cli.uninstall:uninstall_command",
     "version": "rescheduler.cli.version:version_command",
 }
 

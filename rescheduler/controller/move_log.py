@@ -47,7 +47,7 @@ class MoveLog:
                 facts = _room_facts(action.seen, action.seen.status)
                 self.log.info("The room is given back", **facts, why=action.why)
             case ReleasePod():
-                self.log.info("The pod is let go without a room", pod=str(action.pod), why=action.why)
+                self.log.info("The pod is released without a room", pod=str(action.pod), why=action.why)
             case _:
                 pass
 

@@ -32,11 +32,13 @@ _CLUSTER_SCOPED: Final = frozenset(
         "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
+        "FlowSchema",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
         "MutatingWebhookConfiguration",
         "Namespace",
         "PriorityClass",
+        "PriorityLevelConfiguration",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     }
@@ -58,6 +60,22 @@ def path_of(obj: Manifest) -> str:
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     middle = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"
     return f"{root}{middle}/{_PLURALS.get(kind, kind.lower() + 's')}/{metadata['name']}"
+
+
+def everything(namespace: str) -> list[Manifest]:
+    """Every object that any overlay or component installs, for a controller in ``namespace``."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(FOLDER.rglob("*.yaml")))
+    found = (obj for text in texts for obj in yaml.safe_load_all(text) if obj)
+    return [_placed(obj, namespace) for obj in found if obj["kind"] not in ("Kustomization", "Component")]
+
+
+def _placed(obj: Manifest, namespace: str) -> Manifest:
+    metadata = obj["metadata"]
+    if obj["kind"] == "Namespace":
+        metadata = {**metadata, "name": namespace}
+    elif obj["kind"] not in _CLUSTER_SCOPED:
+        metadata = {**metadata, "namespace": namespace}
+    return {**obj, "metadata": metadata}
 
 
 def install(transport: Transport) -> None:

@@ -1,0 +1,169 @@
+"""``rescheduler uninstall``: takes rescheduler out of a cluster, in the order in which no pod is left waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import click
+
+from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
+from rescheduler.cli.options import cluster_options
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.uninstall_cluster import InstalledCluster
+from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import DEFAULT_NAMESPACE
+from rescheduler.sandbox.installation import Manifest, everything
+
+_GATES: Final = (
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingWebhookConfiguration",
+)
+_KUBELET_S: Final = 30.0
+"""A kubelet that has not ended a placeholder after so long is down."""
+_QUIET_S: Final = 3.0
+"""How long an API server may go by a policy that is deleted."""
+
+
+@click.command("uninstall", short_help="Take rescheduler out of a cluster.")
+@cluster_options
+@click.option("--dry-run", is_flag=True, help="Print what would be done, change nothing.")
+@click.option(
+    "--namespace", "-n", default=DEFAULT_NAMESPACE, show_default=True, help="The controller's namespace."
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long moves that have evicted their pods may take to end.",
+)
+def uninstall_command(
+    *, kubeconfig: str | None, context: str | None, dry_run: bool, namespace: str, wait_s: float
+) -> None:
+    """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind.
+
+    It may be interrupted and run again, with the controller up, down or gone already: each step looks what is still
+    there. Exit codes: 0 all is gone, 1 failed (run it again), 3 what is named at the end could not be removed in time.
+    """
+    cluster = InstalledCluster(KubeApi(connect(kubeconfig, context)), namespace)
+    steps = Steps(say=lambda line: emit(f"{line}\n"))
+    try:
+        left = uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
+    except (ApiError, TransportError) as error:
+        error.add_note("Nothing is lost: run it again, it goes on where it stopped.")
+        raise
+    if dry_run:
+        emit("Nothing was changed.\n")
+    elif left:
+        tell(
+            "\n".join(
+                ["Not everything could be removed in time; run it again:", *(f"  {what}" for what in left)]
+            )
+        )
+        raise SystemExit(EXIT_BLOCKED)
+    else:
+        emit("rescheduler is uninstalled.\n")
+
+
+def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s: float) -> tuple[str, ...]:
+    """Take all steps. Returns what is left over. Raises ApiError, TransportError, CommandError."""
+    first, last = plan(cluster, everything(cluster.namespace), steps.clock, wait_s)
+    if dry_run:
+        for step in (*first, *last):
+            steps.show(step)
+        return ()
+    # Moves that do not end in time are given back with their rooms: what is left of these steps is no failure.
+    for step in first:
+        steps.take(step)
+    refuse_a_running_controller(cluster, steps)
+    return tuple(what for step in last for what in steps.take(step))
+
+
+def plan(
+    cluster: InstalledCluster, manifests: Sequence[Manifest], clock: Callable[[], float], wait_s: float
+) -> tuple[tuple[RemovalStep, ...], tuple[RemovalStep, ...]]:
+    """The steps that stop the controller, and those that remove what it leaves."""
+    deployments, gates, namespaced, others = _sorted(manifests)
+    released = partial(RemovalStep, find=cluster.gated_pods)
+    first = (
+        RemovalStep(
+            title="Moves: none begins any more, those that have evicted their pods end",
+            find=cluster.moves,
+            limit_s=wait_s if cluster.may_act(deployments) else 0.0,
+            quiet_s=1.0,
+        ),
+        # Before everything else: with the controller gone, nobody would take the gate off.
+        RemovalStep(title="The gate: no new pod is gated", find=lambda: cluster.objects(gates)),
+        RemovalStep(title="The controller", find=lambda: cluster.controller(deployments), limit_s=120.0),
+    )
+    last = (
+        RemovalStep(
+            title="The gate, if the controller has made it again", find=lambda: cluster.objects(gates)
+        ),
+        released(title="Pods that wait at the gate", quiet_s=_QUIET_S),
+        RemovalStep(
+            title="Moves and rooms", find=partial(cluster.rooms, _after(_KUBELET_S, clock)), limit_s=120.0
+        ),
+        RemovalStep(title="Nodes", find=cluster.nodes),
+        released(title="Pods that came to the gate meanwhile"),
+        RemovalStep(title="Objects without a namespace", find=lambda: cluster.objects(others), limit_s=120.0),
+        RemovalStep(title="Objects of the namespace", find=lambda: cluster.objects(namespaced)),
+        RemovalStep(title="The namespace", find=lambda: cluster.own_namespace(manifests), limit_s=120.0),
+    )
+    return first, last
+
+
+def _sorted(
+    manifests: Sequence[Manifest],
+) -> tuple[list[Manifest], list[Manifest], list[Manifest], list[Manifest]]:
+    """Deployments, what gates pods, other objects with and without a namespace; the Namespace is in none of them."""
+    found: tuple[list[Manifest], ...] = ([], [], [], [])
+    for obj in manifests:
+        if obj["kind"] == "Deployment":
+            found[0].append(obj)
+        elif obj["kind"] in _GATES:
+            found[1].append(obj)
+        elif obj["kind"] != "Namespace":
+            found[2 if "namespace" in obj["metadata"] else 3].append(obj)
+    return found[0], found[1], found[2], found[3]
+
+
+def _after(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:
+    """False until so long after the first call."""
+    began_s: list[float] = []
+
+    def passed() -> bool:
+        now_s = clock()
+        if not began_s:
+            began_s.append(now_s)
+        return now_s - began_s[0] >= seconds
+
+    return passed
+
+
+def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps) -> None:
+    """Raises CommandError if a controller outside of the Deployment renews its Lease: it would make everything again.
+
+    Whether it lives is seen by the Lease alone, for its duration: clocks of two machines are not compared.
+    """
+    holder, renewed, lasts_s = cluster.lease()
+    ends_s = steps.clock() + lasts_s
+    if holder:
+        steps.say(f"The Lease of {holder}: is it renewed within {lasts_s:g} s?")
+    while holder and steps.clock() < ends_s:
+        steps.sleep(POLL_S)
+        holder, now_renewed, _ = cluster.lease()
+        if holder and now_renewed != renewed:
+            raise CommandError(
+                f"a controller that no Deployment started is running: {holder} renews the Lease; "
+                "stop that process and run this again"
+            )

@@ -1,0 +1,249 @@
+"""What rescheduler has put into a cluster, and how each of it is taken away.
+
+Objects are read as they are, not decoded: also one that the controller cannot read must go. Every method gives what is
+still there; of a kind that is not served nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from rescheduler.cli.uninstall_steps import Removal
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.model import names
+from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.sandbox.installation import Manifest, path_of
+
+Json = dict[str, Any]
+
+CONTROLLER: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
+_OVER: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+_GATE_OFF: Final = {
+    "metadata": {"annotations": {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}},
+    "spec": {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledCluster:
+    """A cluster with the controller's namespace. Methods raise ApiError, TransportError."""
+
+    api: KubeApi
+    namespace: str
+
+    # Moves and the controller
+
+    def moves(self) -> list[Removal]:
+        """What would begin or go on: planning, moves, and rooms that are being handed over."""
+        return [*self._planning(), *map(self._move, self._unfinished()), *self._hand_overs()]
+
+    def controller(self, deployments: Sequence[Manifest]) -> list[Removal]:
+        """The Deployment and its pods."""
+        pods = self._items(self._pods(self.namespace), labelSelector=CONTROLLER)
+        leaving = (Removal(what=_title("Pod", pod), how="ends") for pod in pods)
+        return [*self.objects(deployments), *leaving]
+
+    def may_act(self, deployments: Sequence[Manifest]) -> bool:
+        """False if neither a Deployment nor a holder of the Lease is there: then nothing ends by itself."""
+        return bool(self.objects(deployments)) or bool(self.lease()[0])
+
+    def lease(self) -> tuple[str, str, float]:
+        """Who leads ("": nobody), when the Lease was renewed last, and how long it lasts, in seconds."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{names.LEASE_NAME}"
+        lease = (self._read(path) or {}).get("spec") or {}
+        lasts_s = float(lease.get("leaseDurationSeconds") or 0)
+        return lease.get("holderIdentity") or "", lease.get("renewTime") or "", lasts_s
+
+    # What it holds
+
+    def gated_pods(self) -> list[Removal]:
+        """Pods that wait at our gate."""
+        found = self._items(self._pods(), fieldSelector="status.phase=Pending")
+        held = (pod for pod in found if any(gate["name"] == names.GATE for gate in _gates(pod)))
+        return [
+            Removal(
+                what=_title("Pod", pod),
+                how="its gate is taken off",
+                act=partial(self.api.strategic_patch, self._path(Kind.POD, pod), _with_uid(_GATE_OFF, pod)),
+            )
+            for pod in held
+        ]
+
+    def rooms(self, give_up: Callable[[], bool]) -> list[Removal]:
+        """PodMigrations, Reservations, their placeholders and probes, and replacements that no ReplicaSet has adopted.
+
+        ``give_up``: True once a kubelet has had its time to end a placeholder.
+        """
+        ours = [
+            pod for key in (names.LABEL_PLACEHOLDER, names.LABEL_START_FIRST) for pod in self._labelled(key)
+        ]
+        return [
+            *self._all_of(Kind.POD_MIGRATION),
+            *self._all_of(Kind.RESERVATION),
+            *self._koordinators(),
+            *(self._deletion(Kind.POD, pod, grace_s=0 if give_up() else 1) for pod in ours),
+        ]
+
+    def nodes(self) -> list[Removal]:
+        """Taints of a hand-over and hints for where not to go back to."""
+        return [removal for node in self._all(Kind.NODE) for removal in self._node(node)]
+
+    def objects(self, manifests: Sequence[Manifest]) -> list[Removal]:
+        """Those of the manifests that exist."""
+        found = ((path, self._read(path)) for path in dict.fromkeys(map(path_of, manifests)))
+        return [
+            Removal(
+                what=_title(obj["kind"], obj),
+                how="is deleted",
+                act=partial(self.api.delete, path, uid=obj["metadata"]["uid"], propagation="Background"),
+            )
+            for path, obj in found
+            if obj is not None
+        ]
+
+    def own_namespace(self, manifests: Sequence[Manifest]) -> list[Removal]:
+        """The namespace, if the manifests made it: one that belongs to somebody else stays."""
+        (namespace,) = (path_of(obj) for obj in manifests if obj["kind"] == "Namespace")
+        found = self._read(namespace)
+        label = ((found or {}).get("metadata") or {}).get("labels") or {}
+        if label.get("app.kubernetes.io/name") != "rescheduler":
+            return []
+        return self.objects([obj for obj in manifests if obj["kind"] == "Namespace"])
+
+    # Parts
+
+    def _planning(self) -> Iterator[Removal]:
+        path = CONFIG_MAPS.object_path(self.namespace, names.CONFIG_MAP)
+        text = ((self._read(path) or {}).get("data") or {}).get(names.CONFIG_KEY)
+        try:
+            document = yaml.safe_load(text or "")
+        except yaml.YAMLError:
+            return  # the controller does not plan by it either
+        if isinstance(document, dict) and document.get("policies"):
+            quiet = msgspec.json.encode({**document, "policies": []}).decode()
+            yield Removal(
+                what=f"ConfigMap {self.namespace}/{names.CONFIG_MAP}",
+                how="its policies are taken out, so that no move is planned",
+                act=partial(self.api.merge_patch, path, {"data": {names.CONFIG_KEY: quiet}}),
+            )
+
+    def _unfinished(self) -> Iterator[Json]:
+        moves = self._all(Kind.POD_MIGRATION)
+        return (move for move in moves if _status(move).get("phase") not in _OVER)
+
+    def _move(self, move: Json) -> Removal:
+        title = _title("PodMigration", move)
+        if _status(move).get("evictionRequestedAt") or _status(move).get("evictedAt"):
+            return Removal(what=title, how="evicts its pod: its replacement gets its room first")
+        version = move["metadata"]["resourceVersion"]
+        deletion = self._deletion(Kind.POD_MIGRATION, move, resource_version=version)
+        return Removal(what=title, how="is deleted; its pod was not disturbed", act=deletion.act)
+
+    def _hand_overs(self) -> Iterator[Removal]:
+        for room in self._all(Kind.RESERVATION):
+            status, once = _status(room), (room.get("spec") or {}).get("allocateOnce", True)
+            if once and status.get("phase") == ReservationPhase.AVAILABLE and status.get("currentOwners"):
+                yield Removal(what=_title("Reservation", room), how="is handed over to its pod first")
+
+    def _koordinators(self) -> Iterator[Removal]:
+        created_by = f"{names.LABEL_CREATED_BY}={names.CREATED_BY}"
+        for room in self._all(Kind.KOORDINATOR_RESERVATION, labelSelector=created_by):
+            yield self._deletion(Kind.KOORDINATOR_RESERVATION, room)
+
+    def _all_of(self, kind: Kind) -> Iterator[Removal]:
+        for obj in self._all(kind):
+            if obj["metadata"].get("finalizers"):
+                yield Removal(
+                    what=_title(kind, obj),
+                    how="its finalizers, which are none of ours, are taken off",
+                    act=partial(
+                        self.api.merge_patch, self._path(kind, obj), {"metadata": {"finalizers": None}}
+                    ),
+                )
+            yield self._deletion(kind, obj)
+
+    def _node(self, node: Json) -> Iterator[Removal]:
+        path, metadata = self._path(Kind.NODE, node), node["metadata"]
+        taints = (node.get("spec") or {}).get("taints") or []
+        left = [taint for taint in taints if taint.get("key") != names.ANNOTATION_HANDOVER_TAINT]
+        seen = {"resourceVersion": metadata["resourceVersion"]}
+        if left != taints:
+            patch = {"metadata": seen, "spec": {"taints": left or None}}
+            act = partial(self.api.merge_patch, path, patch)
+            yield Removal(what=_title("Node", node), how="its hand-over taint is taken off", act=act)
+        elif names.ANNOTATION_AVOID in (metadata.get("annotations") or {}):
+            patch = {"metadata": {"annotations": {names.ANNOTATION_AVOID: None}}}
+            act = partial(self.api.merge_patch, path, patch)
+            yield Removal(what=_title("Node", node), how="its hints are taken off", act=act)
+
+    def _deletion(
+        self, kind: Kind, obj: Json, *, grace_s: int | None = None, resource_version: str = ""
+    ) -> Removal:
+        act = partial(
+            self.api.delete,
+            self._path(kind, obj),
+            uid=obj["metadata"]["uid"],
+            resource_version=resource_version,
+            grace_s=grace_s,
+            propagation="Background",
+        )
+        return Removal(what=_title(RESOURCES[kind].kind or kind, obj), how="is deleted", act=act)
+
+    def _labelled(self, key: str) -> list[Json]:
+        pods = self._items(self._pods(), labelSelector=key)
+        adopted = key == names.LABEL_START_FIRST
+        return [pod for pod in pods if not (adopted and pod["metadata"].get("ownerReferences"))]
+
+    def _pods(self, namespace: str = "") -> str:
+        resource = RESOURCES[Kind.POD]
+        return resource.object_path(namespace, "") if namespace else resource.collection_path
+
+    def _path(self, kind: Kind, obj: Json) -> str:
+        metadata = obj["metadata"]
+        return RESOURCES[kind].object_path(metadata.get("namespace", ""), metadata["name"])
+
+    def _all(self, kind: Kind, **query: str) -> list[Json]:
+        return self._items(RESOURCES[kind].collection_path, **query)
+
+    def _items(self, path: str, **query: str) -> list[Json]:
+        try:
+            return [item for page in self.api.list(path, query) for item in _decoded(page).get("items") or ()]
+        except NotFoundError:
+            return []
+
+    def _read(self, path: str) -> Json | None:
+        try:
+            return _decoded(self.api.get(path))
+        except NotFoundError:
+            return None
+
+
+def _decoded(body: bytes) -> Json:
+    return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def _title(kind: str, obj: Json) -> str:
+    metadata = obj["metadata"]
+    namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{kind} {namespace}{metadata['name']}"
+
+
+def _status(obj: Json) -> Mapping[str, Any]:
+    return obj.get("status") or {}
+
+
+def _gates(pod: Json) -> Sequence[Mapping[str, str]]:
+    return (pod.get("spec") or {}).get("schedulingGates") or ()
+
+
+def _with_uid(patch: Mapping[str, Any], obj: Json) -> Json:
+    return {**patch, "metadata": {**patch["metadata"], "uid": obj["metadata"]["uid"]}}

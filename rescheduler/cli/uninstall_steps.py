@@ -1,0 +1,85 @@
+"""How something is taken away step by step: look what is still there, remove it, look again until nothing is found.
+
+A step keeps nothing between two looks. So every step may be interrupted and repeated, and one whose work is done finds
+nothing to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.kube.errors import ConflictError, NotFoundError
+
+POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """One thing that is still there. ``act`` None: it ends by itself, and is waited for."""
+
+    what: str
+    how: str
+    """What is done about it, as a word after ``what``."""
+    act: Callable[[], object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalStep:
+    """One kind of things to remove."""
+
+    title: str
+    find: Callable[[], Sequence[Removal]]
+    """What is still there. Raises ApiError, TransportError."""
+    limit_s: float = 60.0
+    """What is there for longer is left over."""
+    quiet_s: float = 0.0
+    """Nothing must be found for so long: new ones may still come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Takes steps one after the other. ``say`` gets one line for each thing."""
+
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def show(self, step: RemovalStep) -> None:
+        """Say what would be done."""
+        self.say(step.title)
+        for removal in step.find():
+            self.say(f"  would: {removal.what}: {removal.how}")
+
+    def take(self, step: RemovalStep) -> tuple[str, ...]:
+        """Remove everything of this step. Returns what is left over at its limit. Raises ApiError, TransportError."""
+        self.say(step.title)
+        ends_s, quiet_since_s = self.clock() + step.limit_s, None
+        told: set[str] = set()
+        while True:
+            found = step.find()
+            now_s = self.clock()
+            if not found:
+                quiet_since_s = now_s if quiet_since_s is None else quiet_since_s
+                if now_s - quiet_since_s >= step.quiet_s:
+                    return ()
+            else:
+                quiet_since_s = None
+                self._remove(found, told)
+                if now_s >= ends_s:
+                    return tuple(removal.what for removal in found)
+            self.sleep(POLL_S)
+
+    def _remove(self, found: Sequence[Removal], told: set[str]) -> None:
+        for removal in found:
+            line = f"  {removal.what}: {removal.how}"
+            if line not in told:
+                told.add(line)
+                self.say(line)
+            if removal.act is not None:
+                # Gone, or changed since it was seen: the next look finds out.
+                with suppress(NotFoundError, ConflictError):
+                    removal.act()

@@ -1,0 +1,211 @@
+"""``uninstall`` in a sandbox in virtual time: with the controller up, down and gone, interrupted and repeated."""
+
+import itertools
+
+import pytest
+from scenes import Scene
+
+from harness.controlplane import manifests
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.uninstall import uninstall
+from rescheduler.cli.uninstall_cluster import InstalledCluster
+from rescheduler.cli.uninstall_steps import Removal, RemovalStep, Steps
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.model import names
+from rescheduler.sandbox.controllers.unstructured import NODE, GroupKind, spec
+from rescheduler.sandbox.installation import everything, path_of
+
+DEPLOYMENT = GroupKind("apps", "Deployment")
+NAMESPACE = GroupKind("", "Namespace")
+
+
+class Installation(Scene):
+    """A scene whose controller ends with its Deployment, as one in a pod does."""
+
+    def __init__(self):
+        super().__init__({"n1": 4, "n2": 4})
+        self.said = []
+        self.workload("Deployment", "web", ["n1", "n1"])
+        (deployment,) = (obj for obj in manifests.load() if obj["kind"] == "Deployment")
+        self.api.create({**deployment, "spec": {**deployment["spec"], "replicas": 0}})
+        self.start()
+        self.api.subscribe(self._hear)
+
+    def _hear(self, change):
+        if change.type == "DELETED" and change.object["kind"] == "Deployment":
+            self.program.frozen = True
+
+    def uninstall(self, *, dry_run=False, wait_s=120.0, sleep=None):
+        steps = Steps(say=self.said.append, clock=lambda: self.now_s, sleep=sleep or self.advance)
+        cluster = InstalledCluster(KubeApi(self.calls.transport, NO_RETRY), "rescheduler")
+        return uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
+
+    def busy(self):
+        """Rooms, a pod at the gate, a move that cannot end, a hint and a taint."""
+        room = self.room("held", node="n2", allocateOnce=False)
+        assert self.until(lambda: self.phase(room) == "Available")
+        self.refuse(429, "TooManyRequests", lambda call: call.rehearses)
+        self.move(self.ready("web")[0], "n2", ttl="1h")
+        self.advance(5.0)
+        node = self.api.get(NODE, "", "n1")
+        taints = [{"key": names.ANNOTATION_HANDOVER_TAINT, "value": "x", "effect": "NoSchedule"}]
+        taints.append({"key": "of-others", "effect": "NoSchedule"})
+        self.api.patch(
+            node,
+            {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}, "spec": {"taints": taints}},
+        )
+
+    def stop(self):
+        self.program.frozen = True
+
+    def of_ours(self):
+        """All that is left of the installation."""
+        return [
+            f"{obj['kind']} {obj['metadata']['name']}"
+            for obj in self.api.everything()
+            if obj["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "rescheduler"
+            or obj.get("apiVersion") == names.API_VERSION
+        ]
+
+    def check_clean(self):
+        assert self.leftovers() == []
+        assert self.of_ours() == []
+        node = self.api.get(NODE, "", "n1")
+        assert [taint["key"] for taint in spec(node).get("taints") or ()] == ["of-others"]
+        assert names.ANNOTATION_AVOID not in node["metadata"].get("annotations", {})
+        self.scale(5)
+        assert self.until(lambda: len(self.ready("web")) == 5), "new pods of the reserved workload start"
+
+
+@pytest.fixture
+def scene():
+    return Installation()
+
+
+def test_with_the_controller_up(scene):
+    scene.busy()
+    assert scene.uninstall() == ()
+    scene.check_clean()
+
+
+def test_with_the_controller_down_for_long(scene):
+    scene.busy()
+    scene.stop()
+    scene.scale(4)
+    scene.advance(120.0)
+    assert any(line.startswith("held") for line in scene.leftovers()), "without it they wait for ever"
+    assert scene.uninstall(wait_s=10.0) == ()
+    scene.check_clean()
+
+
+def test_with_the_controller_gone(scene):
+    scene.busy()
+    scene.stop()
+    scene.api.delete(scene.api.get(DEPLOYMENT, "rescheduler", "rescheduler"))
+    began_s = scene.now_s
+    assert scene.uninstall() == ()
+    assert scene.now_s - began_s < 100.0, "nothing that is waited for ends by itself"
+    scene.check_clean()
+
+
+def test_a_move_that_has_evicted_gets_its_room_first(scene):
+    name = scene.move(scene.ready("web")[0], "n2")
+    assert scene.until(lambda: scene.phase(name) == "HandingOver")
+    phases = []
+    scene.api.subscribe(
+        lambda change: (
+            phases.append((change.object.get("status") or {}).get("phase"))
+            if change.object["kind"] == "PodMigration"
+            else None
+        )
+    )
+    assert scene.uninstall() == ()
+    assert "Succeeded" in phases
+    assert len(scene.ready("web")) == 2
+
+
+def test_a_dry_run_names_everything_and_changes_nothing(scene):
+    scene.busy()
+    scene.advance(60.0)
+    scene.stop()
+    before = scene.api.everything()
+    assert scene.uninstall(dry_run=True) == ()
+    assert scene.api.everything() == before
+    text = "\n".join(scene.said)
+    for what in (
+        "Reservation held",
+        "Node n1",
+        "Namespace rescheduler",
+        "gate.rescheduler.dev",
+        "PodMigration",
+    ):
+        assert f"would: {what}" in text or what in text
+
+
+@pytest.mark.parametrize("looks", [1, 3, 6, 10, 15, 25])
+def test_it_goes_on_where_it_was_interrupted(scene, looks):
+    scene.busy()
+    slept = itertools.count()
+
+    def sleep(seconds):
+        if next(slept) >= looks:
+            raise KeyboardInterrupt
+        scene.advance(seconds)
+
+    with pytest.raises(KeyboardInterrupt):
+        scene.uninstall(sleep=sleep)
+    assert scene.uninstall() == ()
+    scene.check_clean()
+    assert scene.uninstall() == (), "once more, and there is nothing to do"
+
+
+def test_a_controller_that_no_deployment_started_is_named(scene):
+    scene.api.delete(scene.api.get(DEPLOYMENT, "rescheduler", "rescheduler"))
+    scene.program.frozen = False
+    with pytest.raises(CommandError, match="controller renews the Lease; stop that process"):
+        scene.uninstall()
+    scene.stop()
+    assert scene.uninstall() == ()
+
+
+def test_finalizers_of_others_do_not_hold_it_up(scene):
+    room = scene.room("held", node="n2")
+    assert scene.until(lambda: scene.phase(room) == "Available")
+    found = scene.api.get(GroupKind("rescheduler.dev", "Reservation"), "", room)
+    scene.api.patch(found, {"metadata": {"finalizers": ["example.com/keep"]}})
+    assert scene.uninstall() == ()
+    assert scene.of_ours() == []
+
+
+def test_a_namespace_that_others_made_stays(scene):
+    namespace = scene.api.get(NAMESPACE, "", "rescheduler")
+    scene.api.patch(namespace, {"metadata": {"labels": {"app.kubernetes.io/name": "platform"}}})
+    assert scene.uninstall() == ()
+    assert scene.api.get(NAMESPACE, "", "rescheduler") is not None
+    assert scene.of_ours() == []
+
+
+def test_what_does_not_go_is_named():
+    now = itertools.count()
+    steps = Steps(say=lambda _: None, clock=lambda: float(next(now)), sleep=lambda _: None)
+    stays = [Removal(what="Pod p", how="ends")]
+    assert steps.take(RemovalStep(title="t", find=lambda: stays, limit_s=3.0)) == ("Pod p",)
+
+
+def test_a_refusal_ends_it(scene):
+    cluster = InstalledCluster(KubeApi(scene.calls, NO_RETRY), "rescheduler")
+    scene.refuse(403, "Forbidden", lambda call: call.method == "DELETE")
+    steps = Steps(say=scene.said.append, clock=lambda: scene.now_s, sleep=scene.advance)
+    with pytest.raises(ApiError):
+        uninstall(cluster, steps, dry_run=False, wait_s=0.0)
+
+
+def test_every_object_of_the_manifests_is_one_of_its_steps():
+    known = {path_of(obj) for obj in everything("rescheduler")}
+    assert {path_of(obj) for obj in manifests.load()} <= known
+    for folder in ("components/webhook", "components/start-first", "components/flow-control", "monitoring"):
+        for obj in manifests.load(manifests.FOLDER / folder):
+            placed = {**obj, "metadata": {"namespace": "rescheduler", **obj["metadata"]}}
+            assert path_of(placed) in known

@@ -1,0 +1,173 @@
+"""Uninstalling on the real control plane, by the command and by the kubectl lines of the documents: nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.processes import free_port
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import RESERVATIONS, World, gates_of
+from rescheduler.model.names import ANNOTATION_AVOID, ANNOTATION_HANDOVER_TAINT, GATE, LABEL_PLACEHOLDER
+from rescheduler.sandbox.kubelet import KubeletThread
+
+pytestmark = pytest.mark.realcluster
+ROOT = manifests.FOLDER.parent
+START = "from rescheduler.cli.entry import main; main()"
+LIMIT_S = 120.0
+
+
+def document_lines():
+    """The lines for kubectl of docs/installing.md."""
+    text = (ROOT / "docs" / "installing.md").read_text()
+    (lines,) = re.findall(r"```bash\n(.*?)```", text.partition("## Removing it")[2], re.DOTALL)
+    return lines
+
+
+def command(plane, tmp_path):
+    """``rescheduler uninstall``, as its administrator runs it."""
+    words = [sys.executable, "-c", START, "uninstall", "--kubeconfig", str(plane.kubeconfig), "--wait", "10"]
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=540)
+
+
+def kubectl(plane, _):
+    """The lines of the documents, in a shell that stops at the first failure."""
+    tools = Path(plane.kubectl).parent
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "PATH": f"{tools}:{os.environ['PATH']}"}
+    words = ["bash", "-euo", "pipefail", "-c", document_lines()]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=540
+    )
+
+
+@pytest.fixture
+def plane(control_plane):
+    """A control plane of its own, with the project installed."""
+    with ControlPlane(binaries=control_plane.binaries) as plane, KubeletThread(plane.api().transport):
+        applied = subprocess.run(
+            [plane.kubectl, "--kubeconfig", str(plane.kubeconfig), "apply", "-k", "manifests/"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        assert applied.returncode == 0, applied.stderr
+        yield plane
+
+
+@pytest.fixture
+def world(plane):
+    with World(plane.api(), "away") as world:
+        yield world
+
+
+def controller(plane, log):
+    """A process with the rights of the Deployment, which is killed by its caller."""
+    config = log.parent / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
+        f"policies: []\nserver: {{port: {free_port()}}}\n"
+    )
+    kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
+    words = [sys.executable, "-c", START, "run", "--kubeconfig", str(kubeconfig), "--config", str(config)]
+    with log.open("wb") as output:
+        return subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
+
+
+def room(world, name, node, **more):
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace}
+    spec = {"template": {"spec": world.spec("1", nodeName=node)}, "owners": [{"controller": owner}]}
+    body = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name, **more},
+        "spec": spec,
+    }
+    world.api.create(RESERVATIONS, body).expect(201)
+
+
+def phase(world, name):
+    return (world.api.get(f"{RESERVATIONS}/{name}").expect().body.get("status") or {}).get("phase")
+
+
+def leave_behind(plane, world, log):
+    """What a controller leaves that is killed in the middle: rooms, a taint, a hint, pods at the gate."""
+    node = world.node("n", cpu="8")
+    world.workload("Deployment", "web", 2, cpu="1")
+    world.wait_ready("web", 2, LIMIT_S)
+    process = controller(plane, log)
+    try:
+        room(world, "one", node)
+        room(world, "two", node)
+        world.wait(lambda: {phase(world, n) for n in ("one", "two")} == {"Available"}, LIMIT_S)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{log.read_text()[-3000:]}") from error
+    finally:
+        process.kill()
+        process.wait()
+    held = world.spec("1", gates=[GATE])
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "labels": {"app": "held"}}}
+    world.api.create(world.path("pods"), {**pod, "spec": held}).expect(201)
+    path = f"/api/v1/nodes/{node}"
+    taints = world.api.get(path).expect().body["spec"]["taints"]
+    ours = {"key": ANNOTATION_HANDOVER_TAINT, "value": "one", "effect": "NoSchedule"}
+    world.api.patch(path, {"spec": {"taints": [*taints, ours]}}).expect()
+    world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_AVOID: "[]"}}}).expect()
+    return node
+
+
+def scale(world, replicas):
+    path = world.path("deployments", "web", group="apps/v1")
+    world.api.patch(path, {"spec": {"replicas": replicas}}).expect()
+
+
+def check_clean(world, node):
+    api = world.api
+    pods = api.get("/api/v1/pods").expect().items
+    assert [p["metadata"]["name"] for p in pods if GATE in gates_of(p)] == []
+    assert [p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})] == []
+    found = api.get(f"/api/v1/nodes/{node}").expect().body
+    assert ANNOTATION_HANDOVER_TAINT not in {taint["key"] for taint in found["spec"]["taints"]}
+    assert ANNOTATION_AVOID not in found["metadata"].get("annotations", {})
+    left = [path for path in map(manifests.path_of, manifests.load()) if api.get(path).status != 404]
+    assert left == []
+    assert api.get(RESERVATIONS).status == 404
+    scale(world, 6)
+    world.wait_ready("web", 6, LIMIT_S)
+    world.wait_ready("held", 1, LIMIT_S)
+
+
+@pytest.mark.parametrize("way", [command, kubectl])
+def test_nothing_stays_behind_and_new_pods_start(plane, world, tmp_path, way):
+    node = leave_behind(plane, world, tmp_path / "log")
+    scale(world, 4)  # their rooms are held, and nobody hands them over any more
+    done = way(plane, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_clean(world, node)
+    again = way(plane, tmp_path) if way is command else done
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_finalizers_of_others_and_a_controller_at_work(plane, world, tmp_path):
+    node = leave_behind(plane, world, tmp_path / "log")
+    world.api.patch(f"{RESERVATIONS}/one", {"metadata": {"finalizers": ["example.com/keep"]}}).expect()
+    process = controller(plane, tmp_path / "log")
+    lease = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
+    killed = world.api.get(lease).expect().body["spec"]["holderIdentity"]
+    try:
+        world.wait(lambda: world.api.get(lease).expect().body["spec"]["holderIdentity"] != killed, LIMIT_S)
+        done = command(plane, tmp_path)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "renews the Lease; stop that process" in done.stderr
+    finally:
+        process.terminate()
+        process.wait(60)
+    done = command(plane, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_clean(world, node)
