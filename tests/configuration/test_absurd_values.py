@@ -41,7 +41,10 @@ def test_no_key_takes_an_absurd_number(key, number):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mode: hard\n", "3: mode: Invalid enum value 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)"),
+        (
+            "mode: hard\n",
+            "3: mode: Invalid enum value 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)",
+        ),
         ("mode: 5\n", "(use one of Auto, ReserveFirst, StartFirst, Soft)"),
         ("gate: {mode: maybe}\n", "(use one of Auto, Policy, Webhook)"),
         ("reservations: {engine: none}\n", "(use one of Auto, Placeholder, Koordinator)"),

@@ -46,6 +46,54 @@ def test_a_probe_is_let_in_refused_at_once_and_never_placed(cluster, request):
         world.api.delete(path)
 
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/rescheduler/events"
+
+
+def event(name, pod, kind="Warning"):
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "rescheduler"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "test",
+        "reportingInstance": "test",
+        "action": "Scheduling",
+        "reason": "FailedScheduling",
+        "type": kind,
+        "regarding": {"kind": "Pod", "namespace": "rescheduler", "name": pod},
+    }
+
+
+@pytest.mark.realcluster
+def test_the_refusal_of_a_probe_is_no_warning(real_api):
+    with World(real_api, "quiet") as world:
+        world.node("empty")
+        name = f"scheduler-probe-{world.namespace}"
+        wire = probe_manifest(
+            name,
+            namespace="rescheduler",
+            scheduler="default-scheduler",
+            image="registry.k8s.io/pause:3.10",
+            asks_for=Reservation(name="room", uid="uid-of-room", status=ReservationStatus()),
+        )
+        body = json.loads(wire)
+        del body["metadata"]["ownerReferences"]
+        made = world.api.create(PLACEHOLDERS, body).expect().body
+        uid = made["metadata"]["uid"]
+
+        def told():
+            found = world.api.get(EVENTS).expect().items
+            return [
+                e for e in found if e["regarding"].get("uid") == uid and e["reason"] == "FailedScheduling"
+            ]
+
+        events = world.wait(told, 120)
+        world.api.delete(f"{PLACEHOLDERS}/{name}")
+        assert {found["type"] for found in events} == {"Normal"}
+        others = world.api.create(EVENTS, event(f"other.{world.namespace}", "web-1")).expect(201).body
+        assert others["type"] == "Warning"
+
+
 @pytest.mark.realcluster
 def test_a_room_is_not_given_up_while_the_scheduler_is_away(control_plane, reserving):
     world = reserving
