@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector
-from rescheduler.model.decode import Decoder, Record, UndecodableError
+from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.sandbox.controllers.api import ObjectChange
@@ -136,10 +136,14 @@ class Watch:
         return any(uid(change.object) == object_uid for change in self.news)
 
     def _change(self, change: ObjectChange, now_s: float) -> list[InformerEvent]:
-        record = self._record(change.object)
-        if record is None:
-            return self._reflector.on_damaged(ObjectKey(*key(change.object)), _VERSION, now_s)
-        deleted = change.type == "DELETED"
+        text, deleted = self._encoder.encode(change.object), change.type == "DELETED"
+        record = self._decoder.attempt(self.kind, text)
+        if isinstance(record, BadObject):
+            self.decode_errors += 1
+            instead = self._decoder.stand_in(self.kind, text)
+            return self._reflector.on_damaged(
+                ObjectKey(*key(change.object)), instead, _VERSION, deleted=deleted, now_s=now_s
+            )
         return self._reflector.on_change(record, _VERSION, deleted=deleted, now_s=now_s)
 
     def _ended(self, end: End, now_s: float) -> list[InformerEvent]:
@@ -148,9 +152,10 @@ class Watch:
         return events
 
     def _record(self, obj: Obj) -> Record | None:
-        """The record of an object; None if it cannot be decoded."""
-        try:
-            return self._decoder.record(self.kind, self._encoder.encode(obj))
-        except UndecodableError:
-            self.decode_errors += 1
-            return None
+        """The record of an object, or its stand-in; None if it has neither."""
+        text = self._encoder.encode(obj)
+        record = self._decoder.attempt(self.kind, text)
+        if not isinstance(record, BadObject):
+            return record
+        self.decode_errors += 1
+        return self._decoder.stand_in(self.kind, text)

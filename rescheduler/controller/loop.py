@@ -374,6 +374,8 @@ class Loop:
     def _apply(self, event: InformerEvent) -> None:
         if event.type is ChangeType.DELETED:
             change = self._state.remove(event.kind, event.record)
+        elif event.type is ChangeType.LOST:
+            change = self._state.lose(event.kind, event.record)
         else:
             change = self._state.apply(event.kind, event.record)
         if change is None:

@@ -100,7 +100,7 @@ def _read_kind(api: KubeApi, decoder: Decoder, state: ClusterState, kind: Kind) 
             page = decoder.page(kind, body)
             for record in page.records:
                 state.apply(kind, record)
-            warnings += [f"{kind} {bad.name} is damaged and left out: {bad.error}" for bad in page.bad]
+            warnings += [f"{kind} {bad.name} cannot be read in full: {bad.error}" for bad in page.bad]
     except NotFoundError:
         return warnings
     return warnings

@@ -12,6 +12,7 @@ from typing import Final
 
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import int64
 
 UNSEEN_LIMIT_S: Final = 5.0
 """How long the cache is waited for if it does not have the object. It may never have it: a later deletion hides a write."""
@@ -96,6 +97,7 @@ def _shows(touched: Touched, cached: tuple[str, bool] | None) -> bool:
         return False
     have, want = cached[0], touched.version
     # Resource versions are opaque by contract and numbers in practice: a newer number shows the write as well.
-    if have.isdecimal() and want.isdecimal():
-        return int(have) >= int(want)
+    newest, written = int64(have), int64(want)
+    if newest is not None and written is not None:
+        return newest >= written
     return have == want

@@ -40,7 +40,7 @@ class RoomAssignment:
             pod.uid
             for name, observed in rooms.items()
             for pod in observed.owners
-            if self._young(pod) or not self.resting(name)
+            if self._young(pod) or not (self.resting(name) or observed.reservation.unreadable)
         }
         # A claim that the cache does not show yet: its pods must not be assigned to a second room.
         for name in rooms:
@@ -97,7 +97,7 @@ def room_of(observed: ObservedReservation) -> Room | None:
     return Room(
         reservation=reservation,
         size=free_part(observed),
-        open=observed.held and available and not _undecided(migration),
+        open=observed.held and available and not reservation.unreadable and not _undecided(migration),
         since_s=migration.eviction_requested_at_s if migration else 0.0,
         replaces=migration.pod_name if migration is not None and _intends(migration) else "",
     )

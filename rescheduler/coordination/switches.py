@@ -42,7 +42,7 @@ def wants_gate(observed: ObservedReservation) -> bool:
     phase = reservation.status.phase
     if not made_for(observed):  # Koordinator's scheduler assigns the room itself, without a gate
         open_now = phase is ReservationPhase.AVAILABLE or _about_to_be_available(observed)
-        return open_now and not observed.by_koordinator
+        return open_now and not observed.by_koordinator and not reservation.unreadable
     # Also while the Reservation is Waiting (its node is not usable): the evicted pod's replacement may come meanwhile.
     if migration is None or migration.finished or not migration.eviction_requested_at_s:
         return False

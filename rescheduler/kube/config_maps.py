@@ -92,7 +92,7 @@ class ConfigMapInformer:
     def put(self, event: InformerEvent) -> None:
         """Take a change from the informer, on its thread."""
         if event.type is not ChangeType.SYNCED:
-            self._data = {} if event.type is ChangeType.DELETED else event.record.data
+            self._data = {} if event.type in (ChangeType.DELETED, ChangeType.LOST) else event.record.data
         elif self._data is None:
             self._data = {}  # the first list is complete and has no such ConfigMap
         self._changed()

@@ -296,7 +296,10 @@ class Informer:
             changes = self._reflector.on_bookmark(version, initial_end=event.initial_events_end, now_s=now_s)
         elif event.bad is not None:
             self._warn(event.bad)
-            changes = self._reflector.on_damaged(_key_of(event.bad), version, now_s)
+            deleted = event.type is EventType.DELETED
+            changes = self._reflector.on_damaged(
+                _key_of(event.bad), event.record, version, deleted=deleted, now_s=now_s
+            )
         else:
             deleted = event.type is EventType.DELETED
             changes = self._reflector.on_change(event.record, version, deleted=deleted, now_s=now_s)
@@ -311,7 +314,10 @@ class Informer:
     def _warn(self, bad: BadObject) -> None:
         self.decode_errors += 1
         self._log.warning(
-            "An object cannot be read and is set aside", kind=bad.kind, object=bad.name, error=bad.error
+            "An object cannot be read: what it holds counts, and nothing is done for it",
+            kind=bad.kind,
+            object=bad.name,
+            error=bad.error,
         )
 
     def _tell(self, end: End, wait_s: float, *, newly_absent: bool) -> None:

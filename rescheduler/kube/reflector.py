@@ -31,11 +31,16 @@ PROBE_S: Final = 30.0
 
 
 class ChangeType(enum.StrEnum):
-    """What happened to an object. SYNCED: the first list is complete, all its events came before."""
+    """What happened to an object. SYNCED: the first list is complete, all its events came before.
+
+    LOST: it cannot be seen any more, because its kind is not served or its text cannot be read. Unlike one that is
+    deleted it may be seen again as it was.
+    """
 
     ADDED = "Added"
     MODIFIED = "Modified"
     DELETED = "Deleted"
+    LOST = "Lost"
     SYNCED = "Synced"
 
 
@@ -45,7 +50,7 @@ class InformerEvent(NamedTuple):
     kind: Kind
     type: ChangeType
     record: Any
-    """The new state; of DELETED the last known one; of SYNCED None."""
+    """The new state; of DELETED and LOST the last known one; of SYNCED None."""
     old: Any = None
     """The state before, where there was one."""
 
@@ -190,12 +195,16 @@ class Reflector:
             return self._remove(ObjectKey(namespace_of(record), record.name), record)
         return self._upsert(record)
 
-    def on_damaged(self, key: ObjectKey, version: str, now_s: float) -> list[InformerEvent]:
-        """An object that cannot be read is set aside: as if it were not there, as in a list."""
+    def on_damaged(
+        self, key: ObjectKey, stand_in: Any | None, version: str, *, deleted: bool, now_s: float
+    ) -> list[InformerEvent]:
+        """An object cannot be read. Its stand-in counts instead; without one it is out of sight, as in a list."""
         self.damaged += 1
+        if stand_in is not None and not deleted:
+            return self.on_change(stand_in, version, deleted=False, now_s=now_s)
         self._version = version or self._version
         self.last_contact_s = now_s
-        return self._remove(key)
+        return self._remove(key, lost=not deleted)
 
     def on_bookmark(self, version: str, *, initial_end: bool, now_s: float) -> list[InformerEvent]:
         """The server says how far we have seen; ``initial_end``: the initial events are complete."""
@@ -260,7 +269,7 @@ class Reflector:
         self._restart(End(EndKind.ABSENT))
         self.absent = True
         self.last_contact_s = now_s
-        events = [event for key in list(self._cache) for event in self._remove(key)]
+        events = [event for key in list(self._cache) for event in self._remove(key, lost=True)]
         return events + self._now_synced()
 
     def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
@@ -310,9 +319,10 @@ class Reflector:
             ]
         return [InformerEvent(self.kind, ChangeType.MODIFIED, record, old)]
 
-    def _remove(self, key: ObjectKey, last: Any = None) -> list[InformerEvent]:
+    def _remove(self, key: ObjectKey, last: Any = None, *, lost: bool = False) -> list[InformerEvent]:
         old = self._cache.pop(key)
         self._seen.pop(key)
         if old is None:
             return []
-        return [InformerEvent(self.kind, ChangeType.DELETED, old if last is None else last, old)]
+        gone = ChangeType.LOST if lost else ChangeType.DELETED
+        return [InformerEvent(self.kind, gone, old if last is None else last, old)]

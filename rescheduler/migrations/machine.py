@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.errors import TransitionError
 from rescheduler.migrations import actions as act
 from rescheduler.migrations import start_first
 from rescheduler.migrations.checks import may_begin, pending, reserving
@@ -19,9 +20,10 @@ from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
-from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import API_VERSION
-from rescheduler.reservations.actions import RecordEvent
+from rescheduler.model.readability import with_readable
+from rescheduler.reservations.actions import RecordEvent, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +40,17 @@ class MigrationStep:
 def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings) -> MigrationStep:
     """What to do for one move now."""
     migration = observed.migration
+    if migration.unreadable and not migration.deleting and migration.status.phase not in FINISHED:
+        return _unreadable(migration, now_s)
     draft = Draft(
         observed=observed,
         now_s=now_s,
         settings=settings,
-        status=msgspec.structs.replace(migration.status, observed_generation=migration.generation),
+        status=msgspec.structs.replace(
+            migration.status,
+            observed_generation=migration.generation,
+            conditions=with_readable(migration.status.conditions, "", now_s),
+        ),
     )
     if migration.deleting:
         # After the eviction the room belongs to the replacement, and the Reservation machine completes the hand-over.
@@ -62,6 +70,25 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         case MigrationPhase.SUCCEEDED | MigrationPhase.FAILED:
             finished(draft)
     return _close(draft)
+
+
+def _unreadable(migration: PodMigration, now_s: float) -> MigrationStep:
+    """It stays as it is, with its room, and its author is told what cannot be read.
+
+    Raises:
+        TransitionError: its status cannot be read, so nothing can be told there.
+    """
+    if migration.status_unreadable:
+        raise TransitionError(migration.unreadable)
+    conditions = with_readable(migration.status.conditions, migration.unreadable, now_s)
+    status = msgspec.structs.replace(migration.status, conditions=conditions)
+    if status == migration.status:
+        return MigrationStep(status=status)
+    write = act.WriteMigrationStatus(migration, status)
+    said = unreadable(
+        "PodMigration", migration.name, migration.uid, migration.unreadable, namespace=migration.namespace
+    )
+    return MigrationStep(status=status, actions=(write, said))
 
 
 def _close(draft: Draft) -> MigrationStep:

@@ -2,7 +2,8 @@
 
 Mutable, owned by one thread. Its content depends only on the newest version of each object that it has seen:
 late, repeated and out-of-order events change nothing. A list is authoritative: it replaces all objects of its
-kind. References between objects are not resolved here and may point to objects that do not exist.
+kind. Nothing hides an object for ever: one that was out of sight, or comes in a newer version than the one that was
+deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage, ObjectKey, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
+from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import Snapshot
 
 Key = str | ObjectKey
@@ -55,7 +57,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Record]] = {kind: {} for kind in Kind}
-        self._tombstones: dict[Kind, dict[str, None]] = {kind: {} for kind in Kind}
+        self._tombstones: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
+        """Deleted uids, each with the last known version."""
         self._usage: dict[str, NodeUsage] = {}
         self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
@@ -68,7 +71,7 @@ class ClusterState:
         objects = self._objects[kind]
         key = key_of(record)
         before = objects.get(key)
-        if _uid(record) in self._tombstones[kind] or (before is not None and _not_newer(record, before)):
+        if self._dead(kind, record) or (before is not None and _not_newer(record, before)):
             return None
         objects[key] = record
         self._touch(kind, key)
@@ -89,21 +92,30 @@ class ClusterState:
         self._touch(kind)
         return again
 
-    def delete(self, kind: Kind, key: Key, uid: str = "") -> RecordChange | None:
+    def delete(self, kind: Kind, key: Key, uid: str = "", version: str = "") -> RecordChange | None:
         """Delete an object; with ``uid`` only if it has that uid. None if it was not stored."""
         if uid:
-            self._add_tombstone(kind, uid)
+            self._add_tombstone(kind, uid, version)
         before = self._objects[kind].get(key)
         if before is None or (uid and _uid(before) not in ("", uid)):
             return None
-        self._add_tombstone(kind, _uid(before))
+        if _uid(before) != uid:
+            self._add_tombstone(kind, _uid(before), _version(before))
         del self._objects[kind][key]
         self._touch(kind, key)
         return RecordChange(before, None)
 
     def remove(self, kind: Kind, record: Record) -> RecordChange | None:
         """Delete the object that a DELETED event carries. None if it was not stored."""
-        return self.delete(kind, key_of(record), _uid(record))
+        return self.delete(kind, key_of(record), _uid(record), _version(record))
+
+    def lose(self, kind: Kind, record: Record) -> RecordChange | None:
+        """Take out an object that is out of sight, though nobody deleted it. None if it was not stored."""
+        before = self._objects[kind].pop(key_of(record), None)
+        if before is None:
+            return None
+        self._touch(kind, key_of(record))
+        return RecordChange(before, None)
 
     def replace(self, kind: Kind, records: Iterable[Record]) -> tuple[RecordChange, ...]:
         """Replace all objects of ``kind`` by those of a list; returns the differences."""
@@ -204,12 +216,17 @@ class ClusterState:
         if kind in _WORKLOAD_KINDS:
             self._workloads = None
 
-    def _add_tombstone(self, kind: Kind, uid: str) -> None:
+    def _dead(self, kind: Kind, record: Record) -> bool:
+        """True for an object that was deleted in this version or a newer one."""
+        died_at = self._tombstones[kind].get(_uid(record))
+        return died_at is not None and not _older(died_at, _version(record))
+
+    def _add_tombstone(self, kind: Kind, uid: str, version: str) -> None:
         """Remember a deleted uid, so that a late event does not bring the object back. Bounded."""
         if not uid or "/" in uid:
             return  # the substitute of a missing uid: another object of that name may be created
         tombstones = self._tombstones[kind]
-        tombstones[uid] = None
+        tombstones[uid] = version
         if len(tombstones) > _TOMBSTONES:
             del tombstones[next(iter(tombstones))]
 
@@ -224,5 +241,14 @@ def _not_newer(record: Record, held: Record) -> bool:
         return True
     if _uid(record) != _uid(held):
         return False
-    new, old = getattr(record, "resource_version", ""), getattr(held, "resource_version", "")
-    return new.isdecimal() and old.isdecimal() and int(new) < int(old)
+    return _older(_version(record), _version(held))
+
+
+def _version(record: Record) -> str:
+    return getattr(record, "resource_version", "")
+
+
+def _older(version: str, than: str) -> bool:
+    """True if both are numbers of a length that a server writes, and the first is smaller."""
+    first, second = int64(version), int64(than)
+    return first is not None and second is not None and first < second

@@ -92,6 +92,10 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     policy: str = ""
 
     status: MigrationStatus = MigrationStatus()
+    unreadable: str = ""
+    """Fields that cannot be read, and why; "": none. Such a move counts as it is, and no step is taken for it."""
+    status_unreadable: bool = False
+    """Its status is among them: nothing may be written there."""
 
     @property
     def key(self) -> ObjectKey:

@@ -60,6 +60,9 @@ ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 ANNOTATION_HANDOVER_TAINT: Final = "rescheduler.dev/hand-over"
 """Taint key on the target while pods of higher priority wait (value: Reservation name)."""
 
+TAINT_UNREADABLE: Final = "rescheduler.dev/unreadable"
+"""Taint key, in memory only, of a node that cannot be read in full: no pod is sent there."""
+
 KOORDINATOR_API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
 KOORDINATOR_SCHEDULER: Final = "koord-scheduler"
 """schedulerName of the pods that Koordinator's scheduler places."""

@@ -83,6 +83,10 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One pod uses the room; then the Reservation is Succeeded."""
 
     status: ReservationStatus
+    unreadable: str = ""
+    """Fields that cannot be read, and why; "": none. Such a Reservation holds what it holds, and no step is taken for it."""
+    status_unreadable: bool = False
+    """Its status is among them: nothing may be written there."""
 
     @property
     def owner_controller(self) -> OwnerRef | None:

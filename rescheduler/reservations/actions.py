@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, ObjectKey, Pod, Toleration
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationStatus
 from rescheduler.reservations.placeholder import WHOLE, Part
@@ -204,4 +205,18 @@ def delete_placeholder(pod: Pod, claimants: Iterable[Pod] = (), node: str = "") 
     """The action for that placeholder. ``claimants`` must still be nominated to ``node`` when it is carried out."""
     return DeletePlaceholder(
         pod.key, pod.uid, tuple(Nominate(claimant.key, claimant.uid, node) for claimant in claimants)
+    )
+
+
+def unreadable(kind: str, name: str, uid: str, message: str, *, namespace: str = "") -> RecordEvent:
+    """The Event of a Reservation or PodMigration that cannot be read in full."""
+    return RecordEvent(
+        api_version=API_VERSION,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        reason="Damaged",
+        message=f"no step is taken, and what it holds stays held, until these fields are mended: {message}",
+        warning=True,
     )

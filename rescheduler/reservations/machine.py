@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.errors import TransitionError
 from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
+from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
@@ -72,11 +74,14 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     reservation = observed.reservation
     if reservation.deleting:
         return ReservationStep(status=reservation.status, actions=_let_go(observed))
+    if reservation.unreadable and reservation.status.phase not in FINISHED:
+        return _unreadable(observed, now_s)
     draft = _Draft(
         msgspec.structs.replace(
             reservation.status,
             observed_generation=reservation.generation,
             expires_at_s=end_of(reservation, settings),
+            conditions=with_readable(reservation.status.conditions, "", now_s),
         )
     )
     phase = reservation.status.phase
@@ -94,6 +99,29 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     else:
         _holding(draft, observed, now_s, settings)
     return _close(draft, observed)
+
+
+def _unreadable(observed: ObservedReservation, now_s: float) -> ReservationStep:
+    """It stays as it is, room included, and its author is told what cannot be read.
+
+    Raises:
+        TransitionError: its status cannot be read, so nothing can be told there.
+    """
+    reservation = observed.reservation
+    if reservation.status_unreadable:
+        raise TransitionError(reservation.unreadable)
+    conditions = with_readable(reservation.status.conditions, reservation.unreadable, now_s)
+    status = msgspec.structs.replace(reservation.status, conditions=conditions)
+    if status == reservation.status:
+        return ReservationStep(status=status)
+    write = act.WriteReservationStatus(reservation, status)
+    return ReservationStep(
+        status=status,
+        actions=(
+            write,
+            act.unreadable("Reservation", reservation.name, reservation.uid, reservation.unreadable),
+        ),
+    )
 
 
 def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:

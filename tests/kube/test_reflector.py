@@ -221,7 +221,7 @@ def test_a_kind_that_was_there_is_removed_only_after_several_refusals_in_a_row()
     for _ in range(2):
         assert end(machine, EndKind.ABSENT)[1] == []
     assert (machine.objects, machine.absent) == (1, False)
-    assert summary(end(machine, EndKind.ABSENT)[1]) == [(ChangeType.DELETED, "r")]
+    assert summary(end(machine, EndKind.ABSENT)[1]) == [(ChangeType.LOST, "r")]
     assert (machine.objects, machine.absent) == (0, True)
 
 
@@ -242,10 +242,14 @@ def test_missing_rights_are_a_problem_until_they_are_given():
 
 def test_a_damaged_object_is_set_aside():
     machine = listed(Thing("a"), Thing("b"))
-    events = machine.on_damaged(ObjectKey("", "a"), "11", 1.0)
-    assert summary(events) == [(ChangeType.DELETED, "a")]
-    assert machine.damaged == 1
-    assert machine.next_step() == WatchRequest("11", initial=False)
+    events = machine.on_damaged(ObjectKey("", "a"), None, "11", deleted=False, now_s=1.0)
+    assert summary(events) == [(ChangeType.LOST, "a")]
+    events = machine.on_damaged(ObjectKey("", "b"), Thing("b", 7), "12", deleted=False, now_s=1.0)
+    assert summary(events) == [(ChangeType.MODIFIED, "b")]
+    assert machine.damaged == 2
+    assert machine.next_step() == WatchRequest("12", initial=False)
+    events = machine.on_damaged(ObjectKey("", "b"), Thing("b", 7), "13", deleted=True, now_s=1.0)
+    assert summary(events) == [(ChangeType.DELETED, "b")]
 
 
 class Mirror:
@@ -256,7 +260,7 @@ class Mirror:
 
     def take(self, events):
         for event in events:
-            if event.type is ChangeType.DELETED:
+            if event.type in (ChangeType.DELETED, ChangeType.LOST):
                 assert self.things.pop(event.record.name) == event.old
             elif event.type is not ChangeType.SYNCED:
                 assert (event.record.name in self.things) == (event.type is ChangeType.MODIFIED)

@@ -6,6 +6,7 @@ import pytest
 from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError
 from rescheduler.model.decode.interning import InternTable
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.testing.builders import deployment, node, object_of, pod
 
 encode = msgspec.json.encode
@@ -29,7 +30,7 @@ def test_a_page_gives_records_version_and_token():
 def test_one_damaged_object_does_not_cost_the_page():
     bad = pod("bad").set("spec.containers", "none").manifest()
     found = Decoder().page(Kind.POD, page(pod("a").manifest(), bad, pod("b").manifest(), resourceVersion="7"))
-    assert [record.name for record in found.records] == ["a", "b"]
+    assert [record.name for record in found.records] == ["a", "bad", "b"], "its stand-in counts instead"
     assert found.bad == (BadObject("Pod", "default/bad", found.bad[0].error),)
     assert "spec.containers" in found.bad[0].error
     assert found.resource_version == "7"
@@ -122,7 +123,8 @@ def test_an_error_event_carries_code_and_message():
 def test_a_damaged_object_in_an_event_is_named_and_the_version_kept():
     bad = pod("a").version("12").set("spec.containers", []).manifest()
     found = Decoder().event(Kind.POD, event("MODIFIED", bad))
-    assert found.record is None
+    assert found.record.name == "a"
+    assert found.record.annotations[ANNOTATION_EVICT] == "false"
     assert (found.type, found.resource_version) == (EventType.MODIFIED, "12")
     assert found.bad == BadObject("Pod", "default/a", "spec.containers is empty")
 

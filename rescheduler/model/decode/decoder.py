@@ -24,6 +24,7 @@ from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koo
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
+from rescheduler.model.decode.stand_ins import stand_in
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
     ListMetaWire,
@@ -100,7 +101,7 @@ class UndecodableError(ReschedulerError, ValueError):
 
 
 class BadObject(msgspec.Struct, frozen=True):
-    """A damaged object that was not decoded."""
+    """A damaged object that was not decoded; ``Decoder.stand_in`` makes the record that counts instead."""
 
     kind: str
     name: str
@@ -112,6 +113,7 @@ class ListPage(msgspec.Struct, frozen=True):
     """One page of a list."""
 
     records: tuple[Record, ...]
+    """Stand-ins of damaged objects included."""
     bad: tuple[BadObject, ...] = ()
     resource_version: str = ""
     continue_token: str = ""
@@ -133,7 +135,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
     type: EventType
     record: Record | None = None
-    """None for BOOKMARK and ERROR, and if the object is damaged."""
+    """None for BOOKMARK and ERROR. Of a damaged object its stand-in; None if there is none."""
     resource_version: str = ""
     """Version from which a new watch continues."""
     initial_events_end: bool = False
@@ -272,13 +274,16 @@ class Decoder:
     def objects(
         self, kind: Kind, raws: Iterable[bytes | Raw]
     ) -> tuple[tuple[Record, ...], tuple[BadObject, ...]]:
-        """Single objects in JSON, each decoded on its own: the records, and the damaged objects."""
+        """Single objects in JSON, each decoded on its own: the records, stand-ins included, and the damaged objects."""
         records: list[Record] = []
         bad: list[BadObject] = []
         for raw in raws:
             found = self.attempt(kind, raw)
             if isinstance(found, BadObject):
                 bad.append(found)
+                instead = self.stand_in(kind, raw)
+                if instead is not None:
+                    records.append(instead)
             else:
                 records.append(found)
         return tuple(records), tuple(bad)
@@ -339,7 +344,8 @@ class Decoder:
             raise UndecodableError(f"watch of {kind}: line is no event: {error}") from error
         found = self.attempt(kind, wire.object)
         bad = found if isinstance(found, BadObject) else BadObject(kind.value, "?", "the event has no object")
-        return WatchEvent(event_type, None, self._version(wire.object), bad=bad)
+        instead = self.stand_in(kind, wire.object) if bad is found else None
+        return WatchEvent(event_type, instead, self._version(wire.object), bad=bad)
 
     def _version(self, raw: Raw) -> str:
         try:
@@ -361,6 +367,12 @@ class Decoder:
             return codec.convert(codec.one(raw))
         except DAMAGE as error:
             return BadObject(kind.value, self._name(raw), str(error))
+
+    def stand_in(self, kind: Kind, raw: bytes | memoryview | Raw) -> Record | None:
+        """The record that counts instead of a damaged object; None: it counts as missing. Never raises."""
+        codec = self._codecs[kind]
+        made: Record | None = stand_in(kind, bytes(raw), lambda text: codec.convert(codec.one(text)))
+        return made
 
     def _name(self, raw: bytes | memoryview | Raw) -> str:
         try:
