@@ -6,6 +6,7 @@ code that removes it after a move. Gate keys and nodes to avoid are stored in tw
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -13,9 +14,9 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
 from rescheduler.model.records import Node, OwnerRef, Workload
-from rescheduler.model.reservation import ControllerRef, ReservationOwner, ReservationPhase
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.planning.avoid import collected
-from rescheduler.reservations.gate_keys import keys_of_owner
+from rescheduler.reservations.gate_keys import MOST_KEYS, keys_of_owner, legal_keys
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import made_for
@@ -57,18 +58,30 @@ def _about_to_be_available(observed: ObservedReservation) -> bool:
 
 
 def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:
-    """Controller uid, pod name or label -> Reservation name that ``gate-keys`` should contain; by name, the first one wins."""
+    """Controller uid, pod name or label -> Reservation name that ``gate-keys`` should contain; by name, the first one wins.
+
+    At most ``MOST_KEYS`` of each Reservation, whatever its owners match.
+    """
     keys: dict[str, str] = {}
     for observed in sorted(rooms, key=lambda o: o.reservation.name):
         if wants_gate(observed):
-            for owner in observed.reservation.owners:
-                for key in (*controllers_of(owner, index), *keys_of_owner(owner)):
-                    keys.setdefault(key, observed.reservation.name)
+            for key in _keys_of(observed.reservation, index):
+                keys.setdefault(key, observed.reservation.name)
     return keys
 
 
+def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:
+    """By name or label where an owner has one: then its pods need not be found by their controllers, too."""
+    found = dict.fromkeys(
+        key
+        for owner in reservation.owners
+        for key in keys_of_owner(owner) or legal_keys(controllers_of(owner, index))
+    )
+    return itertools.islice(found, MOST_KEYS)
+
+
 def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...]:
-    """Uids of the controllers whose new pods could match ``owner``.
+    """Uids of the controllers whose new pods could match ``owner``, the newest first.
 
     A uid that the owner names is used as it is. For names and labels, the controllers of the cluster are searched.
     Gated pods that do not match after all are released at once.
@@ -82,7 +95,7 @@ def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...
         owner,
         lambda: tuple(
             workload.uid
-            for workload in index.workloads_for(owner)
+            for workload in sorted(index.workloads_for(owner), key=lambda w: (-w.created_at_s, w.uid))
             if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
         ),
     )

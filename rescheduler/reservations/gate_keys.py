@@ -16,6 +16,8 @@ from typing import Final
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 from rescheduler.model.selectors import LabelSelector, Operator
 
+MOST_KEYS: Final = 64
+"""Of one Reservation. All keys of a cluster share a store, and each new pod is looked up in it."""
 _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
@@ -25,9 +27,17 @@ def keys_of_owner(owner: ReservationOwner) -> tuple[str, ...]:
         return ()
     thing = owner.object or ObjectRef()
     found = [f"object.{thing.namespace}.{thing.name}"] if thing.name else []
-    return tuple(
-        key for key in found or _label_keys(thing.namespace, owner.label_selector) if _LEGAL.fullmatch(key)
-    )
+    return legal_keys(found or _label_keys(thing.namespace, owner.label_selector))
+
+
+def legal_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Those that a ConfigMap takes: one that it refuses would keep all others out of the same write."""
+    return tuple(key for key in keys if _LEGAL.fullmatch(key))
+
+
+def keys_needed(owners: Iterable[ReservationOwner]) -> int:
+    """How many keys find the pods of these owners; an owner by controller counts as one."""
+    return sum(max(1, len(keys_of_owner(owner))) for owner in owners)
 
 
 def keys_of_pod(namespace: str, name: str, labels: Iterable[tuple[str, str]]) -> tuple[str, ...]:

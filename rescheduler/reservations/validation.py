@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rescheduler.model.reservation import Reservation
-from rescheduler.reservations.gate_keys import can_be_found
+from rescheduler.reservations.gate_keys import MOST_KEYS, can_be_found, keys_needed
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.owners import empty_owner
@@ -54,6 +54,12 @@ def _unsupported_part(reservation: Reservation) -> Refused | None:
 def _owners_refusal(reservation: Reservation) -> Refused | None:
     if not reservation.owners:
         return _invalid("spec.owners is empty: no pod could use the room")
+    needed = keys_needed(reservation.owners)
+    if needed > MOST_KEYS:
+        return _invalid(
+            f"spec.owners needs {needed} keys for the gate to find their pods, and {MOST_KEYS} are the most: "
+            "name controllers or a label that they share, or make several Reservations"
+        )
     for index, owner in enumerate(reservation.owners):
         if empty_owner(owner):
             return _invalid(

@@ -65,6 +65,31 @@ def test_times_to_live_that_are_refused(installed, ttl):
     assert status == 422, body
 
 
+def listed(*sizes):
+    """Owners by labels that list so many values each."""
+    return [
+        {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["v"] * size}]}}
+        for size in sizes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("owners", "words"),
+    [
+        (listed(48), ""),
+        (listed(*[3] * 16), ""),
+        (listed(49), "Too many: 49: must have at most 48 items"),
+        (listed(*[4] * 16), "may list at most 48 values (operator In); use a label that the pods share"),
+        (listed(*[1] * 17), "Too many: 17: must have at most 16 items"),
+        ([{"labelSelector": {"matchLabels": {"k" * 318: "v"}}}], "has at most 317 characters"),
+        ([{"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(17)}}}], "Too many: 17"),
+    ],
+)
+def test_owners_are_few(installed, owners, words):
+    status, body = installed.post(RSV, reservation(owners=owners))
+    assert (status, words) == (201, "") or (status == 422 and words in body["message"]), body
+
+
 def test_a_move_takes_no_longer_than_a_week(installed):
     def post(ttl):
         body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration"}

@@ -1,0 +1,93 @@
+"""One Reservation needs few and short keys of the gate, whatever its owners say or match."""
+
+from __future__ import annotations
+
+import string
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.switches import gate_keys
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import PodSpec, Workload
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.gate_keys import MOST_KEYS
+from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.validation import refusal
+from rescheduler.testing import builders as b
+
+WEB = [
+    Workload(kind="ReplicaSet", namespace=f"n{i}", name="web", uid=f"web-{i:04}", created_at_s=float(i))
+    for i in range(300)
+]
+
+
+def room(*owners):
+    status = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n")
+    return Reservation(name="room", uid="room", template=PodSpec(), owners=owners, status=status)
+
+
+def keys(*owners):
+    snapshot = Snapshot(taken_at_s=0.0, workloads={w.uid: w for w in WEB})
+    return gate_keys([ObservedReservation(reservation=room(*owners))], RoundIndex.of(snapshot))
+
+
+def listed(values, namespace="shop"):
+    selector = LabelSelector((Requirement("app", Operator.IN, tuple(values)),))
+    return ReservationOwner(object=ObjectRef(namespace=namespace), label_selector=selector)
+
+
+def by_name(name="web", **more):
+    return ReservationOwner(controller=ControllerRef(name=name, **more))
+
+
+TEXT = st.text(st.sampled_from(string.ascii_letters + "-_./ é\n"), max_size=300)
+OWNERS = st.one_of(
+    st.builds(by_name, st.sampled_from(["web", ""]), uid=TEXT, namespace=st.sampled_from(["", "n1"])),
+    st.builds(listed, st.lists(TEXT, max_size=70), TEXT),
+    st.builds(lambda name, home: ReservationOwner(object=ObjectRef(namespace=home, name=name)), TEXT, TEXT),
+)
+
+
+@given(st.lists(OWNERS, max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_they_are_few_and_each_is_one_that_a_config_map_takes(owners):
+    legal = set(string.ascii_letters + string.digits + "-._")
+    found = keys(*owners)
+    assert len(found) <= MOST_KEYS
+    assert all(0 < len(key) <= 253 and set(key) <= legal for key in found)
+
+
+def test_of_many_controllers_of_one_name_the_newest_are_looked_for():
+    assert list(keys(by_name())) == [w.uid for w in reversed(WEB)][:MOST_KEYS]
+
+
+def test_what_finds_a_pod_by_its_label_needs_no_controller():
+    assert list(keys(listed(["a"], namespace=""))) == ["label..app.a"]
+
+
+def test_too_many_are_refused_in_words():
+    refused = refusal(room(*(listed(str(i) for i in range(j, j + 40)) for j in (0, 100))))
+    assert refused.event is ReservationEvent.INVALID
+    assert "spec.owners needs 80 keys for the gate to find their pods, and 64 are the most" in refused.message
+    assert refusal(room(listed(str(i) for i in range(MOST_KEYS)))) is None
+
+
+def test_a_decoded_one_keeps_its_bounds():
+    spec = {"owners": [{"controller": {"name": "web", "uid": "no key / at all"}}], "template": {"spec": {}}}
+    built = b.object_of(Kind.RESERVATION, "room", spec=spec).build()
+    held = msgspec.structs.replace(built, status=room().status)
+    index = RoundIndex.of(Snapshot(taken_at_s=0.0))
+    assert gate_keys([ObservedReservation(reservation=held)], index) == {}
