@@ -67,8 +67,10 @@ class Counting:
     def read(self) -> StoredConfigMap:
         return StoredConfigMap()
 
-    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
-        del add, remove
+    def write(
+        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
+    ) -> StoredConfigMap:
+        del add, remove, valid_until_s
         return stored
 
 

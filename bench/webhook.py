@@ -15,6 +15,7 @@ from collections.abc import Callable
 from harness.controlplane import manifests
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane, without_policies
+from harness.controlplane.world import keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import probe_pod
 from rescheduler.model.records import OwnerRef
@@ -41,7 +42,7 @@ class Bench:
         )
 
     def switch_on(self, uid: str) -> None:
-        self.api.merge_patch(GATE_KEYS, {"data": {uid: "room"}})
+        self.api.merge_patch(GATE_KEYS, keys_on({uid: "room"}))
 
     def show(self, what: str, call: Callable[[], object], times: int | None = None) -> None:
         found = sorted(timed_ms(call) for _ in range(times or self.pods))
@@ -84,11 +85,11 @@ class Bench:
         self.busy()
         keys = {f"{n:08d}-0000-4000-8000-000000000000": "room" for n in range(MOST_KEYS - 1)}
         path = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-        self.api.merge_patch(path, {"data": keys})
+        self.api.merge_patch(path, keys_on(keys))
         self.until(lambda: self.held(next(reversed(keys))))
         self.show(f"pods of another controller, {MOST_KEYS} keys", lambda: self.held("uid-of-another"))
         self.show(f"pods that are held, {MOST_KEYS} keys", lambda: self.held(HELD))
-        self.api.merge_patch(path, {"data": {"one-more": "room"}})
+        self.api.merge_patch(path, keys_on({"one-more": "room"}))
         self.until(lambda: self.held("one-more"))
         self.show(f"pods of another controller, {MOST_KEYS + 1} keys", lambda: self.held("uid-of-another"))
         webhook.stop()

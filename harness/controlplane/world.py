@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 
 from harness.controlplane.api import STRATEGIC, Answer, Api, Json
 from harness.controlplane.nodes import add_node, node_object
-from rescheduler.model.names import API_VERSION, GATE
+from rescheduler.model.names import ANNOTATION_VALID_UNTIL, API_VERSION, GATE
 
 RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
 WORLD: Final = "test.rescheduler.dev/world"
@@ -294,3 +294,8 @@ def is_ready(pod: Json) -> bool:
 def gates_of(pod: Json) -> list[str]:
     """Names of the scheduling gates."""
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def keys_on(data: Mapping[str, str]) -> Json:
+    """A patch of ConfigMap gate-keys that sets keys as if a leader renewed them for ever."""
+    return {"metadata": {"annotations": {ANNOTATION_VALID_UNTIL: "2999-01-01T00:00:00Z"}}, "data": dict(data)}

@@ -37,7 +37,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import served_kinds
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
-from rescheduler.kube.gate import PROOF, Gate
+from rescheduler.kube.gate import KEYS_LAST_S, PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
@@ -204,7 +204,7 @@ class _Assembly:
     def _reconciler(self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
             executor=executor,
-            gate=Mirror(switch=self._keys(sender, GATE_CONFIG_MAP), lenient=True),
+            gate=Mirror(switch=self._keys(sender, GATE_CONFIG_MAP), lenient=True, lasts_s=KEYS_LAST_S),
             hints=Mirror(switch=self._keys(sender, AVOID_CONFIG_MAP)),
             recorder=recorder,
             placement=_placement(self.configuration.current, self.states),

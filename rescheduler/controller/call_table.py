@@ -32,6 +32,7 @@ from rescheduler.model import names
 from rescheduler.model.encode import encode_migration_status, encode_reservation_status
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey
+from rescheduler.model.times import format_seconds
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.koordinator import KoordinatorEngine, affinity
 from rescheduler.reservations.naming import label_value
@@ -384,21 +385,34 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
 # ConfigMaps that admission policies read: kept by ``controller.mirror``, not by actions
 
 
-def set_keys(config_map: ObjectKey, version: str, add: Mapping[str, str], remove: Iterable[str]) -> Call:
-    """Set and remove single keys of that version of the ConfigMap."""
-    patch = {"metadata": {"resourceVersion": version}, "data": {**add, **dict.fromkeys(remove)}}
+def set_keys(
+    config_map: ObjectKey,
+    version: str,
+    add: Mapping[str, str],
+    remove: Iterable[str],
+    *,
+    valid_until_s: float = 0.0,
+) -> Call:
+    """Set and remove single keys of that version of the ConfigMap; all keys are valid until then (0: no limit is set)."""
+    metadata = {"resourceVersion": version, **_valid_until(valid_until_s)}
+    patch = {"metadata": metadata, "data": {**add, **dict.fromkeys(remove)}}
     return _merge_patch(Kind.CONFIG_MAP, config_map, patch)
 
 
-def create_config_map(config_map: ObjectKey, data: Mapping[str, str]) -> Call:
+def create_config_map(config_map: ObjectKey, data: Mapping[str, str], *, valid_until_s: float = 0.0) -> Call:
     """Create the ConfigMap again if that of the manifests was deleted."""
+    name = {"namespace": config_map.namespace, "name": config_map.name}
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"namespace": config_map.namespace, "name": config_map.name},
+        "metadata": {**name, **_valid_until(valid_until_s)},
         "data": dict(data),
     }
     return Call(verb=Verb.CREATE, kind=Kind.CONFIG_MAP, key=config_map, body=_encode(body))
+
+
+def _valid_until(seconds: float) -> Json:
+    return {"annotations": {names.ANNOTATION_VALID_UNTIL: format_seconds(seconds)}} if seconds else {}
 
 
 # What several rows have in common

@@ -30,8 +30,13 @@ class Switch(Protocol):
         """What is stored."""
         ...
 
-    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
-        """Set and remove keys of the version ``stored``; returns what is stored then. ConflictError: another version."""
+    def write(
+        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
+    ) -> StoredConfigMap:
+        """Set and remove keys of the version ``stored``; returns what is stored then. ConflictError: another version.
+
+        ``valid_until_s``: when all keys end to hold pods; 0: no limit is written.
+        """
         ...
 
 
@@ -47,19 +52,21 @@ class ConfigMapKeys:
         """What is stored; empty if the ConfigMap is missing."""
         return read_config_map(self.api, *self.config_map)
 
-    def write(self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...]) -> StoredConfigMap:
+    def write(
+        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
+    ) -> StoredConfigMap:
         """Set and remove keys in one call; a missing ConfigMap is created with the whole content."""
         content = {**{key: text for key, text in stored.data.items() if key not in remove}, **add}
         try:
             if stored.version:
-                effect = self.sender.send(set_keys(self.config_map, stored.version, add, remove))
-                return StoredConfigMap(content, _version_after(effect) or stored.version)
+                call = set_keys(self.config_map, stored.version, add, remove, valid_until_s=valid_until_s)
+                version = _version_after(self.sender.send(call)) or stored.version
+                return StoredConfigMap(content, version, valid_until_s)
         except NotFoundError:
             pass
         if content:
-            return StoredConfigMap(
-                content, _version_after(self.sender.send(create_config_map(self.config_map, content)))
-            )
+            call = create_config_map(self.config_map, content, valid_until_s=valid_until_s)
+            return StoredConfigMap(content, _version_after(self.sender.send(call)), valid_until_s)
         return StoredConfigMap()
 
 
@@ -74,6 +81,11 @@ class Mirror:
 
     switch: Switch
     lenient: bool = False
+    lasts_s: float = 0.0
+    """How long keys are valid after they were written last, so that they end if nobody leads; 0: for ever.
+
+    They are renewed when a third of that time has passed. Without keys nothing is renewed.
+    """
     _stored: StoredConfigMap | None = None
     _read_at_s: float = 0.0
 
@@ -81,10 +93,13 @@ class Mirror:
         """Write the difference, if there is one. Raises ApiError, TransportError, NotLeaderError."""
         stored = self._current(now_s)
         add, remove = difference(should, stored.data, lenient=self.lenient)
-        if add or remove:
+        ends = bool(self.lasts_s and should) and stored.valid_until_s < now_s + self.lasts_s * 2 / 3
+        if add or remove or ends:
             # Forgotten first: if the call fails, it is not known whether the keys were written.
             self._stored = None
-            self._stored = self.switch.write(stored, add, remove)
+            self._stored = self.switch.write(
+                stored, add, remove, now_s + self.lasts_s if self.lasts_s else 0.0
+            )
 
     def read(self, now_s: float) -> Mapping[str, str]:
         """What is stored, as of the last reading or writing. Raises ApiError, TransportError."""

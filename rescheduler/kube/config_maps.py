@@ -19,12 +19,15 @@ from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import CONFIG_MAPS, Kind
+from rescheduler.model.names import ANNOTATION_VALID_UNTIL
+from rescheduler.model.times import parse_timestamp
 
 _JOIN_S: Final = 5.0
 
 
 class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class _ConfigMap(msgspec.Struct):
@@ -43,6 +46,8 @@ class StoredConfigMap:
 
     data: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    valid_until_s: float = 0.0
+    """Until when its keys hold pods, by the API server's time; 0: they hold none."""
 
 
 def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
@@ -52,7 +57,16 @@ def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
     except NotFoundError:
         return StoredConfigMap()
     found = _CONFIG_MAP.decode(body)
-    return StoredConfigMap(found.data or {}, found.metadata.resource_version if found.metadata else "")
+    meta = found.metadata or _Meta()
+    return StoredConfigMap(found.data or {}, meta.resource_version, _valid_until_s(meta.annotations or {}))
+
+
+def _valid_until_s(annotations: Mapping[str, str]) -> float:
+    """0 if there is no time, or one that cannot be read: then the gate policy holds no pod either."""
+    try:
+        return parse_timestamp(annotations.get(ANNOTATION_VALID_UNTIL, ""))
+    except ValueError:
+        return 0.0
 
 
 class ConfigMapInformer:
@@ -63,7 +77,7 @@ class ConfigMapInformer:
     ) -> None:
         """``changed`` is called by the informer's thread after each change; it must not block."""
         self._changed = changed
-        self._data: Mapping[str, str] | None = None
+        self._stored: StoredConfigMap | None = None
         self.informer = Informer(
             Kind.CONFIG_MAP,
             CONFIG_MAPS,
@@ -78,7 +92,12 @@ class ConfigMapInformer:
     @property
     def data(self) -> Mapping[str, str] | None:
         """The last known content, never changed in place; empty if there is none; None: not read yet."""
-        return self._data
+        return None if self._stored is None else self._stored.data
+
+    @property
+    def stored(self) -> StoredConfigMap:
+        """The same with its time limit; empty also if it was not read yet."""
+        return self._stored or StoredConfigMap()
 
     def start(self) -> None:
         """Begin to list and watch."""
@@ -92,7 +111,12 @@ class ConfigMapInformer:
     def put(self, event: InformerEvent) -> None:
         """Take a change from the informer, on its thread."""
         if event.type is not ChangeType.SYNCED:
-            self._data = {} if event.type in (ChangeType.DELETED, ChangeType.LOST) else event.record.data
-        elif self._data is None:
-            self._data = {}  # the first list is complete and has no such ConfigMap
+            record = event.record
+            self._stored = (
+                StoredConfigMap()
+                if event.type in (ChangeType.DELETED, ChangeType.LOST)
+                else StoredConfigMap(record.data, valid_until_s=_valid_until_s(record.annotations))
+            )
+        elif self._stored is None:
+            self._stored = StoredConfigMap()  # the first list is complete and has no such ConfigMap
         self._changed()

@@ -1,7 +1,9 @@
 """The gate: which controllers' new pods are held at creation, and the proof that it is in force.
 
 The gate is a MutatingAdmissionPolicy whose parameter is the ConfigMap ``gate-keys``: controller uid ->
-Reservation name. Keys are written by merge patches (``controller.mirror``), so moves do not disturb each other.
+Reservation name. Keys are written by merge patches (``controller.mirror``), so moves do not disturb each other. They are
+valid for a minute, so that no pod is held while nobody leads: the policy compares this with the time that the API server
+notes in ``managedFields`` of the new pod before admission, the only clock that its expressions have.
 It is in force some milliseconds later; only a dry-run creation proves it (measured: the first probe
 missed in 2 of 40), and only for the API server that answered.
 """
@@ -24,6 +26,8 @@ from rescheduler.model.records import OwnerRef
 UNGATED_NAMESPACES: Final = frozenset({"kube-system"})
 """Left out by the gate policy (``manifests/base/gate.yaml``)."""
 POLICY_NAME: Final = "gate.rescheduler.dev"
+KEYS_LAST_S: Final = 60.0
+"""Gate keys end so long after the leader renewed them last: longer than a new leader takes to begin."""
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 PROOF: Final = Retry(
     wait=wait_fixed(0.02) + wait_random_exponential(multiplier=0.02, max=0.5), stop=stop_before_delay(2.0)

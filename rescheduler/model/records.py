@@ -416,6 +416,7 @@ class ConfigMap(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     data: dict[str, str]
+    annotations: dict[str, str] = {}
 
 
 class Service(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ Promises: exactly the effect of the policies ``gate.rescheduler.dev`` and ``hint
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ import msgspec
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME
 from rescheduler.model.never_moves import FIXED_OWNERS
+from rescheduler.model.times import parse_timestamp
 from rescheduler.reservations.gate_keys import keys_of_pod
 
 _HINT_WEIGHT: Final = 100
@@ -28,6 +30,12 @@ class OwnerReference(msgspec.Struct, frozen=True):
     controller: bool | None = None
 
 
+class ManagedFields(msgspec.Struct, frozen=True):
+    """When a manager wrote its fields, by the API server's clock."""
+
+    time: str = ""
+
+
 class ReviewedMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of the metadata that count."""
 
@@ -35,6 +43,7 @@ class ReviewedMeta(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
+    managed_fields: tuple[ManagedFields, ...] | None = None
 
 
 class SchedulingGate(msgspec.Struct, frozen=True):
@@ -76,6 +85,15 @@ class ReviewedPod(msgspec.Struct, frozen=True):
         """The API server takes one at most."""
         return tuple(owner for owner in self.metadata.owner_references or () if owner.controller)
 
+    @property
+    def created_at_s(self) -> float:
+        """By the API server's clock, which notes it before admission; infinite if it did not."""
+        fields = self.metadata.managed_fields
+        try:
+            return max(parse_timestamp(entry.time) for entry in fields or ())
+        except ValueError:
+            return math.inf
+
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
@@ -114,8 +132,8 @@ class Purpose:
 
     keys: Callable[[ReviewedPod, str], tuple[str, ...]]
     """Keys under which a pod of a namespace may be stored, the most specific first."""
-    look: Callable[[tuple[str, ...]], str]
-    """The value of the first of these keys that is stored; empty if none is."""
+    look: Callable[[tuple[str, ...], float], str]
+    """The value of the first of these keys that is stored and valid at that moment; empty if none is."""
     change: Callable[[ReviewedPod, str], tuple[PatchOperation, ...]]
     """The patch of a pod for which a value is stored."""
 
@@ -190,7 +208,7 @@ def _operations(request: _Request, purpose: Purpose) -> tuple[PatchOperation, ..
     if pod is None or pod.spec.node_name:
         return ()  # a gate on a bound pod would be refused, a hint would come too late
     keys = purpose.keys(pod, request.namespace)
-    value = purpose.look(keys) if keys else ""
+    value = purpose.look(keys, pod.created_at_s) if keys else ""
     return purpose.change(pod, value) if value else ()
 
 

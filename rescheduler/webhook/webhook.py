@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import ConfigMapInformer, read_config_map
+from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap, read_config_map
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Transport, TransportError
@@ -125,28 +125,32 @@ class Webhook:
     def _changed(self) -> None:
         self._reconciler.wake()
 
-    def _reservation_of(self, keys: tuple[str, ...]) -> str:
-        """The Reservation that a pod with one of these keys is held for; empty if it is not held.
+    def _reservation_of(self, keys: tuple[str, ...], at_s: float) -> str:
+        """The Reservation that a pod with one of these keys, created then, is held for; empty if it is not held.
 
         The API servers ask only about pods that the leader's conditions match. So a key that is not known here was
         switched on a moment ago, and the ConfigMap is read once. With more keys than conditions can list they ask
         about every pod, and most are none of ours: then what is known must do.
         """
-        known = self._gate_keys.data or {}
-        found = _first(known, keys)
-        if found or len(known) > MOST_KEYS:
+        known = self._gate_keys.stored
+        found = _held_for(known, keys, at_s)
+        if found or len(known.data) > MOST_KEYS:
             return found
-        return _first(self._read_gate_keys(), keys)
+        return _held_for(self._read_gate_keys(), keys, at_s)
 
-    def _read_gate_keys(self) -> Mapping[str, str]:
+    def _read_gate_keys(self) -> StoredConfigMap:
         try:
-            return read_config_map(self._impatient, self._namespace, GATE_CONFIG_MAP).data
+            return read_config_map(self._impatient, self._namespace, GATE_CONFIG_MAP)
         except (ApiError, TransportError) as error:
             self._log.info("The gate keys could not be read during a review", error=str(error))
-            return {}
+            return StoredConfigMap()
 
-    def _hosts_of(self, keys: tuple[str, ...]) -> str:
+    def _hosts_of(self, keys: tuple[str, ...], _at_s: float) -> str:
         return _first(self._avoid_nodes.data or {}, keys)
+
+
+def _held_for(stored: StoredConfigMap, keys: tuple[str, ...], at_s: float) -> str:
+    return _first(stored.data, keys) if at_s < stored.valid_until_s else ""
 
 
 def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from harness.controlplane.world import gates_of
+from harness.controlplane.world import gates_of, keys_on
 from rescheduler.model.names import GATE
 
 MAPS = "/api/v1/namespaces/rescheduler/configmaps"
@@ -25,7 +25,7 @@ def switched(world):
     uid = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201).uid
 
     def switch(config_map, value):
-        world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: value}}).expect(200)
+        world.api.patch(f"{MAPS}/{config_map}", keys_on({uid: value})).expect(200)
 
         def in_force():
             probe = (
@@ -89,6 +89,18 @@ def test_the_gate_goes_off_again(world, switched):
     )
 
 
+@pytest.mark.parametrize("until", ["2026-01-01T00:00:00Z", None, "", "later"])
+def test_nobody_is_gated_once_the_leader_renews_the_keys_no_more(world, switched, until):
+    """By the API server's own time, which it notes in a new pod's managedFields before admission."""
+    uid = switched("gate-keys", "room-1")
+    annotations = {"rescheduler.dev/valid-until": until}
+    world.api.patch(f"{MAPS}/gate-keys", {"metadata": {"annotations": annotations}}).expect(200)
+    body = {"metadata": {"name": "p", "ownerReferences": [owner(uid)]}, "spec": world.spec()}
+    path = world.path("pods")
+    world.wait(lambda: not gates_of(world.api.create(path, body, dryRun="All").expect(201).body))
+    assert gates_of(world.api.create(path, body).expect(201).body) == []
+
+
 def test_the_gate_is_provable_in_the_controllers_own_namespace(world, switched):
     uid = switched("gate-keys", "room-1")
     spec = {
@@ -111,7 +123,7 @@ def test_a_replica_set_gets_its_replacements_gated(world, switched):
     replica_set = world.workload("ReplicaSet", "web", 1)
     (pod,) = world.wait_ready("web", 1)
     uid = replica_set["metadata"]["uid"]
-    world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: "room-2"}}).expect(200)
+    world.api.patch(f"{MAPS}/gate-keys", keys_on({uid: "room-2"})).expect(200)
     try:
         world.wait(
             lambda: gates_of(

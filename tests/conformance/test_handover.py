@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.controlplane.world import node_of
+from harness.controlplane.world import keys_on, node_of
 from rescheduler.model.names import GATE
 
 
@@ -40,7 +40,7 @@ def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
         world.wait_unschedulable(f"rival{number}")
     uid = pod["metadata"]["ownerReferences"][0]["uid"]
     gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-    world.api.patch(gate_keys, {"data": {uid: "room"}}).expect(200)
+    world.api.patch(gate_keys, keys_on({uid: "room"})).expect(200)
     try:
         world.wait(lambda: _is_gated(world, pod))
         world.evict(pod).expect(201)

@@ -11,6 +11,7 @@ from rescheduler.kube.errors import ConflictError, TryLaterError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import parse_timestamp
 
 PATH = "/api/v1/namespaces/rescheduler/configmaps"
 KEY = ObjectKey("rescheduler", "gate-keys")
@@ -21,7 +22,7 @@ class Server:
 
     def __init__(self, data):
         self.data, self.asked, self.fails, self.version = data, [], False, 1
-        self.meanwhile = lambda: None
+        self.meanwhile, self.annotations = lambda: None, {}
 
     def send(self, request):
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
@@ -36,7 +37,9 @@ class Server:
             if request.method == "PATCH" and body["metadata"]["resourceVersion"] != str(self.version):
                 return Response(409, msgspec.json.encode({"reason": "Conflict"}))
             self.store({**(self.data or {}), **body["data"]})
-        stored = {"metadata": {"resourceVersion": str(self.version)}, "data": self.data}
+            self.annotations = self.annotations | body["metadata"].get("annotations", {})
+        metadata = {"resourceVersion": str(self.version), "annotations": self.annotations}
+        stored = {"metadata": metadata, "data": self.data}
         return Response(200, msgspec.json.encode(stored))
 
     def store(self, data):
@@ -46,11 +49,12 @@ class Server:
 
 @pytest.fixture
 def mirror(mocker):
-    def make(data, *, lenient=False, sender=None, leads=lambda: True):
+    def make(data, *, lenient=False, sender=None, leads=lambda: True, lasts_s=0.0):
         server = Server(data)
         api = KubeApi(server, NO_RETRY)
         real = ApiSender(api=api, gate=mocker.Mock(), still_leader=leads)
-        return Mirror(switch=ConfigMapKeys(api, sender or real, KEY), lenient=lenient), server
+        switch = ConfigMapKeys(api, sender or real, KEY)
+        return Mirror(switch=switch, lenient=lenient, lasts_s=lasts_s), server
 
     return make
 
@@ -163,3 +167,49 @@ def test_several_writes_follow_each_other_without_reading_again(mirror):
         follower.follow({"a": str(number)}, float(number))
     assert server.data == {"a": "2"}
     assert [line.split()[0] for line in server.asked] == ["GET", "PATCH", "PATCH", "PATCH"]
+
+
+# Keys that end if nobody renews them.
+
+
+def valid_until_s(server):
+    text = server.annotations.get("rescheduler.dev/valid-until")
+    return parse_timestamp(text) if text else 0.0
+
+
+def test_keys_are_valid_for_a_while_and_are_renewed_in_time(mirror):
+    follower, server = mirror({}, lasts_s=60.0)
+    follower.follow({"a": "1"}, 1000.0)
+    assert valid_until_s(server) == 1060.0
+    follower.follow({"a": "1"}, 1019.0)
+    assert len(server.asked) == 2, "still valid for long enough"
+    follower.follow({"a": "1"}, 1021.0)
+    assert valid_until_s(server) == 1081.0
+
+
+def test_keys_of_a_leader_that_ended_are_renewed_before_they_are_relied_on(mirror):
+    follower, server = mirror({"a": "1"}, lasts_s=60.0)
+    server.annotations = {"rescheduler.dev/valid-until": "1970-01-01T00:00:10Z"}
+    follower.follow({"a": "1"}, 1000.0)
+    assert valid_until_s(server) == 1060.0
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-45T00:00:00Z"])
+def test_a_time_limit_that_cannot_be_read_is_none(mirror, text):
+    follower, server = mirror({"a": "1"}, lasts_s=60.0)
+    server.annotations = {"rescheduler.dev/valid-until": text}
+    follower.follow({"a": "1"}, 1000.0)
+    assert valid_until_s(server) == 1060.0
+
+
+def test_without_keys_nothing_is_renewed(mirror):
+    follower, server = mirror({}, lasts_s=60.0)
+    for now_s in (1000.0, 1100.0, 1200.0):
+        follower.follow({}, now_s)
+    assert {line.split()[0] for line in server.asked} == {"GET"}
+
+
+def test_what_is_no_gate_has_no_time_limit(mirror):
+    follower, server = mirror({})
+    follower.follow({"a": "1"}, 1000.0)
+    assert server.annotations == {}

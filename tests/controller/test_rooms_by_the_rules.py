@@ -28,7 +28,7 @@ class Keys:
     def read(self):
         return StoredConfigMap()
 
-    def write(self, stored, add, remove):
+    def write(self, stored, add, remove, valid_until_s):
         return stored
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.controlplane.world import World, controller_reference, gates_of, node_of
+from harness.controlplane.world import World, controller_reference, gates_of, keys_on, node_of
 from rescheduler.model.names import GATE
 
 pytestmark = pytest.mark.realcluster
@@ -183,7 +183,7 @@ def test_the_gate_holds_the_very_next_pod_after_a_proof(world):
         )
         owner.body.update(apiVersion="v1", kind="ConfigMap")
         reference = controller_reference(owner.body)
-        world.api.patch(GATE_KEYS, {"data": {owner.uid: "room"}}).expect(200)
+        world.api.patch(GATE_KEYS, keys_on({owner.uid: "room"})).expect(200)
         probe = {"metadata": {"name": "probe", "ownerReferences": [reference]}, "spec": world.spec()}
         world.wait(
             lambda probe=probe: gates_of(
@@ -200,7 +200,7 @@ def test_the_gate_is_in_force_from_the_first_answer_of_a_restarted_api_server(wo
     owner = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201)
     owner.body.update(apiVersion="v1", kind="ConfigMap")
     reference = controller_reference(owner.body)
-    world.api.patch(GATE_KEYS, {"data": {owner.uid: "room"}}).expect(200)
+    world.api.patch(GATE_KEYS, keys_on({owner.uid: "room"})).expect(200)
     control_plane.stop_apiserver()
     control_plane.start_apiserver()
     assert gates_of(world.pod("p", owner=reference)) == [GATE]
@@ -236,7 +236,7 @@ def test_start_first_passes_a_budget_that_allows_nothing(world):
     owner = old["metadata"]["ownerReferences"][0]["uid"]
     world.pod("orphan", "2", labels={"app": "web", "moved": "yes"}, nodeName=target)
     world.wait(lambda: world.api.get(budget).body["status"]["currentHealthy"] == 2)
-    world.api.patch(GATE_KEYS, {"data": {owner: "room"}}).expect(200)
+    world.api.patch(GATE_KEYS, keys_on({owner: "room"})).expect(200)
     world.wait(lambda: world.evict(old).status == 201)
     digest = old["metadata"]["labels"]["pod-template-hash"]
     world.wait(lambda: [p for p in world.pods("web") if gates_of(p)])

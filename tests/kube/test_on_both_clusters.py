@@ -10,6 +10,7 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
+from harness.controlplane.world import keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.connection import connect
@@ -387,7 +388,7 @@ def test_the_gate_is_proven_only_while_it_is_on(api):
     owner = OwnerRef("apps/v1", "ReplicaSet", "web", uid)
     assert gate.installed()
     assert not gate.proves(owner, "shop")
-    api.merge_patch(GATE_KEYS, {"data": {uid: "rsv-1"}})
+    api.merge_patch(GATE_KEYS, keys_on({uid: "rsv-1"}))
     assert read_config_map(api, "rescheduler", "gate-keys").data[uid] == "rsv-1"
     assert gate.proves(owner, "shop")
     assert gate.holds_for(owner, gate.namespace) == "rsv-1"
@@ -444,7 +445,7 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     uid = str(uuid.uuid4())
     gate = Gate(api)
     assert gate.installed()
-    api.merge_patch(GATE_KEYS, {"data": {uid: "rsv-1"}})
+    api.merge_patch(GATE_KEYS, keys_on({uid: "rsv-1"}))
     assert gate.proves(OwnerRef("apps/v1", "ReplicaSet", "web", uid), "shop")
     api.merge_patch(GATE_KEYS, {"data": {uid: None}})
 

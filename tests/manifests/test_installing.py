@@ -11,7 +11,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import World
+from harness.controlplane.world import World, keys_on
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.reservations.observed import ReservationSettings
@@ -61,7 +61,7 @@ def test_everything_is_applied_with_one_command_and_again_without_change(bare):
     applied = kubectl(bare, "apply", "-k", "manifests/")
     assert "mutatingadmissionpolicy.admissionregistration.k8s.io/gate.rescheduler.dev created" in applied
     gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-    bare.api().patch(gate_keys, {"data": {"some-uid": "some-room"}}).expect(200)
+    bare.api().patch(gate_keys, keys_on({"some-uid": "some-room"})).expect(200)
     again = kubectl(bare, "apply", "-k", "manifests/")
     assert "created" not in again
     assert bare.api().get(gate_keys).body["data"] == {"some-uid": "some-room"}

@@ -259,7 +259,7 @@ class Nothing:
     def read(self):
         return StoredConfigMap()
 
-    def write(self, stored, add, remove):
+    def write(self, stored, add, remove, valid_until_s):
         raise AssertionError("nothing to write")
 
     def begin(self, replacements, written):

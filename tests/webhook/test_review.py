@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ HELD = [{"name": "rescheduler.dev/hold"}]
 
 
 def stored(**data):
-    return lambda keys: next((data[key] for key in keys if key in data), "")
+    return lambda keys, _at_s: next((data[key] for key in keys if key in data), "")
 
 
 GATE = Purpose(
@@ -184,3 +185,13 @@ def test_conditions_say_nothing_for_nobody_and_stop_at_the_limit():
 def test_conditions_are_the_same_whatever_the_order():
     keys = ["u2", "label.n.a.b", "labelled..a", "object.n.p", "u1"]
     assert match_conditions(keys) == match_conditions(reversed(keys))
+
+
+def test_a_pod_is_looked_up_at_the_time_that_the_api_server_noted_last():
+    asked = []
+    purpose = Purpose(gate_keys, lambda _keys, at_s: asked.append(at_s) or "", hold)
+    times = ["1970-01-01T00:00:05Z", "1970-01-01T00:00:09Z"]
+    for noted in (times, [], ["soon"], None):
+        fields = None if noted is None else [{"manager": "m", "time": time} for time in noted]
+        answer(review(pod(owner(), managedFields=fields)), purpose)
+    assert asked == [9.0, math.inf, math.inf, math.inf]

@@ -16,7 +16,7 @@ from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import World, gates_of, node_of
+from harness.controlplane.world import World, gates_of, keys_on, node_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed import MigrationSettings
@@ -125,7 +125,7 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
     with both.gate_alone() as gate:
         for number in range(20):
             owner = OwnerRef("apps/v1", "ReplicaSet", "web", f"uid-of-web-{number}")
-            gate.api.merge_patch(GATE_KEYS, {"data": {owner.uid: "room"}})
+            gate.api.merge_patch(GATE_KEYS, keys_on({owner.uid: "room"}))
             both.world.wait(lambda o=owner: gate.proves(o, both.world.namespace))
             proven_s = time.monotonic()
             both.world.wait(lambda o=owner: both.held_by_the_second(o))

@@ -9,7 +9,7 @@ import pytest
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
-from harness.controlplane.world import World, gates_of
+from harness.controlplane.world import World, gates_of, keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
 from rescheduler.kube.gate import probe_pod
@@ -230,7 +230,7 @@ def test_nothing_is_evicted_while_the_webhook_is_down(at_work, world):
 
 
 def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, transport):
-    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
+    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     hooked._server.stop()
     assert world.wait(lambda: not gates_of(tried(world, "uid-of-web")))
@@ -239,7 +239,7 @@ def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, tra
 def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
     asked = []
     monkeypatch.setattr(hooked, "_read_gate_keys", lambda: asked.append(1) or {})
-    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
+    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     assert not gates_of(tried(world, "uid-of-another"))
     assert not gates_of(tried(world, "uid-of-web", nodeName="somewhere"))
@@ -248,11 +248,11 @@ def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
 
 def test_beyond_the_limit_of_conditions_the_webhook_itself_looks(hooked, world):
     keys = {f"{number:08d}-0000-4000-8000-000000000000": "room" for number in range(MOST_KEYS)}
-    world.api.patch(GATE_KEYS, {"data": keys}).expect()
+    world.api.patch(GATE_KEYS, keys_on(keys)).expect()
     world.wait(lambda: gates_of(tried(world, f"{MOST_KEYS - 1:08d}-0000-4000-8000-000000000000")))
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert len(conditions[-1]["expression"]) > 30 * MOST_KEYS
-    world.api.patch(GATE_KEYS, {"data": {"uid-of-web": "room"}}).expect()
+    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
     pod = world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and p)
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert conditions[-1]["expression"] == MOVABLE.expression
@@ -297,7 +297,7 @@ def through(api, world):
     keys["labelled.nowhere.example.org__tier"] = "elsewhere"
     for name, value, more in (("gate-keys", "room", keys), (AVOID_CONFIG_MAP, "node-a,node-b", {})):
         path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
-        api.patch(path, {"data": {"uid-of-web": value, **more}}).expect()
+        api.patch(path, keys_on({"uid-of-web": value, **more})).expect()
     try:
         world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and "affinity" in p["spec"])
         owned = [

@@ -97,5 +97,9 @@ def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> Conf
     """The record of a ConfigMap."""
     del shared
     return ConfigMap(
-        namespace=meta.namespace or "", name=meta.name or "", uid=meta.uid or "", data=wire.data or {}
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        data=wire.data or {},
+        annotations={key: text or "" for key, text in (meta.annotations or {}).items()},
     )

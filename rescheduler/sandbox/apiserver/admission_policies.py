@@ -167,7 +167,7 @@ class PolicyEngine:
             "dryRun": attributes.dry_run,
         }
         base = {
-            "object": None if attributes.operation == "DELETE" else obj,
+            "object": None if attributes.operation == "DELETE" else self._owned(attributes, obj),
             "oldObject": attributes.old,
             "request": request,
             "params": bound.params,
@@ -176,6 +176,13 @@ class PolicyEngine:
             "variables": {},
         }
         return _Variables(base, dig(bound.policy, "spec", "variables") or [])
+
+    def _owned(self, attributes: Attributes, obj: Json) -> Json:
+        """A new object with the time of its creation in managedFields, which a real server sets before admission."""
+        if attributes.operation != "CREATE" or obj["metadata"].get("managedFields"):
+            return obj
+        entry = {"manager": "sandbox", "operation": "Update", "time": self._store.stamp()}
+        return {**obj, "metadata": {**obj["metadata"], "managedFields": [entry]}}
 
     @staticmethod
     def _conditions_hold(bound: _Bound, variables: _Variables) -> bool:
