@@ -91,8 +91,14 @@ class MoveHistory:
         """Why a move that has not begun must wait; None if it may begin."""
         if uid_of(migration) in self.moves:
             return None  # counted already, and only not stored yet
-        move = MoveToBegin(migration.requested, pod.uid, self._snapshot.workload_uid(pod))
+        move = MoveToBegin(
+            migration.requested, migration.namespace, pod.uid, self._snapshot.workload_uid(pod)
+        )
         return held_back(move, self._past_moves(), self._limits, self._snapshot.taken_at_s)
+
+    def counts(self, migration: PodMigration) -> bool:
+        """True once the move counts: it begins as soon as that is stored."""
+        return uid_of(migration) in self.moves
 
     def begin(self, migration: PodMigration, pod_uid: str) -> None:
         """The move begins as soon as this is stored; it counts from now on."""
@@ -102,6 +108,7 @@ class MoveHistory:
         move = PastMove(
             begun_s=whole_s(self._snapshot.taken_at_s),
             requested=migration.requested,
+            namespace=migration.namespace,
             pod_uid=pod_uid,
             workload_uid=workload_of(migration, self._snapshot),
         )

@@ -2,7 +2,7 @@
 
 One entry for each PodMigration, its uid as the key; the value is one line such as
 
-    begun=2026-11-01T08:00:00Z by=request pod=UID workload=UID evicting=2026-11-01T08:00:04Z ended=2026-11-01T08:00:09Z result=failed
+    begun=2026-11-01T08:00:00Z by=request namespace=shop pod=UID workload=UID evicting=2026-11-01T08:00:04Z ended=2026-11-01T08:00:09Z result=failed
 
 Decoding is total: a value that people wrote wrongly is None, and a time in the far future counts as now. Times are whole
 seconds, rounded up, so that no limit ends earlier because of the text.
@@ -26,15 +26,18 @@ _UID: Final = re.compile(r"[-._a-zA-Z0-9]{1,63}")
 _BY_POLICY: Final = "policy"
 _BY_REQUEST: Final = "request"
 _FAILED: Final = "failed"
-_KEYS: Final = frozenset({"begun", "by", "pod", "workload", "evicting", "ended", "result"})
+_KEYS: Final = frozenset({"begun", "by", "namespace", "pod", "workload", "evicting", "ended", "result"})
 
 
 class PastMove(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One move that has begun. Times: epoch seconds, whole; 0.0: not."""
+    """One move. Times: epoch seconds, whole; 0.0: not."""
 
     begun_s: float = 0.0
+    """0.0 also for a planned move that failed before it began: only its failure counts."""
     requested: bool = False
     """Asked for by people, not planned by the controller."""
+    namespace: str = ""
+    """Of the pod; "" in entries of earlier versions."""
     pod_uid: str = ""
     workload_uid: str = ""
     """Of the topmost controller of the pod."""
@@ -69,6 +72,7 @@ def encode_past_move(move: PastMove) -> str:
     parts = [
         ("begun", _time(move.begun_s)),
         ("by", _BY_REQUEST if move.requested else _BY_POLICY),
+        ("namespace", move.namespace if is_key(move.namespace) else ""),
         ("pod", move.pod_uid if is_key(move.pod_uid) else ""),
         ("workload", move.workload_uid if is_key(move.workload_uid) else ""),
         ("evicting", _time(move.evicting_s)),
@@ -88,7 +92,7 @@ def decode_past_move(text: str, now_s: float) -> PastMove | None:
         if key not in _KEYS or key in found or not value:
             return None
         found[key] = value
-    uids = [found[key] for key in ("pod", "workload") if key in found]
+    uids = [found[key] for key in ("namespace", "pod", "workload") if key in found]
     if found.get("by") not in (_BY_POLICY, _BY_REQUEST) or not all(map(is_key, uids)):
         return None
     if found.get("result", _FAILED) != _FAILED or ("result" in found) > ("ended" in found):
@@ -100,6 +104,7 @@ def decode_past_move(text: str, now_s: float) -> PastMove | None:
     return PastMove(
         begun_s=begun_s,
         requested=found["by"] == _BY_REQUEST,
+        namespace=found.get("namespace", ""),
         pod_uid=found.get("pod", ""),
         workload_uid=found.get("workload", ""),
         evicting_s=evicting_s,

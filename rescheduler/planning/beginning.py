@@ -14,9 +14,15 @@ from rescheduler.planning.limits import Limits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
 from rescheduler.planning.plan import SkipReason
 
-MOST_ENTRIES: Final = 3_000
+MOST_ENTRIES: Final = 2_700
 """The most entries of ConfigMap ``move-history``: at most 1.0 MB, where one of our own makes is 0.2 kB and the limit of a
 ConfigMap is 1 MiB. So many moves may begin within an hour, whatever the configured limits are."""
+
+
+_LEFT_FREE: Final = 20
+"""Of so many moves one is left to namespaces that have had less than their fair share."""
+_SHARED_FROM: Final = 10
+"""A smaller limit is not shared out: it is there to be used by whoever comes."""
 
 
 class HeldBack(NamedTuple):
@@ -33,6 +39,7 @@ class MoveToBegin(NamedTuple):
 
     requested: bool
     """Asked for by people."""
+    namespace: str
     pod_uid: str
     workload_uid: str
 
@@ -63,11 +70,29 @@ def _this_hour(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float)
     if most <= 0:
         return HeldBack(SkipReason.LIMIT_HOUR, f"{key} is 0: no such move begins", None)
     begun = past.begun(requested=move.requested)
-    if len(begun) < most:
+    left_free = _left_free(move, past, most) if move.requested else 0
+    if len(begun) < most - left_free:
         return None
+    if len(begun) < most:
+        used = past.requested_in(move.namespace)
+        message = (
+            f"{len(begun)} moves that people asked for began within the last hour, {used} of them in namespace "
+            f"{move.namespace}; {key} is {most}, and the last {left_free} are left to other namespaces"
+        )
+        return _hour(message, _free_at_s(begun, most - left_free, now_s))
     kind = "moves that people asked for" if move.requested else "planned moves"
     message = f"{len(begun)} {kind} began within the last hour, {key} is {most}"
     return _hour(message, _free_at_s(begun, most, now_s))
+
+
+def _left_free(move: MoveToBegin, past: PastMoves, most: int) -> int:
+    """How many moves the namespace leaves to others: none while it has had less than its fair share of the hour.
+
+    So no namespace can use up the hour of the others, and one that is alone loses next to nothing.
+    """
+    if most < _SHARED_FROM or past.requested_in(move.namespace) < past.fair_share(move.namespace, most):
+        return 0
+    return -(-most // _LEFT_FREE)
 
 
 def _resting(move: MoveToBegin, past: PastMoves, limits: Limits) -> HeldBack | None:

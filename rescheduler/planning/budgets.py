@@ -204,20 +204,30 @@ class LimitLedger:
                 return Blocked(reason, f"{used} of {limit} moves {where} are taken", f"limits.{name}")
         return None
 
-    def take(self, pod: Pod, *, counted_this_hour: bool = False) -> None:
-        """Spend one move; ``counted_this_hour``: it is in the history already."""
+    def take(self, pod: Pod) -> None:
+        """Spend one move."""
         self._add(pod, 1)
-        if counted_this_hour:
-            self._this_hour -= 1
+        self._this_hour += 1
+
+    def take_under_way(self, pod: Pod, *, shared: bool) -> None:
+        """Spend a move that is under way; the history counts it in the hour.
+
+        ``shared``: in the limits of the whole cluster and of the node too, not only in those of namespace and workload.
+        """
+        if shared:
+            self._add(pod, 1)
+        else:
+            self._namespaces[pod.namespace] += 1
+            self._workloads[self._snapshot.workload_uid(pod)] += 1
 
     def give_back(self, pod: Pod) -> None:
         """Undo ``take``."""
         self._add(pod, -1)
+        self._this_hour -= 1
 
     def _add(self, pod: Pod, amount: int) -> None:
         self._total += amount
         self._full = None
-        self._this_hour += amount
         self._nodes[pod.node] += amount
         self._namespaces[pod.namespace] += amount
         self._workloads[self._snapshot.workload_uid(pod)] += amount

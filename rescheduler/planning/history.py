@@ -16,10 +16,29 @@ from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged,
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A move that has begun or will begin, whose old pod still stands."""
+    """An unfinished move whose old pod still stands."""
 
     migration: PodMigration
     pod: Pod
+
+    @property
+    def carried_out(self) -> bool:
+        """True if it has begun, or was planned and begins now.
+
+        What people ask for may wait for ever, paused or for a target: until it begins it takes nothing from others.
+        """
+        waits = self.migration.requested or self.migration.paused
+        return self.migration.status.phase is not MigrationPhase.PENDING or not waits
+
+    @property
+    def takes_turns(self) -> bool:
+        """True if it counts in the limits that all namespaces share.
+
+        Of what people ask for only what is about to disturb a pod: whoever pauses it, or has it wait for a budget of theirs,
+        must not stop the planner.
+        """
+        waits = self.migration.requested or self.migration.paused
+        return bool(self.migration.status.eviction_requested_at_s) or not waits
 
 
 class History:
@@ -27,9 +46,11 @@ class History:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self.in_flight: tuple[InFlight, ...] = tuple(_in_flight(snapshot))
-        self.moving: frozenset[str] = frozenset(f.pod.uid for f in self.in_flight)
-        """Uids of pods that a migration moves right now."""
+        self.unfinished: tuple[InFlight, ...] = tuple(_unfinished(snapshot))
+        self.moving: frozenset[str] = frozenset(f.pod.uid for f in self.unfinished)
+        """Uids of pods that an unfinished migration names."""
+        self.in_flight: tuple[InFlight, ...] = tuple(f for f in self.unfinished if f.carried_out)
+        """Moves that have begun or begin now."""
         self.starting_first: dict[str, str] = {
             f.pod.uid: f.migration.policy
             for f in self.in_flight
@@ -45,7 +66,8 @@ class History:
         moves = merged(snapshot.past_moves, snapshot)
         unfinished = [m for m in snapshot.migrations.values() if m.status.phase not in FINISHED]
         self._past = PastMoves(moves, map(uid_of, unfinished), snapshot.taken_at_s)
-        self._to_begin = [m for m in unfinished if not m.requested and uid_of(m) not in moves]
+        to_begin = (f.migration for f in self.in_flight if not f.migration.requested)
+        self._to_begin = [m for m in to_begin if uid_of(m) not in moves]
 
     @property
     def failed(self) -> frozenset[str]:
@@ -67,7 +89,7 @@ class History:
         return self._past.backoff_until(pod.uid)
 
 
-def _in_flight(snapshot: Snapshot) -> Iterator[InFlight]:
+def _unfinished(snapshot: Snapshot) -> Iterator[InFlight]:
     for migration in sorted(snapshot.migrations.values(), key=lambda m: m.key):
         if migration.status.phase in FINISHED:
             continue

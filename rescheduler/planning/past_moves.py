@@ -8,6 +8,7 @@ and nothing is counted twice.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -33,8 +34,9 @@ def uid_of(migration: PodMigration) -> str:
 def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapshot) -> PastMove | None:
     """What is to be kept of a move; None if it counts for nothing (yet). ``known``: its entry until now.
 
-    A move counts from its beginning on. A planned one that failed before it began counts from its creation, so that a
-    plan which cannot be carried out is not made again and again; a request of people that did not begin counts for nothing.
+    A move counts for limits from its beginning on: what never began used nothing up, whoever created it. Of a planned
+    one that failed before it began only the failure is kept, for the back-off of its pod, so that a plan which cannot be
+    carried out is not made again and again; a request of people that did not begin counts for nothing.
     """
     if known is not None and known.ended_s:
         return known  # a finished move does not change any more; the cache may still show it as it was before
@@ -45,21 +47,28 @@ def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapsho
         ended_s if landed else 0.0
     )
     begun_s = whole_s(status.started_at_s)
-    if not begun_s and (evicting_s or (finished and not migration.requested)):
+    if not begun_s and evicting_s:
         begun_s = whole_s(migration.created_at_s)
     if known is not None and known.begun_s:
         begun_s = known.begun_s
-    if not begun_s:
+    if not begun_s and not (finished and not migration.requested and _stands(migration, snapshot)):
         return None
     return PastMove(
         begun_s=begun_s,
         requested=migration.requested,
+        namespace=migration.namespace,
         pod_uid=migration.pod_uid or (known.pod_uid if known is not None else ""),
         workload_uid=(known.workload_uid if known is not None else "") or workload_of(migration, snapshot),
         evicting_s=evicting_s,
         ended_s=ended_s,
         failed=status.phase is MigrationPhase.FAILED,
     )
+
+
+def _stands(migration: PodMigration, snapshot: Snapshot) -> bool:
+    """True if its pod is there: nobody can make a pod back off that is not in the namespace of the PodMigration."""
+    pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+    return pod is not None and pod.uid == migration.pod_uid
 
 
 def merged(known: Mapping[str, PastMove], snapshot: Snapshot) -> dict[str, PastMove]:
@@ -96,6 +105,7 @@ class PastMoves:
         """``moves``: from ``merged``. ``under_way``: keys of those whose PodMigration is not finished."""
         self._now_s = now_s
         self._begun: dict[bool, list[float]] = {True: [], False: []}
+        self._requested_in: Counter[str] = Counter()
         self._disturbed: dict[str, float] = {}
         self._failures: dict[str, list[PastMove]] = {}
         live = frozenset(under_way)
@@ -116,6 +126,15 @@ class PastMoves:
     def begin(self, move: PastMove) -> None:
         """One more move begins now."""
         insort(self._begun[move.requested], move.begun_s)
+        self._requested_in[move.namespace] += move.requested
+
+    def requested_in(self, namespace: str) -> int:
+        """How many moves of the last hour people asked for in that namespace."""
+        return self._requested_in[namespace]
+
+    def fair_share(self, namespace: str, most: int) -> int:
+        """Its part of ``most`` moves an hour if all namespaces that ask for moves get the same, and one more comes."""
+        return most // (1 + len({namespace, *(+self._requested_in)}))
 
     def cooldown_until(self, workload_uid: str, cooldown_s: float) -> float | None:
         """When the workload may be moved again; None: now."""
@@ -139,6 +158,7 @@ class PastMoves:
     def _read(self, move: PastMove, *, under_way: bool) -> None:
         if move.begun_s > self._now_s - HOUR_S:
             self._begun[move.requested].append(move.begun_s)
+            self._requested_in[move.namespace] += move.requested
         if under_way:
             return  # limits at once count it
         if move.disturbed_s and move.workload_uid:

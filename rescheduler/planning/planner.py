@@ -190,8 +190,8 @@ class _Planner:
             movable=self._movable,
             movable_class=self._movable_class,
         )
-        self._mixed = frozenset(state.cluster.kind_of(f.pod) for f in self._history.in_flight)
-        """Classes of pods that a migration moves right now."""
+        self._mixed = frozenset(state.cluster.kind_of(f.pod) for f in self._history.unfinished)
+        """Classes of pods that an unfinished migration names."""
         self._answers: dict[PodClass, bool | None] = {}
         self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=not inputs.unlimited)
         self._targets = Targets(self.trial)
@@ -208,8 +208,8 @@ class _Planner:
         for pod in evictions_to_come(self._snapshot, under_way):
             policy = self._history.starting_first.get(pod.uid, "")
             self._budgets.take(pod, policy, reserves_first=pod.uid in self._history.reserving_first)
-        for pod in under_way:
-            self._limits.take(pod, counted_this_hour=True)
+        for move in self._history.unfinished:
+            self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements)
         for number in range(ROUNDS):
             done = len(self.steps)

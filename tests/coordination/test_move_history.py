@@ -60,7 +60,7 @@ def test_beyond_the_bound_what_began_within_the_hour_stays(extra, older):
 
 def test_the_config_map_cannot_reach_its_limit_of_1_mib():
     longest = PastMove(
-        begun_s=NOW, requested=True, pod_uid=LONGEST, workload_uid=LONGEST, evicting_s=NOW, ended_s=NOW, failed=True
+        begun_s=NOW, requested=True, namespace=LONGEST, pod_uid=LONGEST, workload_uid=LONGEST, evicting_s=NOW, ended_s=NOW, failed=True
     )  # fmt: skip
     assert MOST_ENTRIES * (len(LONGEST) + len(encode_past_move(longest))) < CONFIG_MAP_LIMIT
 

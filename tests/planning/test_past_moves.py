@@ -195,8 +195,8 @@ def begun(times, *, requested=True, **fields):
     return PastMoves(moves, (), NOW)
 
 
-REQUEST = MoveToBegin(requested=True, pod_uid="pod-a", workload_uid="workload-a")
-PLANNED = MoveToBegin(requested=False, pod_uid="pod-a", workload_uid="workload-a")
+REQUEST = MoveToBegin(requested=True, namespace="shop", pod_uid="pod-a", workload_uid="workload-a")
+PLANNED = MoveToBegin(requested=False, namespace="shop", pod_uid="pod-a", workload_uid="workload-a")
 TWO = Limits(moves_per_hour=2, requested=RequestedLimits(moves_per_hour=2))
 
 
