@@ -139,9 +139,12 @@ class Reconciler:
         self._release(assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         observer = self._migrations(rooms, start_first, replacements)
-        for migration in sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.key)):
+        settings, found = self.settings, snapshot.migrations.values()
+        turn = self.memory.moves.of(found, observer.begun, settings.migrations, settings.limits, now_s)
+        for migration in turn.moves:
             step = partial(self._step_migration, migration, observer)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
+        self._wake(turn.wake_at_s)
         left = leftovers(index, self._unadopted, self.memory.sightings, self.settings.reservations, now_s)
         self._tend_leftovers(left)
         self._tend_hints()
@@ -336,6 +339,7 @@ class Reconciler:
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
         self._wake(step.wake_at_s)
+        self.memory.moves.stepped(migration, step, self._now_s)
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
         self._carry_out(machine, step.actions)

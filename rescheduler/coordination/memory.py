@@ -13,6 +13,7 @@ from typing import Final
 
 from rescheduler.coordination.dry_run_creations import DryRunCreations
 from rescheduler.coordination.expectations import Expectations
+from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
@@ -151,11 +152,13 @@ class Memory:
     answers: Answers = field(default_factory=Answers)
     creations: DryRunCreations = field(default_factory=DryRunCreations)
     sightings: Sightings = field(default_factory=Sightings)
+    moves: MoveTurns = field(default_factory=MoveTurns)
 
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)
         self.sightings.forget(live)
+        self.moves.turns.forget(live)
         for table in (self.backoff.failures, self.answers.calls):
             for key in [k for k in table if k not in live]:
                 del table[key]

@@ -36,6 +36,7 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.template import name_of_reservation
 
+_NOT_EVICTING = (MigrationPhase.PENDING, MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _Judged = tuple[Choice, Permission, Permission]
 """Target, movable, fits."""
 
@@ -55,6 +56,10 @@ class MigrationObserver:
     history: MoveHistory
     now_s: float
 
+    def begun(self, migration: PodMigration) -> bool:
+        """True if its first step was written, or is recorded and follows; the cache may not show it yet."""
+        return migration.key in self.memory.expectations.begun or self.history.counts(migration)
+
     def of(self, migration: PodMigration) -> ObservedMigration:
         """One move."""
         snapshot = self.index.snapshot
@@ -65,7 +70,10 @@ class MigrationObserver:
         pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         same = pod is not None and migration.pod_uid in ("", pod.uid)
         seen = self.start_first.observe(migration, pod if same else None)
-        seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen)
+        recorded = self.history.recorded(migration)
+        held_back = self._held_back(migration, pod) if pod is not None and not recorded.begun else None
+        waits = held_back is not None
+        seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen, waits=waits)
         choice, movable, fits = judged
         replacement = self.replacements.of(pod) if pod else None
         key = migration.key
@@ -76,7 +84,6 @@ class MigrationObserver:
         owner = controller_of_move(migration, snapshot)
         claimant = self.index.pod(migration.status.replacement) if migration.status.replacement else None
         budgets = self.index.budgets_of(pod) if pod else ()
-        recorded = self.history.recorded(migration)
         return ObservedMigration(
             migration=migration,
             reservation_name=name,
@@ -105,7 +112,7 @@ class MigrationObserver:
             controller=owner,
             source=self._left_behind(migration, owner),
             start_first=seen,
-            held_back=self._held_back(migration, pod) if pod is not None and not recorded.begun else None,
+            held_back=held_back,
             recorded=recorded,
             calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
         )
@@ -116,29 +123,37 @@ class MigrationObserver:
         pod: Pod | None,
         reservation: Reservation | None,
         seen: ObservedStartFirst | None,
+        *,
+        waits: bool,
     ) -> tuple[ObservedStartFirst | None, _Judged]:
         """By mode StartFirst if that serves the move; a move that leaves its mode open may reserve first instead.
 
         A rule that refuses the replacement beside the running old pod may never accept it, so it is not waited for.
         """
         if seen is None or not seen.serves(migration.mode):
-            return seen, self._judged(migration, pod, reservation, starts_first=False)
-        beside = self._judged(migration, pod, reservation, starts_first=True)
+            return seen, self._judged(migration, pod, reservation, starts_first=False, waits=waits)
+        beside = self._judged(migration, pod, reservation, starts_first=True, waits=waits)
         choice, movable, fits = beside
-        if migration.mode is not MoveMode.AUTO or not movable.ok or (choice.node and fits.ok):
+        if waits or migration.mode is not MoveMode.AUTO or not movable.ok or (choice.node and fits.ok):
             return seen, beside
-        instead = self._judged(migration, pod, reservation, starts_first=False)
+        instead = self._judged(migration, pod, reservation, starts_first=False, waits=waits)
         if not instead[0].node or not instead[2].ok:
             return seen, beside
         words = f"node {choice.node}: {fits.message}" if choice.node else choice.message
         return dataclasses.replace(seen, eligible=Permission(ok=False, message=words)), instead
 
     def _judged(
-        self, migration: PodMigration, pod: Pod | None, reservation: Reservation | None, *, starts_first: bool
+        self,
+        migration: PodMigration,
+        pod: Pod | None,
+        reservation: Reservation | None,
+        *,
+        starts_first: bool,
+        waits: bool,
     ) -> _Judged:
         """Target, movable and fits: computed only in the phases that use them, because they are expensive.
 
-        With ``starts_first`` the replacement must fit beside the old pod; in phase Evicting it is bound already.
+        ``waits``: a limit keeps it from beginning, so no target is looked for. With ``starts_first`` the replacement must fit beside the old pod; in phase Evicting it is bound already.
         """
         phase = migration.status.phase
         settled = migration.status.node_name
@@ -149,7 +164,7 @@ class MigrationObserver:
         if phase is MigrationPhase.EVICTING:
             return Choice(node=settled), ALLOWED, self.placement.fits(pod, settled, reservation)
         movable = self.placement.movable(pod)
-        if not movable.ok:
+        if waits or not movable.ok:
             return Choice(), movable, ALLOWED
         choice = self._target(migration, pod, reservation, starts_first=starts_first)
         if not choice.node or choice.node == pod.node or choice.node not in self.index.snapshot.nodes:
@@ -178,7 +193,8 @@ class MigrationObserver:
         if not evicting or status.mode is MoveMode.START_FIRST or pod.controller is None:
             return ""
         uid = pod.controller.uid
-        others = (m for m in self.index.snapshot.migrations.values() if self._controller_uid(m) == uid)
+        begun = (m for m in self.index.snapshot.migrations.values() if m.status.phase not in _NOT_EVICTING)
+        others = (m for m in begun if self._controller_uid(m) == uid)
         return evicts_first(migration, others, self.index.pods_of(uid), self.now_s)
 
     def _controller_uid(self, migration: PodMigration) -> str:

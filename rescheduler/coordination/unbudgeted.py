@@ -60,7 +60,7 @@ class UnbudgetedWorkloads:
         return frozenset(
             other.pod_uid
             for other in self.index.snapshot.migrations.values()
-            if other.key != migration.key
+            if (other.status.eviction_requested_at_s or (self.intents and other.key in self.intents))
             and other.status.mode is not MoveMode.START_FIRST
-            and (other.status.eviction_requested_at_s or other.key in self.intents)
+            and other.key != migration.key
         )

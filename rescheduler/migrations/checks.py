@@ -21,11 +21,14 @@ from rescheduler.model.times import format_duration
 
 
 def may_begin(draft: Draft) -> bool:
-    """True if pod, mode and target allow the move to begin. False: the status has the reason."""
+    """True if pod, mode, limits and target allow the move to begin. False: the status has the reason.
+
+    Limits come before everything that costs a call or a look at the cluster: thousands may wait for one.
+    """
     if not (still_wanted(draft) and _mode_known(draft)):
         return False
     observed = draft.observed
-    if not asked(draft, FRESH_S):
+    if observed.held_back is None and not asked(draft, FRESH_S):
         return False
     if not observed.movable.ok:
         draft.fail(Why.NOT_MOVABLE, observed.movable.message)
@@ -35,6 +38,8 @@ def may_begin(draft: Draft) -> bool:
         # Another pod may get the same name (StatefulSet): from the first look on the move is of this very pod.
         draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
         return False
+    if observed.held_back is not None:
+        return within_limits(draft)
     return _target_known(draft)
 
 

@@ -7,6 +7,7 @@ placeholder cannot judge (spread, other pods' anti-affinity) is left out; it is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
+@functools.lru_cache(maxsize=20_000)  # each round asks for those of all moves
 def reservation_name(migration: ObjectKey, uid: str) -> str:
     """The name of the Reservation of a move: the same after a crash, another for a later move.
 

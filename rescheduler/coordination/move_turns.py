@@ -1,0 +1,112 @@
+"""Which PodMigrations take a step in this round. Pure.
+
+All that are under way, and of those that have not begun, or have ended and are to be deleted, as many as a round can bear
+(``turns``). One that has ended is not looked at before it is to be deleted. So a round costs what is under way, however many
+PodMigrations there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from rescheduler.coordination.turns import Turns, Waiting
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, MigrationReason
+from rescheduler.migrations.machine import MigrationStep
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.conditions import condition
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.planning.limits import Limits
+from rescheduler.reservations.actions import RecordEvent
+
+_KNOWN_UNTIL: Final = frozenset(
+    {
+        MigrationReason.PAUSED,
+        MigrationReason.LIMIT_HOUR,
+        MigrationReason.COOLDOWN,
+        MigrationReason.BACKOFF,
+    }
+)
+"""It is known when the wait ends: by the clock, or by a change of the PodMigration itself."""
+
+
+class MovesOfRound(NamedTuple):
+    """The moves that take a step, oldest first."""
+
+    moves: tuple[PodMigration, ...]
+    wake_at_s: float | None
+    """When the next round has others to look at."""
+
+
+@dataclass(slots=True)
+class MoveTurns:
+    """Chooses the moves of each round. ``of`` once a round, ``stepped`` after each step."""
+
+    turns: Turns = field(default_factory=Turns)
+    _asked: tuple[object, ...] = ()
+    """The settings that the last looks depended on."""
+
+    def of(
+        self,
+        migrations: Iterable[PodMigration],
+        under_way: Callable[[PodMigration], bool],
+        settings: MigrationSettings,
+        limits: Limits,
+        now_s: float,
+    ) -> MovesOfRound:
+        """``under_way``: whether a move has begun, of those whose status does not say so."""
+        if self._asked != (settings, limits):
+            self._asked = (settings, limits)
+            self.turns.restart()
+        moves: list[PodMigration] = []
+        waiting: dict[ObjectKey, PodMigration] = {}
+        wakes_s: list[float] = []
+        for migration in migrations:
+            pending = migration.status.phase is MigrationPhase.PENDING
+            if _in_each_round(migration) or (pending and under_way(migration)):
+                moves.append(migration)
+                continue
+            collect_at_s = _collect_at_s(migration, settings)
+            if now_s < collect_at_s:
+                wakes_s.append(collect_at_s)
+            else:
+                waiting[migration.key] = migration
+        turn = self.turns.next(map(_waiting, waiting.values()), now_s)
+        moves += [waiting[key] for key in turn.keys]
+        if turn.wake_at_s is not None:
+            wakes_s.append(turn.wake_at_s)
+        moves.sort(key=lambda m: (m.created_at_s, m.key))
+        return MovesOfRound(tuple(moves), min(wakes_s, default=None))
+
+    def stepped(self, migration: PodMigration, step: MigrationStep, now_s: float) -> None:
+        """What became of a look."""
+        status = step.status
+        if step.begins or any(
+            not isinstance(a, act.WriteMigrationStatus | RecordEvent) for a in step.actions
+        ):
+            self.turns.again(migration.key)
+        elif status.phase is MigrationPhase.PENDING:
+            sure = status.reason in _KNOWN_UNTIL
+            self.turns.looked(migration.key, now_s, step.wake_at_s, sure=sure)
+
+
+def _in_each_round(migration: PodMigration) -> bool:
+    """True while it is under way by its own status: room is held, or the replacement is watched."""
+    status = migration.status
+    if status.phase is MigrationPhase.SUCCEEDED:
+        return not status.ready_at_s and condition(status.conditions, CONDITION_READY) is None
+    return status.phase is not MigrationPhase.PENDING and status.phase not in FINISHED
+
+
+def _collect_at_s(migration: PodMigration, settings: MigrationSettings) -> float:
+    """When a finished move is to be looked at again; 0.0 for others: now."""
+    status = migration.status
+    rests = status.phase in FINISHED and status.observed_generation == migration.generation
+    return status.finished_at_s + settings.finished_ttl_s if rests else 0.0
+
+
+def _waiting(migration: PodMigration) -> Waiting:
+    return Waiting(migration.key, migration.namespace, migration.created_at_s, migration.generation)
