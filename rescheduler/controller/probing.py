@@ -21,6 +21,7 @@ import structlog
 
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.coordination.handover_order import SchedulerLag
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, RejectedError
 from rescheduler.kube.reflector import Gaps
 from rescheduler.kube.transport import TransportError
@@ -175,7 +176,7 @@ class ProbingReconciler:
             until_s = now_s + MOST_S
             self._failed(scheduler, error, now_s)
         else:
-            self._asked[scheduler] = _Probe(key, msgspec.json.decode(body, type=_Created).metadata.uid)
+            self._asked[scheduler] = _Probe(key, read_answer(body, _Created).metadata.uid)
             _log().debug("A scheduler is probed", scheduler=scheduler, pod=key.name)
             return until_s
         self._until_s[scheduler] = max(until_s, now_s)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
-from rescheduler.kube.errors import ExpiredError, error_of
+from rescheduler.kube.answers import body_of, read_answer
+from rescheduler.kube.errors import ExpiredError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError
@@ -105,9 +105,7 @@ class KubeApi:
         """
         request = self._write("POST", path, body, dry_run=True)
         answer = self.transport.send(replace(request, timeout_s=TRIAL_TIMEOUT_S))
-        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise error_of(answer.status, answer.body, answer.headers)
-        return answer.body
+        return body_of(answer)
 
     def replace(self, path: str, body: Body, *, dry_run: bool = False) -> bytes:
         """PUT ``body``; with a resourceVersion in it this is a compare-and-swap (ConflictError)."""
@@ -193,10 +191,7 @@ class KubeApi:
 
     def _call(self, request: Request, *, repeatable: bool) -> bytes:
         def once() -> bytes:
-            answer = self.transport.send(request)
-            if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                raise error_of(answer.status, answer.body, answer.headers)
-            return answer.body
+            return body_of(self.transport.send(request))
 
         return self._retry.call(once, repeatable=repeatable)
 
@@ -230,7 +225,7 @@ class KubeApi:
 
 def page_token(page: bytes) -> str:
     """The token of the next page; empty on the last one."""
-    meta = _PAGE.decode(page).metadata
+    meta = read_answer(page, _PAGE).metadata
     return (meta.continue_ or "") if meta else ""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.kube.informer import Informer, SharedDecoder
@@ -56,7 +57,7 @@ def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
         body = api.get(CONFIG_MAPS.object_path(namespace, name))
     except NotFoundError:
         return StoredConfigMap()
-    found = _CONFIG_MAP.decode(body)
+    found = read_answer(body, _CONFIG_MAP)
     meta = found.metadata or _Meta()
     return StoredConfigMap(found.data or {}, meta.resource_version, _valid_until_s(meta.annotations or {}))
 

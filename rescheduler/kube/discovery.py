@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, NotFoundError
 from rescheduler.model.names import API_VERSION
@@ -105,7 +106,7 @@ def discover(api: KubeApi) -> Capabilities:
 
 def server_version(api: KubeApi) -> ServerVersion:
     """The version of the API server; vendors' suffixes ("29+") are cut off."""
-    info = msgspec.json.decode(api.get("/version"), type=_VersionInfo)
+    info = read_answer(api.get("/version"), _VersionInfo)
     return ServerVersion(_number(info.major), _number(info.minor), info.git_version)
 
 
@@ -122,7 +123,7 @@ def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
         if error.status == 503:  # noqa: PLR2004 - Service Unavailable, from the aggregator
             return frozenset()
         raise
-    listed = msgspec.json.decode(body, type=_ApiResourceList).resources or []
+    listed = read_answer(body, _ApiResourceList).resources or []
     return frozenset(resource.name for resource in listed if "/" not in resource.name)
 
 
@@ -136,7 +137,7 @@ def served_kinds(api: KubeApi, api_version: str, kind: str) -> ServedKinds:
     if kind in found.kinds or not group:
         return found
     try:
-        listed = msgspec.json.decode(api.get(f"/apis/{group}"), type=_ApiGroup)
+        listed = read_answer(api.get(f"/apis/{group}"), _ApiGroup)
     except NotFoundError:
         return ServedKinds()
     preferred = listed.preferred.group_version if listed.preferred is not None else ""
@@ -146,7 +147,7 @@ def served_kinds(api: KubeApi, api_version: str, kind: str) -> ServedKinds:
 def _kinds_of(api: KubeApi, group_version: str) -> ServedKinds:
     path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     try:
-        listed = msgspec.json.decode(api.get(path), type=_ApiResourceList).resources or []
+        listed = read_answer(api.get(path), _ApiResourceList).resources or []
     except NotFoundError:
         return ServedKinds()
     names = {resource.name: resource.kind for resource in listed}

@@ -11,6 +11,7 @@ import re
 from http import HTTPStatus
 from typing import Any, Final
 
+from rescheduler.kube.answers import is_object
 from rescheduler.kube.errors import ApiError, error_of, error_of_status, parse_status
 from rescheduler.kube.transport import Response
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -46,6 +47,8 @@ def interpret(answer: Response) -> EvictionResult:
     A 2xx whose body is a Status that is not a Success is a refusal, as client-go holds it.
     """
     if answer.status < HTTPStatus.BAD_REQUEST:
+        if not is_object(answer.body):
+            return EvictionResult(EvictionOutcome.UNKNOWN, "the answer is not that of an API server")
         status = parse_status(answer.body)
         if status is None or status.status == "Success":
             return EvictionResult(EvictionOutcome.EVICTED)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay, wait_fixed, wait_random_exponential
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError
@@ -89,7 +90,7 @@ class Gate:
         body = self.api.create(
             f"/api/v1/namespaces/{pod_namespace}/pods", probe_pod(owner, pod_namespace), dry_run=True
         )
-        pod = msgspec.json.decode(body, type=_Pod)
+        pod = read_answer(body, _Pod)
         gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
         named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION, "")
         return named if GATE in gates else ""

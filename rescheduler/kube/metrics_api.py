@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
@@ -43,7 +44,7 @@ def node_usage(api: KubeApi) -> tuple[NodeUsage, ...]:
         body = api.get(f"/apis/{METRICS}/nodes")
     except (NotFoundError, TryLaterError, AccessError):
         return ()
-    items = msgspec.json.decode(body, type=_NodeMetricsList).items or []
+    items = read_answer(body, _NodeMetricsList).items or []
     read = (_usage(item) for item in items)
     return tuple(sorted((usage for usage in read if usage is not None), key=lambda usage: usage.node))
 

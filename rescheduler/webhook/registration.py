@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.webhook.match_conditions import MatchCondition, match_conditions
 
@@ -130,7 +131,7 @@ class WebhookConfiguration:
 
     def holds(self, wanted: tuple[MutatingWebhook, ...]) -> bool:
         """True if exactly that is stored."""
-        stored = msgspec.json.decode(self.api.get(self._path), type=_Stored).webhooks or []
+        stored = read_answer(self.api.get(self._path), _Stored).webhooks or []
         try:
             return tuple(msgspec.json.decode(raw, type=MutatingWebhook) for raw in stored) == wanted
         except msgspec.ValidationError:

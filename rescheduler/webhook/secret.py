@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.webhook.certificates import DamagedError, Material, split
 
@@ -40,7 +41,7 @@ class CertificateStore:
 
     def read(self) -> Stored:
         """The content as stored."""
-        secret = msgspec.json.decode(self.api.get(self._path), type=_Secret)
+        secret = read_answer(self.api.get(self._path), _Secret)
         return Stored(_material(secret.data or {}), secret.metadata.resource_version)
 
     def write(self, material: Material, resource_version: str) -> None:
