@@ -103,11 +103,12 @@ class _CrashesAreFaults(Metrics):
 class Document:
     """The configuration's source: a text that may change."""
 
-    content: bytes
+    content: bytes | None
+    """None: it was deleted."""
 
-    def read(self) -> ConfigurationText:
+    def read(self) -> ConfigurationText | None:
         """The newest version."""
-        return ConfigurationText(self.content, "histories")
+        return None if self.content is None else ConfigurationText(self.content, "histories")
 
 
 class Program:

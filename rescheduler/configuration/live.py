@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
+from rescheduler.configuration.document import KIND, Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.start_only import WaitingChange, waiting_changes, without
 from rescheduler.errors import ReschedulerError
+from rescheduler.model.names import API_VERSION
 
-BUILT_IN = "built-in"
-"""The version of the defaults, which hold where there is no document."""
+CAREFUL = "careful"
+"""The version in force where there has been no document since the start of the process."""
+_GONE = "gone"
+_CAREFUL_DOCUMENT = f"apiVersion: {API_VERSION}\nkind: {KIND}\naggressiveness: 0\npolicies: []\n"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class ReloadOutcome(enum.StrEnum):
     TAKEN = "taken"
     REFUSED = "refused"
     """The newest document is bad: the last good one stays in force."""
+    MISSING = "missing"
+    """It was deleted: the last good one stays in force."""
     UNREADABLE = "unreadable"
     """It is not known whether there is a newer one: the last good one stays in force."""
 
@@ -72,7 +77,7 @@ class Reload:
     waiting: tuple[WaitingChange, ...] = ()
     """TAKEN: what of it waits for a restart."""
     problem: str = ""
-    """REFUSED, UNREADABLE: what is wrong, in words."""
+    """What is wrong, in words; empty: TAKEN."""
 
 
 class LiveConfiguration:
@@ -83,9 +88,9 @@ class LiveConfiguration:
         self._looked_at = ""
         self._unreadable = ""
         self._decide: Callable[[Configuration], Configuration] = lambda configuration: configuration
-        self.version = BUILT_IN
+        self.version = CAREFUL
         """Of the document in force."""
-        self.current = default_configuration()
+        self.current = careful_configuration()
         """The configuration in force; another object after each change."""
 
     def start(self) -> None:
@@ -96,8 +101,14 @@ class LiveConfiguration:
             UnreadableConfigurationError: the source cannot be read.
         """
         text = self._source.read()
-        self.current = self._decide(_parsed(text))
-        self.version = self._looked_at = _version(text)
+        self.current = self._decide(_parsed(text) if text else careful_configuration())
+        self.version = text.version if text else CAREFUL
+        self._looked_at = _version(text)
+
+    @property
+    def careful(self) -> bool:
+        """True while there has been no document since the start."""
+        return self.version == CAREFUL
 
     def decide(self, decide: Callable[[Configuration], Configuration]) -> None:
         """From now on every configuration is what ``decide`` makes of it in this cluster, the one in force included.
@@ -119,6 +130,9 @@ class LiveConfiguration:
         if version == self._looked_at:
             return None
         self._looked_at = version
+        if text is None:
+            problem = "it was deleted: create it again (kubectl apply -k manifests/), or put an empty document there"
+            return Reload(outcome=ReloadOutcome.MISSING, version=self.version, problem=problem)
         try:
             waiting = self._take(_parsed(text))
         except ConfigurationError as error:
@@ -140,9 +154,17 @@ class LiveConfiguration:
         return Reload(outcome=ReloadOutcome.UNREADABLE, version=self.version, problem=problem)
 
 
+def careful_configuration() -> Configuration:
+    """What holds without a document: no policies, and the lowest limits for moves that people ask for.
+
+    It may have been deleted by accident, with limits and protections that nobody wanted to lift.
+    """
+    return parse_configuration(_CAREFUL_DOCUMENT, "the careful configuration")
+
+
 def _version(text: ConfigurationText | None) -> str:
-    return text.version if text else BUILT_IN
+    return text.version if text else _GONE
 
 
-def _parsed(text: ConfigurationText | None) -> Configuration:
-    return parse_configuration(text.content, text.origin) if text else default_configuration()
+def _parsed(text: ConfigurationText) -> Configuration:
+    return parse_configuration(text.content, text.origin)

@@ -177,7 +177,7 @@ class Metrics:
             self.cycles.labels(ended)
         for step in Step:
             self.crashes.labels(step.value)
-        for outcome in (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED):
+        for outcome in (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED, ReloadOutcome.MISSING):
             self.configuration_reloads.labels(outcome.value)
         for key in START_ONLY:
             self.configuration_waiting.labels(key)

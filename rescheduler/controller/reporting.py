@@ -77,6 +77,16 @@ class ConfigurationReporter:
                 self._warn(
                     "ConfigurationRefused", f"the last good configuration stays in force: {reload.problem}"
                 )
+            case ReloadOutcome.MISSING:
+                _CONFIGURATION_LOG.error(
+                    "The configuration is gone; the last good one stays in force until a restart",
+                    version=reload.version,
+                    remedy=reload.problem,
+                )
+                self._warn(
+                    "ConfigurationMissing",
+                    f"the last good configuration stays in force until a restart; {reload.problem}",
+                )
             case ReloadOutcome.UNREADABLE:
                 _CONFIGURATION_LOG.warning(
                     "The configuration cannot be read; the last one stays in force", error=reload.problem

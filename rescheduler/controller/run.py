@@ -105,6 +105,11 @@ class Controller:
                 MissingExtraError, CannotListenError: it cannot even start.
         """
         self._configuration.start()
+        if self._configuration.careful:
+            self._log.error(
+                "There is no configuration: no policy moves anything, and the lowest limits hold",
+                remedy="create the ConfigMap (kubectl apply -k manifests/)",
+            )
         capabilities = discover(self._api)
         self._check(capabilities)
         if not self._time.known:
@@ -222,7 +227,7 @@ class Controller:
         return served_webhook(stack, self._transport, gate, section=current.gate, leads=leads)
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:
-        self._metrics.configuration_ok.set(1)
+        self._metrics.configuration_ok.set(not self._configuration.careful)
         # With ``--once`` the process ends before it is probed or scraped. A dry run may be a Deployment, which needs the server.
         if self._options.once or not self._options.serve:
             return

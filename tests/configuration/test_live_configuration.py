@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rescheduler.configuration.document import Configuration, keys
+from rescheduler.configuration.document import Configuration, keys, parse_configuration
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import (
     ConfigurationText,
@@ -85,13 +85,32 @@ def test_a_bad_newer_version_changes_nothing_and_is_told_once(source, live):
     assert live.reload().outcome is ReloadOutcome.TAKEN
 
 
-def test_a_document_that_is_gone_gives_way_to_the_defaults(source, live):
-    source.content = HEAD + "interval: 5s\n"
+def test_a_document_that_is_gone_leaves_the_last_good_one_in_force(source, live):
+    source.content = HEAD + "aggressiveness: conservative\ninterval: 5s\n"
     live.reload()
+    before, version = live.current, live.version
     source.content = None
+    reload = live.reload()
+    assert (reload.outcome, reload.version) == (ReloadOutcome.MISSING, version)
+    assert "create it again" in reload.problem
+    assert live.reload() is None, "told once"
+    assert (live.current, live.version) == (before, version)
+    source.content = HEAD + "interval: 7s\n"
     assert live.reload().outcome is ReloadOutcome.TAKEN
-    assert live.version == "built-in"
-    assert live.current.interval_s == 60
+    assert live.current.interval_s == 7
+
+
+def test_a_start_without_a_document_is_as_careful_as_can_be(source):
+    source.content = None
+    live = LiveConfiguration(source)
+    live.start()
+    assert live.careful
+    assert live.current.policies == ()
+    assert live.current.limits == parse_configuration(HEAD + "aggressiveness: 0\n", "x").limits
+    assert live.reload() is None
+    source.content = HEAD
+    assert live.reload().outcome is ReloadOutcome.TAKEN
+    assert not live.careful
 
 
 def test_a_source_that_cannot_be_read_is_told_once_and_changes_nothing(source, live):

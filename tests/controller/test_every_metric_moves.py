@@ -73,6 +73,8 @@ def test_every_series_moves(scene):
     assert not scene.on("n1")
     program.document.content = b"policies: nobody\n"
     passes(11.0)
+    program.document.content = None
+    passes(11.0)
     program.document.content = (HEAD + "policies: []\nserver: {port: 9000}\n").encode()  # waits for a restart
     passes(11.0)
     program.caches.refuse(Kind.NODE, scene.now_s + 200.0)
@@ -97,7 +99,7 @@ def test_every_series_moves(scene):
     assert {name for name in watched.names if not watched.moved(name)} == set()
     for result in ("decided", "not_ready", "failed"):
         assert watched.moved(f'rescheduler_cycles_total{{result="{result}"}}'), result
-    for result in ("taken", "refused"):
+    for result in ("taken", "refused", "missing"):
         assert watched.moved(f'rescheduler_configuration_reloads_total{{result="{result}"}}'), result
     assert watched.values["rescheduler_moves_in_flight"] == {0.0, 1.0}
     assert watched.values["rescheduler_leader"] == {0.0, 1.0}
