@@ -102,10 +102,16 @@ class HttpStream:
 class HttpTransport:
     """``kube.transport.Transport`` over urllib3 with a bearer token."""
 
-    def __init__(self, url: str, token: str = "", ca: str | None = None, accept: str = "") -> None:
-        """``ca``: certificates as PEM text; None trusts the system's. ``accept``: the form of answers to ask for."""
+    def __init__(
+        self, url: str, token: str = "", ca: str | None = None, accept: str = "", user: str = ""
+    ) -> None:
+        """``ca``: certificates as PEM text; None trusts the system's. ``accept``: the form of answers to ask for.
+
+        ``user``: in whose name requests are sent, by impersonation; "": the token's.
+        """
         headers = {"authorization": f"Bearer {token}"} if token else {}
         headers |= {"accept": accept} if accept else {}
+        headers |= {"impersonate-user": user} if user else {}
         context = ssl.create_default_context(cadata=ca) if url.startswith("https") else None
         self._url = url.rstrip("/")
         self._pool = urllib3.PoolManager(

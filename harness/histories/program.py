@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.histories.as_controller import AsController
 from harness.histories.caches import Caches
 from harness.histories.faulty_transport import Killed, LeaseLine, Line
 from harness.histories.virtual_retry import virtual_proof, virtual_retry
@@ -117,7 +118,7 @@ class Program:
     def __init__(self, cluster: Sandbox, rng: random.Random, options: ProgramOptions) -> None:
         self._cluster, self._rng, self._options = cluster, rng, options
         self.document = Document(options.document)
-        self.line = Line(cluster.transport, rng, cluster.clock)
+        self.line = Line(AsController(cluster.transport), rng, cluster.clock)
         self.caches = Caches(
             cluster.api,
             rng,

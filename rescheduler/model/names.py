@@ -121,6 +121,8 @@ PRIORITY_CLASS_SOFT: Final = "rescheduler-placeholder-soft"
 """PriorityClass of placeholders in soft mode: below every workload."""
 
 DEFAULT_NAMESPACE: Final = "rescheduler"
+CONTROLLER_USER: Final = "system:serviceaccount:rescheduler:rescheduler"
+"""The controller's user name; admission policies narrow what it may write."""
 LEASE_NAME: Final = "rescheduler"
 CONFIG_MAP: Final = "rescheduler"
 CONFIG_KEY: Final = "config.yaml"

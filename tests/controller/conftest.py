@@ -12,6 +12,7 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.controllers import running
 from harness.controlplane.world import RESERVATIONS, World
+from rescheduler.model.names import CONTROLLER_USER
 from rescheduler.sandbox.kubelet import KubeletSettings
 from rescheduler.sandbox.sandbox import Sandbox
 
@@ -38,7 +39,9 @@ def reserving(control_plane, controller):
 def embedded_api():
     """The sandbox in real time, with everything of ``manifests/`` installed."""
     with Sandbox(clock=time.time, kubelet=KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)) as cluster:
-        api = Api(HttpTransport(cluster.start().url))
+        url = cluster.start().url
+        api = Api(HttpTransport(url))
+        api.controller = HttpTransport(url, user=CONTROLLER_USER)
         manifests.apply(api, manifests.load())
         yield api
 
@@ -53,7 +56,10 @@ def real_api(control_plane):
     scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
 )
 def api(request):
-    """A cluster with the controller at work; it takes up what is asked for and decides nothing itself."""
+    """A cluster with the controller at work; it takes up what is asked for and decides nothing itself.
+
+    On the sandbox it acts as its service account, whose writes admission narrows.
+    """
     api = request.getfixturevalue(request.param)
-    with running(api.transport):
+    with running(getattr(api, "controller", api.transport)):
         yield api

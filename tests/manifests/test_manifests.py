@@ -150,3 +150,64 @@ def test_the_webhook_component_grants_its_own_objects_only_and_ships_no_content(
         for rule in obj["rules"] if kind in ("Role", "ClusterRole") else ():
             assert rule["resourceNames"], "a right without names reaches other people's objects"
             assert not {"create", "delete", "*"} & set(rule["verbs"])
+
+
+@pytest.fixture(scope="module")
+def rules(objects):
+    """The spec of each ValidatingAdmissionPolicy."""
+    return {name: obj["spec"] for (kind, name), obj in objects.items() if kind == "ValidatingAdmissionPolicy"}
+
+
+def test_the_policies_that_say_whose_is_what_fail_closed(objects, rules):
+    for name, spec in rules.items():
+        assert spec["failurePolicy"] == "Fail"
+        binding = objects["ValidatingAdmissionPolicyBinding", name]["spec"]
+        assert (binding["policyName"], binding["validationActions"]) == (name, ["Deny"])
+
+
+def test_the_policies_for_the_controller_are_for_its_service_account(objects, rules):
+    account = objects["ServiceAccount", "rescheduler"]["metadata"]
+    assert f"system:serviceaccount:{account['namespace']}:{account['name']}" == names.CONTROLLER_USER
+    own = [spec for name, spec in rules.items() if name.startswith("controller-")]
+    asked = f"request.userInfo.username == '{names.CONTROLLER_USER}'"
+    assert {spec["matchConditions"][0]["expression"] for spec in own} == {asked}
+
+
+@pytest.mark.parametrize(
+    ("policy", "used"),
+    [
+        ("controller-pods", (names.GATE, names.GATE_ROOM, names.ANNOTATION_RESERVATION)),
+        ("controller-pods", (names.KOORDINATOR_AFFINITY, names.LABEL_START_FIRST)),
+        ("controller-nodes", (names.ANNOTATION_HANDOVER_TAINT, names.ANNOTATION_AVOID)),
+        ("controller-creations", (names.LABEL_PLACEHOLDER, names.LABEL_START_FIRST)),
+        ("controller-objects", (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP, names.HISTORY_CONFIG_MAP)),
+        ("controller-objects", (names.LEASE_NAME, names.MOVE_SUFFIX, names.ANNOTATION_MIGRATION)),
+        (
+            "reservation-marks",
+            (names.ANNOTATION_MIGRATION, names.ANNOTATION_MIGRATION_UID, names.MOVE_SUFFIX),
+        ),
+        ("podmigration-marks", (names.LABEL_CREATED_BY, names.CREATED_BY, names.LABEL_WORKLOAD_UID)),
+        (
+            "placeholder-priority",
+            (names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT, names.DEFAULT_NAMESPACE),
+        ),
+    ],
+)
+def test_the_rules_use_the_names_of_the_program(rules, policy, used):
+    text = json.dumps(rules[f"{policy}.rescheduler.dev"])
+    assert [name for name in used if f"'{name}'" not in text] == []
+
+
+def test_no_role_for_people_writes_a_status(objects):
+    roles = [
+        obj for (kind, name), obj in objects.items() if kind == "ClusterRole" and name != "rescheduler-move"
+    ]
+    granted = [
+        rule
+        for role in roles
+        for rule in role.get("rules", ())
+        if set(rule["verbs"]) - {"get", "list", "watch"}
+    ]
+    assert granted
+    for rule in granted:
+        assert not [resource for resource in rule["resources"] if "/" in resource or resource == "*"]

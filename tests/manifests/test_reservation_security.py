@@ -1,29 +1,12 @@
 """Who may reserve for whom and how much, refused by the API server itself; no pod of others is gated or steered."""
 
-import secrets
-
 import pytest
+from tenants import room
 
-from harness.controlplane.api import Api
-from harness.controlplane.world import RESERVATIONS, World
+from harness.controlplane.world import RESERVATIONS
 
 pytestmark = pytest.mark.realcluster
 LIMITS = "/api/v1/namespaces/rescheduler/configmaps/reservation-limits"
-RBAC = "rbac.authorization.k8s.io"
-
-
-def room(owners, *, cpu="1", memory="1Gi"):
-    requests = {"cpu": cpu, "memory": memory}
-    return {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": f"secure-{secrets.token_hex(4)}"},
-        "spec": {
-            "owners": owners,
-            "ttl": "5m",
-            "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}},
-        },
-    }
 
 
 HUNDRED = {"cpu": "100"}
@@ -36,38 +19,6 @@ HIDDEN = [
     {"initContainers": [{"name": "i", "restartPolicy": "Always", "resources": {"requests": HUNDRED}}]},
 ]
 """What holds a hundred CPUs without a request of a container."""
-
-
-def bind(api, path, role, account, namespace):
-    body = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "RoleBinding" if "namespaces/" in path else "ClusterRoleBinding",
-        "metadata": {"name": f"{account}-{role}-{namespace}"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-    }
-    api.create(path, body).expect(201)
-
-
-@pytest.fixture
-def mine(control_plane):
-    with World(control_plane.api(), "mine") as world:
-        yield world
-
-
-@pytest.fixture
-def team(control_plane, mine):
-    """Somebody who may reserve, and who may change pods in one namespace only."""
-    api = control_plane.api()
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
-    api.create(mine.path("serviceaccounts"), account).expect(201)
-    bind(api, f"/apis/{RBAC}/v1/clusterrolebindings", "rescheduler-reserver", "team", mine.namespace)
-    bind(api, mine.path("rolebindings", group=f"{RBAC}/v1"), "edit", "team", mine.namespace)
-    client = Api.from_kubeconfig(control_plane.kubeconfig_for(mine.namespace, "team"))
-    allowed = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
-    mine.wait(lambda: client.create(RESERVATIONS, allowed).ok)
-    client.delete(f"{RESERVATIONS}/{allowed['metadata']['name']}").expect()
-    return client
 
 
 @pytest.mark.parametrize(

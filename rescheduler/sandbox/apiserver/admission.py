@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rescheduler.sandbox.apiserver.errors import Json
 from rescheduler.sandbox.apiserver.registry import ResourceType
 
 USER: Json = {"username": "sandbox-admin", "groups": ["system:masters", "system:authenticated"]}
-"""The only user of the sandbox; every request is allowed."""
+"""Who sends a request that names nobody. Every user of the sandbox is allowed everything that admission lets pass."""
+_REQUESTER: ContextVar[Json] = ContextVar("requester", default=USER)
+
+
+def requester() -> Json:
+    """``userInfo`` of the request that is being answered."""
+    return _REQUESTER.get()
+
+
+@contextmanager
+def acting_as(username: str) -> Iterator[None]:
+    """Requests within are those of this user."""
+    token = _REQUESTER.set({"username": username, "groups": ["system:authenticated"]})
+    try:
+        yield
+    finally:
+        _REQUESTER.reset(token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +42,7 @@ class Attributes:
     subresource: str = ""
     old: Json | None = None
     dry_run: bool = False
+    user: Json = field(default_factory=requester)
 
 
 class Admission(Protocol):

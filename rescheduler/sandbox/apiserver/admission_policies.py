@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.sandbox.apiserver.admission import USER, Attributes
+from rescheduler.sandbox.apiserver.admission import Attributes
 from rescheduler.sandbox.apiserver.cel.expressions import CelError, compiled
 from rescheduler.sandbox.apiserver.errors import Json, StatusError, forbidden
 from rescheduler.sandbox.apiserver.json_values import deep_copy, dig
@@ -163,7 +163,7 @@ class PolicyEngine:
             "name": attributes.name,
             "namespace": attributes.namespace,
             "operation": attributes.operation,
-            "userInfo": USER,
+            "userInfo": attributes.user,
             "dryRun": attributes.dry_run,
         }
         base = {

@@ -28,6 +28,8 @@ class DeleteOptions:
     propagation: str = ""
     """Propagation policy; empty: the default of the kind."""
     dry_run: bool = False
+    admitted: bool = True
+    """Whether admission is asked. An eviction is not: the API server asks about the eviction itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def delete(
 
 
 def _admit(store: ObjectStore, resource: ResourceType, old: Json, options: DeleteOptions) -> None:
-    if store.admission is not None:
+    if store.admission is not None and options.admitted:
         metadata = old["metadata"]
         attributes = Attributes(
             resource=resource,

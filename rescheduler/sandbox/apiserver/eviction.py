@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rescheduler.sandbox.apiserver.deletion import DeleteOptions, check_preconditions, delete
 from rescheduler.sandbox.apiserver.errors import Json, StatusError, conflict, forbidden, foreign_uid
 from rescheduler.sandbox.apiserver.json_values import deep_copy, dig
@@ -25,7 +27,7 @@ def evict(store: ObjectStore, namespace: str, name: str, options: DeleteOptions)
         check_preconditions(pods, pod, options)
         if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
             pod = store.replace(pods, pod, _with_disruption_target(pod, store.stamp()))
-        delete(store, pods, namespace, name, options)
+        delete(store, pods, namespace, name, replace(options, admitted=False))
 
 
 def _ignores_budgets(pod: Json) -> bool:

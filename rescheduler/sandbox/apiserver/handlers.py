@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rescheduler.kube.transport import Request, Response
 from rescheduler.sandbox.apiserver import write_handlers
-from rescheduler.sandbox.apiserver.admission import USER
+from rescheduler.sandbox.apiserver.admission import requester
 from rescheduler.sandbox.apiserver.errors import (
     Json,
     bad_request,
@@ -205,7 +205,7 @@ def review(resource: ResourceType, body: Json) -> Json:
             "incomplete": False,
         }
     elif resource.kind == "SelfSubjectReview":
-        answer = {"userInfo": USER}
+        answer = {"userInfo": requester()}
     else:
         answer = {"allowed": True}
     return {"metadata": {}, **body, "status": answer}

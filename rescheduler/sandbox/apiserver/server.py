@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -17,6 +18,7 @@ import structlog
 
 from rescheduler.kube.transport import Request, Response, Stream
 from rescheduler.sandbox.apiserver import discovery, openapi
+from rescheduler.sandbox.apiserver.admission import acting_as
 from rescheduler.sandbox.apiserver.admission_plugins import SYSTEM_PRIORITIES, BuiltinAdmission
 from rescheduler.sandbox.apiserver.admission_policies import PolicyEngine
 from rescheduler.sandbox.apiserver.builtin_resources import builtin_registry
@@ -64,7 +66,9 @@ class ApiServer:
         """The response to one request. A malformed request never raises."""
         known = headers or {}
         try:
-            answer = self._answer(request, known)
+            user = known.get("impersonate-user", "")
+            with acting_as(user) if user else nullcontext():
+                answer = self._answer(request, known)
         except StatusError as error:
             return _json(error.code, error.status_object, error.headers)
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -1,0 +1,123 @@
+"""Nobody steers, takes over or poses as what is not theirs: refused by the API server itself, metadata as well as spec."""
+
+import pytest
+from tenants import room
+
+from harness.controlplane.world import RESERVATIONS
+from rescheduler.model import names
+
+pytestmark = pytest.mark.realcluster
+MOVES = "rescheduler.dev/v1alpha1"
+STEERING = [
+    {"annotations": {names.ANNOTATION_ORDER: "-5"}},
+    {"annotations": {names.ANNOTATION_MODE: "Soft"}},
+    {"annotations": {names.ANNOTATION_MIGRATION: "no/such"}},
+    {"annotations": {"example.com/note": "x"}},
+    {"labels": {names.LABEL_GROUP: "mine"}},
+    {"finalizers": ["example.com/never"]},
+    {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "gone"}]},
+]
+
+
+@pytest.fixture
+def theirs(control_plane):
+    """Path of a room for pods of a namespace that is not the team's."""
+    admin = control_plane.api()
+    body = room([{"controller": {"name": "web", "namespace": "default"}}])
+    body["metadata"]["annotations"] = {names.ANNOTATION_ORDER: "1"}
+    admin.create(RESERVATIONS, body).expect(201)
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    yield path
+    admin.delete(path)
+
+
+def own(mine):
+    return room([{"controller": {"name": "web", "namespace": mine.namespace}}])
+
+
+@pytest.mark.parametrize("metadata", STEERING)
+def test_the_metadata_of_a_room_of_others_is_as_safe_as_its_spec(team, theirs, metadata):
+    answer = team.patch(theirs, {"metadata": metadata}).expect(403)
+    marked = names.ANNOTATION_MIGRATION in metadata.get("annotations", {})
+    assert ("reservation-marks" if marked else "reservation-owners") in answer.body["message"]
+
+
+def test_what_steers_a_room_cannot_be_taken_off_it_either(team, theirs):
+    team.patch(theirs, {"metadata": {"annotations": None}}).expect(403)
+
+
+@pytest.mark.parametrize("metadata", [STEERING[0], STEERING[1], STEERING[4], STEERING[5]])
+def test_the_metadata_of_an_own_room_may_be_changed(team, mine, metadata):
+    body = own(mine)
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    team.create(RESERVATIONS, body).expect(201)
+    team.patch(path, {"metadata": metadata}).expect(200)
+    team.patch(path, {"metadata": {"finalizers": None}}).expect(200)
+    team.delete(path).expect(200)
+
+
+@pytest.mark.parametrize("key", [names.ANNOTATION_MIGRATION, names.ANNOTATION_MIGRATION_UID])
+def test_nobody_makes_a_room_in_the_name_of_a_move(team, mine, key):
+    body = own(mine)
+    body["metadata"]["annotations"] = {key: f"{mine.namespace}/move"}
+    answer = team.create(RESERVATIONS, body).expect(403)
+    assert "only the controller may say for which PodMigration" in answer.body["message"]
+    del body["metadata"]["annotations"]
+    team.create(RESERVATIONS, body).expect(201)
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    team.patch(path, {"metadata": {"annotations": {key: "x"}}}).expect(403)
+    team.delete(path).expect(200)
+
+
+def test_nobody_takes_a_name_that_a_move_will_use(team, mine):
+    body = own(mine)
+    body["metadata"]["name"] += names.MOVE_SUFFIX
+    assert "choose another name" in team.create(RESERVATIONS, body).expect(403).body["message"]
+
+
+def migration(**labels):
+    return {
+        "apiVersion": MOVES,
+        "kind": "PodMigration",
+        "metadata": {"name": "m", "labels": labels},
+        "spec": {"podRef": {"name": "web-0"}, "paused": True, "policy": "LowNodeUtilization"},
+    }
+
+
+@pytest.mark.parametrize(
+    "labels", [{names.LABEL_CREATED_BY: names.CREATED_BY}, {names.LABEL_WORKLOAD_UID: "of-somebody"}]
+)
+def test_no_move_that_people_ask_for_poses_as_a_planned_one(control_plane, team, mine, labels):
+    path = mine.path("podmigrations", group=MOVES)
+    assert "only the controller" in team.create(path, migration(**labels)).expect(403).body["message"]
+    team.create(path, migration(**{names.LABEL_CREATED_BY: "helm"})).expect(201)
+    team.patch(f"{path}/m", {"metadata": {"labels": labels}}).expect(403)
+    team.delete(f"{path}/m").expect(200)
+    control_plane.api().create(path, migration(**labels)).expect(201)
+    taken_off = {"metadata": {"labels": dict.fromkeys(labels)}}
+    team.patch(f"{path}/m", taken_off).expect(403)
+    team.patch(f"{path}/m", {"spec": {"ttl": "1m"}}).expect(200)
+    team.delete(f"{path}/m").expect(200)
+
+
+def test_the_status_is_written_by_the_controller_only(team, mine, theirs):
+    path = mine.path("podmigrations", group=MOVES)
+    team.create(path, migration()).expect(201)
+    team.patch(f"{path}/m/status", {"status": {"reservationUid": "of-somebody"}}).expect(403)
+    team.patch(f"{theirs}/status", {"status": {"phase": "Available"}}).expect(403)
+    team.delete(f"{path}/m").expect(200)
+
+
+@pytest.mark.parametrize("name", [names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT])
+def test_the_priority_of_placeholders_is_for_placeholders(control_plane, team, mine, name):
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "first"},
+        "spec": {**mine.spec(), "priorityClassName": name},
+    }
+    answer = team.create(mine.path("pods"), body).expect(403)
+    assert "is for placeholders in namespace rescheduler only" in answer.body["message"]
+    control_plane.api().create(mine.path("pods"), body).expect(403)
+    del body["spec"]["priorityClassName"]
+    team.create(mine.path("pods"), body, dryRun="All").expect(201)
