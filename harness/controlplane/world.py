@@ -106,6 +106,19 @@ class World:
             .body
         )
 
+    def like_placeholders(self, *, soft: bool = False) -> Json:
+        """Fields of a pod spec with the priority of placeholders, whose own classes are refused outside of their namespace."""
+        name, value = ("test-soft-placeholder", -1000) if soft else ("test-placeholder", 1_000_000_000)
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
+        self.api.create(path, body).expect(201, 409)
+        fields: Json = {"priorityClassName": name, "preemptionPolicy": "Never"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "classified"}}
+        probe = {**pod, "spec": self.spec(**fields)}
+        # Admission reads classes through a watch of its own.
+        self.wait(lambda: self.api.create(self.path("pods"), probe, dryRun="All").ok, PATIENCE_S)
+        return fields
+
     def workload(
         self,
         kind: str,

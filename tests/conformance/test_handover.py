@@ -12,8 +12,7 @@ def placeholder(world, name, node, cpu="2"):
     pod = world.pod(
         name,
         cpu,
-        priorityClassName="rescheduler-placeholder",
-        preemptionPolicy="Never",
+        **world.like_placeholders(),
         affinity={
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -74,8 +73,7 @@ def test_a_placeholder_waits_in_the_words_of_the_scheduler(world):
     world.pod(
         "held",
         "2",
-        priorityClassName="rescheduler-placeholder",
-        preemptionPolicy="Never",
+        **world.like_placeholders(),
         nodeSelector={"kubernetes.io/hostname": node},
     )
     assert "Insufficient cpu" in world.wait_unschedulable("held")

@@ -99,7 +99,7 @@ def test_preemption_policy_never_waits(world, high):
     world.node("a", cpu="2")
     world.pod("weak", cpu="2")
     world.wait_bound("weak")
-    world.pod("polite", cpu="2", priorityClassName="rescheduler-placeholder", preemptionPolicy="Never")
+    world.pod("polite", cpu="2", **world.like_placeholders())
     message = world.wait_unschedulable("polite")
     assert "preemption" in message
     assert "deletionTimestamp" not in world.get_pod("weak")["metadata"]
@@ -107,7 +107,7 @@ def test_preemption_policy_never_waits(world, high):
 
 def test_placeholders_are_not_preempted_by_workloads(world, high):
     world.node("a", cpu="2")
-    world.pod("placeholder", cpu="2", priorityClassName="rescheduler-placeholder", preemptionPolicy="Never")
+    world.pod("placeholder", cpu="2", **world.like_placeholders())
     world.wait_bound("placeholder")
     world.pod("strong", cpu="2", priorityClassName=high)
     world.wait_unschedulable("strong", "Insufficient cpu")
@@ -116,9 +116,7 @@ def test_placeholders_are_not_preempted_by_workloads(world, high):
 
 def test_a_soft_placeholder_gives_way_to_any_workload(world):
     node = world.node("a", cpu="2")
-    soft = world.pod(
-        "soft", cpu="2", priorityClassName="rescheduler-placeholder-soft", preemptionPolicy="Never"
-    )
+    soft = world.pod("soft", cpu="2", **world.like_placeholders(soft=True))
     world.wait_bound("soft")
     world.pod("work", cpu="2")
     world.wait_gone(soft)

@@ -33,8 +33,7 @@ def hold(world, name, node, cpu="2", **more):
     return world.pod(
         name,
         cpu,
-        priorityClassName="rescheduler-placeholder",
-        preemptionPolicy="Never",
+        **world.like_placeholders(),
         affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
         **more,
     )

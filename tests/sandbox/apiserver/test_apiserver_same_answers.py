@@ -111,7 +111,7 @@ REQUESTS = [
     ("POST", f"{T}/pods", pod("g", schedulingGates=gates("x.io/g", "x.io/h"))),
     ("POST", f"{T}/pods", pod("g2", schedulingGates=gates("x.io/g"), nodeName="n")),
     ("POST", f"{T}/pods", pod("pc", priorityClassName="none")),
-    ("POST", f"{T}/pods", pod("pc", priorityClassName="rescheduler-placeholder")),
+    ("POST", f"{T}/pods", pod("pc", priorityClassName="system-cluster-critical")),
     ("POST", f"{T}/pods", pod("pc2", priority=7)),
     ("POST", f"{T}/pods", requesting(requests={"cpu": "abc"})),
     ("POST", f"{T}/pods", requesting(requests={"cpu": "-1"})),
