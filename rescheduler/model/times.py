@@ -76,7 +76,9 @@ def _decimal(amount: int, digits: int) -> str:
 
 
 _SHAPE: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?P<fraction>\.\d+)?(?P<zone>[Zz]|[+-]\d{2}:\d{2})"
+    r"(?P<local>\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2})(?P<fraction>\.\d+)?"
+    r"(?P<zone>[Zz]|(?P<sign>[+-])(?P<hours>\d{2}):(?P<minutes>\d{2}))",
+    re.ASCII,
 )
 _MICROSECOND_DIGITS: Final = 6
 _FIRST_S: Final = dt.datetime(1, 1, 1, tzinfo=dt.UTC).timestamp()
@@ -99,13 +101,15 @@ def parse_timestamp(text: str) -> float:
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise TimestampError(f"time {text[:60]!r} is not of the form 2026-01-31T23:59:59Z")
-    fraction = match["fraction"] or ""
-    shortened = text.replace(
-        fraction, fraction[: _MICROSECOND_DIGITS + 1].ljust(_MICROSECOND_DIGITS + 1, "0")
-    )
+    fraction = (match["fraction"] or ".0")[: _MICROSECOND_DIGITS + 1]
+    # The API server takes zones of up to 99 hours and the year 0; datetime does not.
+    east_s = 3600 * int(match["hours"] or 0) + 60 * int(match["minutes"] or 0)
+    if match["local"].startswith("0000-"):
+        return _FIRST_S
     try:
-        moment = dt.datetime.fromisoformat((shortened if fraction else text).upper())
-        return min(max(moment.timestamp(), _FIRST_S), _LAST_S)
+        moment = dt.datetime.fromisoformat(f"{match['local'].upper()}{fraction.ljust(7, '0')}+00:00")
+        seconds = moment.timestamp() - (-east_s if match["sign"] == "-" else east_s)
+        return min(max(seconds, _FIRST_S), _LAST_S)
     except (ValueError, OverflowError) as error:
         raise TimestampError(f"time {text[:60]!r} does not exist: {error}") from error
 

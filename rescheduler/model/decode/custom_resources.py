@@ -198,9 +198,8 @@ def reservation(wire: ReservationWire, meta: MetaWire, shared: SharedParts, pods
     """The record of a Reservation. A template that cannot be decoded is None; ``template_raw`` still contains it."""
     spec = wire.spec or ReservationSpecWire()
     raw = _compact(spec.template)
-    template = _decode_template(raw)
+    template, labels = _template(raw, shared)
     head = template.metadata or ReservationTemplateMetaWire()
-    labels = shared.labels(head.labels)
     return Reservation(
         name=meta.name or "",
         uid=meta.uid or "",
@@ -337,6 +336,15 @@ def _compact(template: Raw) -> bytes:
     """The template as an object without white space; a missing or null one is empty."""
     content = bytes(template)
     return b"{}" if content in (b"", b"null") else msgspec.json.format(content, indent=-1)
+
+
+def _template(raw: bytes, shared: SharedParts) -> tuple[ReservationTemplateWire, LabelSet]:
+    """The template and its labels; empty if they cannot be read: the schema leaves the template's metadata open."""
+    try:
+        template = _decode_template(raw)
+        return template, shared.labels((template.metadata or ReservationTemplateMetaWire()).labels)
+    except DAMAGE:
+        return ReservationTemplateWire(), NO_LABELS
 
 
 def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | None:
