@@ -7,7 +7,7 @@ code that removes it after a move. Gate keys and nodes to avoid are stored in tw
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
@@ -24,6 +24,8 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 from rescheduler.reservations.split import nothing, rest_of
 
+MOST_KEY_BYTES: Final = 512 * 1024
+"""Half of what a ConfigMap may contain: beyond that the API server would refuse the keys of all, also those of moves."""
 MOST_NODES: Final = 20
 """The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
 
@@ -60,14 +62,29 @@ def _about_to_be_available(observed: ObservedReservation) -> bool:
 def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:
     """Controller uid, pod name or label -> Reservation name that ``gate-keys`` should contain; by name, the first one wins.
 
-    At most ``MOST_KEYS`` of each Reservation, whatever its owners match.
+    At most ``MOST_KEYS`` of each Reservation, whatever its owners match, and ``MOST_KEY_BYTES`` of all: moves first, because
+    they wait for the proof of their keys, then Reservations with few keys before those with many.
     """
+    gated = sorted((o for o in rooms if wants_gate(o)), key=lambda o: o.reservation.name)
+    wanted = {o.reservation.name: tuple(_keys_of(o.reservation, index)) for o in gated}
+    fitting = _fitting(wanted, {o.reservation.name for o in gated if made_for(o)})
     keys: dict[str, str] = {}
-    for observed in sorted(rooms, key=lambda o: o.reservation.name):
-        if wants_gate(observed):
-            for key in _keys_of(observed.reservation, index):
-                keys.setdefault(key, observed.reservation.name)
+    for name in filter(fitting.__contains__, wanted):
+        for key in wanted[name]:
+            keys.setdefault(key, name)
     return keys
+
+
+def _fitting(wanted: Mapping[str, Collection[str]], moves: Collection[str]) -> set[str]:
+    """The Reservations whose keys are stored."""
+    sizes = {name: sum(len(key) + len(name) for key in keys) for name, keys in wanted.items()}
+    fitting, stored = set[str](), 0
+    for name in sorted(wanted, key=lambda name: (name not in moves, sizes[name], name)):
+        stored += sizes[name]
+        if stored > MOST_KEY_BYTES:
+            break
+        fitting.add(name)
+    return fitting
 
 
 def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.switches import gate_keys
+from rescheduler.coordination.switches import MOST_KEY_BYTES, gate_keys
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import PodSpec, Workload
 from rescheduler.model.reservation import (
@@ -91,3 +91,17 @@ def test_a_decoded_one_keeps_its_bounds():
     held = msgspec.structs.replace(built, status=room().status)
     index = RoundIndex.of(Snapshot(taken_at_s=0.0))
     assert gate_keys([ObservedReservation(reservation=held)], index) == {}
+
+
+def named(name, *owners):
+    return ObservedReservation(reservation=msgspec.structs.replace(room(*owners), name=name, uid=name))
+
+
+def test_all_together_fit_in_the_config_map_and_many_large_ones_displace_no_small_one():
+    long = [f"{'v' * 55}{number:02}" for number in range(MOST_KEYS)]
+    large = [named(f"a-{i}", listed((f"{i}-{v}" for v in long), namespace="n" * 60)) for i in range(200)]
+    small = [named(f"z-{i}", listed([str(i)])) for i in range(50)]
+    found = gate_keys([*large, *small], RoundIndex.of(Snapshot(taken_at_s=0.0)))
+    assert sum(len(key) + len(name) for key, name in found.items()) <= MOST_KEY_BYTES
+    assert {o.reservation.name for o in small} <= set(found.values())
+    assert 0 < len(set(found.values()) & {o.reservation.name for o in large}) < len(large)
