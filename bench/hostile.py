@@ -100,7 +100,7 @@ def run(world: World, wanted: list[tuple[dict, str]], minutes: float) -> Figures
     for name, target in asked.items():
         status = (found.get(name) or {}).get("status") or {}
         replacement = status.get("replacement")
-        if replacement and node_of(world.get_pod(replacement["name"])) == target:
+        if replacement and status.get("landedAt") and node_of(world.get_pod(replacement["name"])) == target:
             figures.landed += 1
             created_s = moment(found[name]["metadata"]["creationTimestamp"])
             figures.seconds.append(moment(status["landedAt"]) - created_s)
