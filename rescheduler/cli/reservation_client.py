@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,15 +12,16 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay
 
+from rescheduler.cli.errors import CommandError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
-from rescheduler.kube.transport import TransportError
+from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.conditions import condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import reservation_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
+from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.reservations.naming import slug
 
@@ -97,7 +98,10 @@ class ReservationClient:
                 if group:  # if the response is lost, the Reservation may exist nevertheless
                     made[name] = ""
                 # After a lost response the request is retried. A name with a random group in it that exists is ours.
-                with contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext():
+                with (
+                    _installed(),
+                    contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext(),
+                ):
                     made[name] = _uid(self.api.create(COLLECTION, body))
         except BaseException as error:
             left = self.release(made)
@@ -107,7 +111,8 @@ class ReservationClient:
 
     def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
         """The object that the server would store."""
-        return self.api.create(COLLECTION, body, dry_run=True)
+        with _installed():
+            return self.api.create(COLLECTION, body, dry_run=True)
 
     def group(self, group: str) -> tuple[Reservation, ...]:
         """The Reservations of a group, by name."""
@@ -115,9 +120,11 @@ class ReservationClient:
 
     def select(self, query: Mapping[str, str]) -> tuple[Reservation, ...]:
         """Reservations by a list query, sorted by name, without damaged ones."""
+        with _installed():
+            pages = list(self.api.list(COLLECTION, query))
         found = [
             record
-            for body in self.api.list(COLLECTION, query)
+            for body in pages
             for record in self.decoder.page(Kind.RESERVATION, body).records
             if isinstance(record, Reservation)
         ]
@@ -138,7 +145,11 @@ class ReservationClient:
 
         def reason(item: tuple[str, str]) -> str:
             left_s = max(ends_s - time.monotonic(), _LEAST_S)
-            api = KubeApi(self.api.transport, Retry(stop=stop_before_delay(left_s)), timeout_s=left_s)
+            api = KubeApi(
+                self.api.transport,
+                Retry(stop=stop_before_delay(left_s), gives_up=(UnreachableError,)),
+                timeout_s=left_s,
+            )
             name, uid = item
             path = RESOURCES[Kind.RESERVATION].object_path("", name)
             try:
@@ -185,6 +196,20 @@ def status_message(reservation: Reservation) -> str:
 def is_unobserved(reservation: Reservation) -> bool:
     """True if no controller has written its status."""
     return not reservation.status.conditions and not reservation.status.observed_generation
+
+
+@contextlib.contextmanager
+def _installed() -> Iterator[None]:
+    """Around calls of the collection itself: it is not found only where its kind is not served. Raises CommandError."""
+    try:
+        yield
+    except NotFoundError as error:
+        message = (
+            f"rescheduler is not installed in this cluster: it does not serve reservations of {API_VERSION}"
+        )
+        raise CommandError(
+            f"{message} (install it: kubectl apply -k manifests/, docs/installing.md)"
+        ) from error
 
 
 def _uid(body: bytes) -> str:

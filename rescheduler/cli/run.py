@@ -8,6 +8,7 @@ import threading
 import click
 
 from rescheduler import logs
+from rescheduler.cli.api_access import connected
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options, config_option
 from rescheduler.cli.output import emit, style
@@ -15,7 +16,6 @@ from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError
-from rescheduler.kube.connection import connect
 from rescheduler.reports.outcomes import outcomes_text
 from rescheduler.reports.text import plan_text
 
@@ -79,7 +79,7 @@ def run_command(
         once=once,
         identity=identity,
     )
-    transport = connect(kubeconfig, context)
+    transport = connected(kubeconfig, context)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
@@ -16,7 +17,7 @@ from rescheduler.cli.reserve.options import namespace_option, parse_seconds, tim
 from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
+from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reports.table import plural, table
@@ -48,7 +49,7 @@ def scale_command(
     """
     limit_s = parse_seconds("--timeout", timeout)
     name = parse_workload(workload, namespace)
-    api = KubeApi(connect(kubeconfig, context))
+    api = api_of(kubeconfig, context, DEADLINE_S)
     found = read_workload(api, name)
     if replicas == found.replicas:
         emit(f"{name} has {plural(replicas, 'replica')} already\n")

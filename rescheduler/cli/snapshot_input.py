@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import click
-from tenacity import stop_before_delay
 
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
@@ -24,8 +23,6 @@ from rescheduler.reports.table import plural
 
 _DUMP_IT: Final = "write it with: kubectl get nodes,pods,replicasets,poddisruptionbudgets -A -o json"
 _NAMED: Final = 5
-_API_TIMEOUT_S: Final = 5.0
-"""An API server that does not answer is reported after this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +100,10 @@ def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
 def _live(
     kubeconfig: str | None, context: str | None, configured: ReplacementRules, namespace: str
 ) -> tuple[ClusterState, tuple[str, ...], ReplacementRules]:
-    from rescheduler.controller.reading import read_cluster, read_rules  # noqa: PLC0415 - a dump needs no API client
-    from rescheduler.kube.client import KubeApi  # noqa: PLC0415
-    from rescheduler.kube.connection import connect  # noqa: PLC0415
-    from rescheduler.kube.retry import Retry  # noqa: PLC0415
+    from rescheduler.cli.api_access import api_of  # noqa: PLC0415 - a dump needs no API client
+    from rescheduler.controller.reading import read_cluster, read_rules  # noqa: PLC0415 - the same
 
-    api = KubeApi(connect(kubeconfig, context), Retry(stop=stop_before_delay(_API_TIMEOUT_S)))
+    api = api_of(kubeconfig, context)
     with Progress("reading the cluster") as progress:
         found = read_cluster(api, Decoder(), progress.advance_to, namespace=namespace)
         return found.state, found.warnings, read_rules(api, found, configured)

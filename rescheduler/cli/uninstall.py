@@ -8,14 +8,14 @@ from typing import Final
 
 import click
 
+from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
-from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.sandbox.installation import Manifest, everything
@@ -54,7 +54,7 @@ def uninstall_command(
     It may be interrupted and run again, with the controller up, down or gone already: each step looks what is still
     there. Exit codes: 0 all is gone, 1 failed (run it again), 3 what is named at the end could not be removed in time.
     """
-    cluster = InstalledCluster(KubeApi(connect(kubeconfig, context)), namespace)
+    cluster = InstalledCluster(api_of(kubeconfig, context, DEADLINE_S), namespace)
     steps = Steps(say=lambda line: emit(f"{line}\n"))
     try:
         left = uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)

@@ -8,7 +8,6 @@ done). Connections have TCP keepalive; a stream that is silent for its time limi
 from __future__ import annotations
 
 import contextlib
-import http.client
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from kubernetes.config import ConfigException
 from rescheduler import __version__
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.kubeconfig import load_configuration
+from rescheduler.kube.no_answer import BROKEN, no_answer
 from rescheduler.kube.transport import Request, Response, SilenceError, TransportError
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -32,7 +32,6 @@ _RELOAD_PAUSE_S: Final = 5.0
 _CHUNK_BYTES: Final = 65_536
 _MAX_ERROR_BYTES: Final = 1_048_576
 _SAFE_IN_PATH: Final = "/-._~!$&'()*+,;=:@"
-_BROKEN: Final = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError)
 
 
 def connect(
@@ -79,9 +78,9 @@ class HttpTransport:
         answer = self._open(request)
         try:
             body = b"".join(self._chunks(answer, ends_s))
-        except _BROKEN as error:
+        except BROKEN as error:
             answer.close()
-            raise TransportError(f"{request.method} {request.path}: {_said(error)}") from error
+            raise no_answer(error, self._session.root, request) from error
         answer.release_conn()
         return Response(answer.status, body, _lower(answer.headers))
 
@@ -106,8 +105,8 @@ class HttpTransport:
             if answer.status == HTTPStatus.UNAUTHORIZED and self._renewed(session):
                 answer.close()
                 answer = self._session.open(request)
-        except (*_BROKEN, ConfigException) as error:
-            raise TransportError(f"{request.method} {request.path}: {_said(error)}") from error
+        except (*BROKEN, ConfigException, KubeconfigError) as error:
+            raise no_answer(error, session.root, request) from error
         return answer
 
     def _renewed(self, refused: _Session) -> bool:
@@ -136,7 +135,7 @@ class _Session:
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = pool_size
         self._configuration = configuration
-        self._root: str = configuration.host.rstrip("/")
+        self.root: str = configuration.host.rstrip("/")
         self._lock = threading.Lock()
         self.pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
 
@@ -158,7 +157,7 @@ class _Session:
         token = self.authorization()
         if token:
             headers["Authorization"] = token
-        url = self._root + quote(request.path, safe=_SAFE_IN_PATH)
+        url = self.root + quote(request.path, safe=_SAFE_IN_PATH)
         if request.query:
             url += "?" + urlencode(request.query)
         return self.pool.urlopen(
@@ -188,11 +187,11 @@ class HttpStream:
         try:
             while not self._closed.is_set() and (chunk := self._answer.read1(_CHUNK_BYTES)):
                 yield chunk
-        except (*_BROKEN, ValueError, AttributeError) as error:
+        except (*BROKEN, ValueError, AttributeError) as error:
             # Closing from another thread pulls the socket away under the read; what that raises varies.
             if not self._closed.is_set():
                 silent = isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError)
-                raise (SilenceError if silent else TransportError)(f"watch: {_said(error)}") from error
+                raise (SilenceError if silent else TransportError)(f"watch: {error}") from error
         finally:
             self._answer.close()
 
@@ -214,7 +213,3 @@ class HttpStream:
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -19,10 +19,13 @@ from urllib.parse import urlsplit
 import yaml
 from kubernetes.client.configuration import Configuration
 from kubernetes.config import ConfigException, load_incluster_config
+from kubernetes.config.dateutil import parse_rfc3339
+from kubernetes.config.exec_provider import ExecProvider
 from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TOKEN_FILENAME
-from kubernetes.config.kube_config import load_kube_config
+from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.exec_plugin import credential
 from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
@@ -68,20 +71,46 @@ def _in_cluster() -> Configuration:
 
 def _from_files(where: str, context: str | None) -> Configuration:
     documents = [_read(path) for path in _paths(where)]
-    cluster, user = _selected(where, documents, context)
+    cluster = _selected(where, documents, context)
     configuration = Configuration()
     try:
-        load_kube_config(config_file=where, context=context, client_configuration=configuration)
+        merged = KubeConfigMerger(where)
+        loader = _Loader(
+            config_dict=merged.config, active_context=context, config_persister=merged.save_changes
+        )
+        loader.load_and_set(configuration)
     except _MALFORMED as error:
         raise KubeconfigError(where, f"cannot be used: {error}", "kubectl config view") from error
-    if "exec" in user and not (configuration.api_key or configuration.cert_file):
-        command = user["exec"].get("command") if isinstance(user["exec"], dict) else "?"
-        raise KubeconfigError(
-            where, f"the credential plugin {command!r} gave no credentials", "run it by hand"
-        )
     if not cluster.get("proxy-url") and is_loopback(configuration.host):
         configuration.proxy = None
     return configuration
+
+
+class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the official client has no types
+    """The official loader; a credential plugin has a deadline, and what is wrong with it is an error."""
+
+    def _load_from_exec_plugin(self) -> bool:
+        if "exec" not in self._user:
+            return False
+        base = self._get_base_path(self._cluster.path)
+        status = credential(ExecProvider(self._user["exec"], base, self._cluster))
+        if status.get("token"):
+            self.token = f"Bearer {status['token']}"
+        else:
+            self.cert_file, self.key_file = (
+                FileOrData(
+                    status,
+                    None,
+                    data_key_name=key,
+                    file_base_path=base,
+                    base64_file_content=False,
+                    temp_file_path=self._temp_file_path,
+                ).as_file()
+                for key in ("clientCertificateData", "clientKeyData")
+            )
+        if "expirationTimestamp" in status:
+            self.expiry = parse_rfc3339(status["expirationTimestamp"])
+        return True
 
 
 def _paths(where: str) -> list[Path]:
@@ -128,10 +157,8 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _selected(
-    where: str, documents: list[dict[str, Any]], context: str | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The cluster and the user of the context that will be used."""
+def _selected(where: str, documents: list[dict[str, Any]], context: str | None) -> dict[str, Any]:
+    """The cluster of the context that will be used, whose user is there and well-formed."""
     merged = {section: _by_name(documents, section) for section in _SECTIONS}
     name = context or next(
         (d["current-context"] for d in reversed(documents) if d.get("current-context")), None
@@ -154,7 +181,9 @@ def _selected(
         )
     if user_name and user_name not in merged["users"]:
         raise KubeconfigError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
-    return cluster, _inner(where, merged["users"][user_name], "user") if user_name else {}
+    if user_name:
+        _inner(where, merged["users"][user_name], "user")
+    return cluster
 
 
 def _by_name(documents: list[dict[str, Any]], section: str) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,9 @@ from typing import Final, TypeVar
 
 from tenacity import (
     Retrying,
+    retry_all,
     retry_if_exception,
+    retry_if_not_exception_type,
     retry_if_result,
     stop_after_attempt,
     stop_before_delay,
@@ -67,14 +69,17 @@ class Retry:
     a seed) hands in callables of the same shape.
     """
 
+    gives_up: tuple[type[BaseException], ...] = ()
+    """Errors that are given to the caller at once, whatever time may do for them."""
     wait: WaitBaseT = JITTER
     stop: StopBaseT = DEADLINE
     sleep: Callable[[float], None] = time.sleep
 
     def call(self, operation: Callable[[], T], *, repeatable: bool) -> T:
         """The result of ``operation``; its last error once waiting would pass the deadline."""
+        again = retry_if_exception(partial(retryable, repeatable=repeatable))
         retrying = Retrying(
-            retry=retry_if_exception(partial(retryable, repeatable=repeatable)),
+            retry=retry_all(again, retry_if_not_exception_type(self.gives_up)),
             wait=self.wait,
             stop=self.stop,
             sleep=self.sleep,

@@ -39,6 +39,10 @@ class TransportError(ReschedulerError):
     """No answer: refused, reset, timed out, cut off. The world is at fault; try again later."""
 
 
+class UnreachableError(TransportError):
+    """Nobody listens there, or not whom the configuration trusts: the server has not seen the request."""
+
+
 class SilenceError(TransportError):
     """Nothing came over an open stream for its time limit: half-open, or nothing happened at all."""
 

@@ -111,7 +111,7 @@ def test_an_exec_plugin_gives_the_token(write, fault_server, tmp_path):
             config(
                 user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}
             ),
-            "credential plugin '/no/such/plugin' gave no credentials",
+            "credential plugin '/no/such/plugin': No such file or directory",
         ),
     ],
 )

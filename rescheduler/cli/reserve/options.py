@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-from tenacity import stop_before_delay
 
+from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import ENVIRONMENT
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
-from rescheduler.kube.retry import Retry
 from rescheduler.model.times import DurationError, parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,7 +21,7 @@ API_TIMEOUT_S = 10.0
 
 def api_client(kubeconfig: str | None, context: str | None) -> KubeApi:
     """A client of the API server that the options name."""
-    return KubeApi(connect(kubeconfig, context), Retry(stop=stop_before_delay(API_TIMEOUT_S)))
+    return api_of(kubeconfig, context, API_TIMEOUT_S)
 
 
 def namespace_option(command: F) -> F:

@@ -1,0 +1,172 @@
+"""A server that is not there, hangs, is none, or knows no Reservations: told early, in words, and not tried for long."""
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from rescheduler.cli.api_access import CommandTransport
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.retry import Retry
+from rescheduler.kube.transport import Response, TransportError, UnreachableError
+from rescheduler.sandbox.sandbox import Sandbox
+
+COMMANDS = (
+    ("plan",),
+    ("explain", "pod", "a/b"),
+    ("reserve", "list"),
+    ("reserve", "release", "room"),
+    ("scale", "deployment/web", "--replicas", "2"),
+    ("scale", "deployment/web", "--replicas", "2", "--dry-run"),
+    ("uninstall", "--dry-run"),
+)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    def write(url):
+        path = tmp_path / "kubeconfig"
+        path.write_text(
+            f"""\
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+users: [{{name: u, user: {{}}}}]
+current-context: c
+"""
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def listening():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(64)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def login_page():
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>Sign in</html>")
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_nobody_listens(command, kubeconfig, words):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    done = command(*words, "--kubeconfig", kubeconfig(url))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: no answer from the API server: {url}: connection refused (GET /")
+    assert "is it running, and are the address" in done.stderr
+
+
+def test_a_host_without_a_name(command, kubeconfig):
+    done = command("plan", "--kubeconfig", kubeconfig("http://no-such-host.invalid:6443"))
+    assert done.exit_code == 1
+    assert "no-such-host.invalid:6443: " in done.stderr
+    assert "HTTPConnection" not in done.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
+    command, kubeconfig, listening, words, monkeypatch
+):
+    monkeypatch.setattr("rescheduler.cli.api_access.NOTICE_S", 0.05)
+    monkeypatch.setattr("rescheduler.cli.api_access.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("rescheduler.cli.api_access.PATIENCE_S", 0.1)
+    for module in ("scale", "uninstall"):
+        monkeypatch.setattr(f"rescheduler.cli.{module}.DEADLINE_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.reserve.options.API_TIMEOUT_S", 0.1)
+    done = command(*words, "--kubeconfig", kubeconfig(listening))
+    assert (done.exit_code, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    assert "waiting for the API server ..." in lines
+    (said,) = (line for line in lines if line.startswith("error: "))
+    assert said.startswith(
+        f"error: no answer from the API server: {listening}: no answer within 0.5 s (GET /"
+    )
+
+
+@pytest.mark.parametrize("words", COMMANDS[:3], ids=" ".join)
+def test_a_login_page_is_no_api_server(command, kubeconfig, login_page, words):
+    done = command(*words, "--kubeconfig", kubeconfig(login_page))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "what answers is no API server" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("reserve", "list"),
+        ("reserve", "watch"),
+        ("reserve", "release", "-l", "a=b"),
+        ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
+        ("reserve", "create", "--cpu", "1", "--owner-pod", "x", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_a_cluster_without_rescheduler_is_told_with_what_to_do(command, tmp_path, words):
+    kubeconfig = tmp_path / "kubeconfig"
+    with Sandbox() as cluster:
+        cluster.start(kubeconfig=kubeconfig)
+        done = command(*words, "--kubeconfig", kubeconfig)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "error: rescheduler is not installed in this cluster" in done.stderr
+    assert "kubectl apply -k manifests/" in done.stderr
+
+
+class Answers:
+    """A transport that gives these answers, one after the other."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def send(self, request):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def api(*answers):
+    pauses = []
+    retry = Retry(sleep=pauses.append, gives_up=(UnreachableError,))
+    return KubeApi(CommandTransport(Answers(*answers)), retry), pauses
+
+
+def test_a_server_that_was_never_reached_is_not_tried_again():
+    client, pauses = api(UnreachableError("refused"), Response(200, b"{}"))
+    with pytest.raises(UnreachableError):
+        client.get("/api")
+    assert pauses == []
+
+
+def test_a_server_that_was_reached_is_tried_again():
+    client, pauses = api(Response(200, b"{}"), UnreachableError("refused"), Response(200, b'{"a":1}'))
+    client.get("/api")
+    assert client.get("/api") == b'{"a":1}'
+    assert len(pauses) == 1
+    client, _ = api(Response(200, b"{}"), TransportError("reset"), Response(200, b'{"a":1}'))
+    client.get("/api")
+    assert client.get("/api") == b'{"a":1}'
