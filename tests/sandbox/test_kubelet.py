@@ -11,7 +11,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.sandbox.kubelet import Kubelet, KubeletSettings, kubelet_node, pod_on_node
 from rescheduler.sandbox.kubelet.objects import effective_requests
 
-SETTINGS = KubeletSettings(start_s=1, ready_s=2, stop_s=3)
+SETTINGS = KubeletSettings(start_s=1, ready_s=2, stop_s=3, reject_s=0.5)
 STOPPED = [("PATCH", "Failed", "False"), ("DELETE", None, None)]
 _uids = itertools.count()
 
@@ -112,7 +112,8 @@ def test_a_shorter_grace_hastens_the_stop(kubelet):
 def test_what_does_not_fit_is_rejected_for_good(kubelet):
     see(kubelet, pod("a", "3"), 0)
     see(kubelet, pod("b", "2"), 0)
-    (action,) = kubelet.due(0)
+    assert not kubelet.due(0)
+    (action,) = kubelet.due(0.5)
     status = json.loads(action.requests[0].body)["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
     assert status["message"] == (
@@ -130,7 +131,7 @@ def test_pods_are_counted(kubelet):
     kubelet.node_changed(node(pods="1"), 0)
     see(kubelet, pod("a", "100m"), 0)
     see(kubelet, pod("b", "100m"), 0)
-    (action,) = kubelet.due(0)
+    (action,) = kubelet.due(0.5)
     assert json.loads(action.requests[0].body)["status"]["reason"] == "OutOfpods"
 
 
@@ -139,7 +140,7 @@ def test_a_terminating_pod_counts_until_it_has_stopped(kubelet):
     see(kubelet, first, 0)
     see(kubelet, deleting(first), 1)
     see(kubelet, pod("b", "1"), 2)
-    assert ("PATCH", "Failed", None) in sent(kubelet, 2)
+    assert ("PATCH", "Failed", None) in sent(kubelet, 2.5)
     sent(kubelet, 4)
     see(kubelet, pod("c", "1"), 4)
     assert ("PATCH", "Running", "False") in sent(kubelet, 5)

@@ -38,6 +38,9 @@ class KubeletSettings:
     """From the start until the pod is Ready."""
     stop_s: float = 0.1
     """From the deletion until the containers have ended."""
+    reject_s: float = 1.0
+    """Until the rejection of a pod that does not fit is written. Its ReplicaSet creates another one at once: where the
+    template names a full node, time passes only because of this."""
 
 
 class PodStep(enum.Enum):
@@ -189,7 +192,7 @@ class Kubelet:
         started = wire.status.phase == "Running"
         worker.rejection = None if started else self._rejection(pod)
         if worker.rejection is not None:
-            self._plan(now_s, uid, PodStep.REJECT)
+            self._plan(now_s + self.settings.reject_s, uid, PodStep.REJECT)
             return worker
         worker.held = _with_pod(pod.requests)
         self._used[wire.spec.node_name] = self.used(wire.spec.node_name) + worker.held
