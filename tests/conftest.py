@@ -23,6 +23,15 @@ from rescheduler.testing import builders as b
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
+# Tracebacks as plain text: structlog's own, with all local variables, take seconds where those are whole clusters.
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
+
 
 @pytest.fixture(autouse=True)
 def logs_of_this_test():

@@ -103,9 +103,7 @@ def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
     lines = done.stderr.splitlines()
     assert "waiting for the API server ..." in lines
     (said,) = (line for line in lines if line.startswith("error: "))
-    assert said.startswith(
-        f"error: no answer from the API server: {listening}: no answer within 3 s (GET /"
-    )
+    assert said.startswith(f"error: no answer from the API server: {listening}: no answer within 3 s (GET /")
 
 
 @pytest.mark.parametrize("words", COMMANDS[:3], ids=" ".join)
