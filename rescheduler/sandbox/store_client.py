@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
+from rescheduler.sandbox.apiserver.admission import acting_as
 from rescheduler.sandbox.apiserver.deletion import DeleteOptions, delete
 from rescheduler.sandbox.apiserver.errors import StatusError
 from rescheduler.sandbox.apiserver.eviction import bind
@@ -152,7 +153,8 @@ class _Subscription:
 
 def _call(call: Callable[[], Any]) -> Obj:
     try:
-        answer = call()
+        with acting_as():  # not as the user within whose request a component acts
+            answer = call()
     except StatusError as error:
         raise ApiRefusal(error.code, error.reason, error.message) from error
     return answer if isinstance(answer, dict) else {}

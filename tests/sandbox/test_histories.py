@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from harness.histories.__main__ import main
 from harness.histories.history import play
 from rescheduler.controller import reconcile
+from rescheduler.coordination import leftovers
 from rescheduler.coordination.handover_order import HandoverOrder
 from rescheduler.migrations import checks, evicting
 from rescheduler.migrations.draft import Draft
@@ -70,7 +71,7 @@ def lets_no_surplus_go(patch):
 
 
 def keeps_orphans(patch):
-    patch.setattr(reconcile.Reconciler, "_tend_orphans", lambda *_: None)
+    patch.setattr(leftovers, "orphan_actions", lambda *_: ())
 
 
 def never_taints(patch):

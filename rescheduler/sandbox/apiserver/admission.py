@@ -22,9 +22,10 @@ def requester() -> Json:
 
 
 @contextmanager
-def acting_as(username: str) -> Iterator[None]:
-    """Requests within are those of this user."""
-    token = _REQUESTER.set({"username": username, "groups": ["system:authenticated"]})
+def acting_as(username: str = "") -> Iterator[None]:
+    """Requests within are those of this user, without a name those of ``USER``."""
+    named: Json = {"username": username, "groups": ["system:authenticated"]}
+    token = _REQUESTER.set(named if username else USER)
     try:
         yield
     finally:
