@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 import structlog
@@ -29,7 +30,9 @@ structlog.configure(
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
-    ]
+    ],
+    # Not where a command that a test calls writes its results.
+    logger_factory=structlog.PrintLoggerFactory(sys.stderr),
 )
 
 

@@ -118,7 +118,7 @@ def still_wanted(draft: Draft) -> bool:
     migration, pod = observed.migration, observed.pod
     # What ends the move comes before what makes it wait: a paused move must not outlive its pod or its ttl.
     if pod is None:
-        draft.fail(Why.POD_GONE, f"pod {migration.namespace}/{migration.pod_name} does not exist")
+        draft.missing(Why.POD_GONE, f"pod {migration.namespace}/{migration.pod_name} does not exist")
     elif not observed.same_pod:
         draft.fail(
             Why.POD_REPLACED, f"pod {pod.key} was replaced by another pod of that name (uid {pod.uid})"
@@ -259,7 +259,7 @@ def _target_known(draft: Draft) -> bool:
         draft.say(Why.NO_TARGET, observed.target_message or "no node takes the pod now")
         return False
     if observed.target_node is None:
-        draft.fail(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")
+        draft.missing(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")
         return False
     if pod is not None and observed.target == pod.node:
         draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {observed.target} already")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,9 @@ from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.actions import DeleteReservation
+
+WATCHES_APART_S: Final = 5.0
+"""How far the watch of one kind may be behind that of another one while the API server answers."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +58,18 @@ class Draft:
         self.change(eviction_requested_at_s=self.status.eviction_requested_at_s if self.evicted else 0.0)
         self.go(MigrationPhase.FAILED, reason, message)
         self.release(f"the move failed ({reason})")
+
+    def missing(self, reason: MigrationReason, message: str) -> None:
+        """End the move because an object that it names does not exist.
+
+        A move that was just created waits for a moment: each kind has a watch of its own, and that of the object may be behind.
+        """
+        shown_s = self.observed.migration.created_at_s + WATCHES_APART_S
+        if self.status.phase is MigrationPhase.PENDING and self.now_s < shown_s:
+            self.say(reason, message)
+            self.wake(shown_s)
+        else:
+            self.fail(reason, message)
 
     def release(self, why: str) -> None:
         """Delete the Reservation that was made for this move, unless a claimant depends on it."""

@@ -21,7 +21,7 @@ def reference_fits(draft: Draft) -> bool:
         draft.fail(Why.RESERVATION_UNFIT, observed.reservation_refused)
         return False
     if reservation is None:
-        draft.fail(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
+        draft.missing(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
         return False
     if not observed.owner_of_reservation:
         draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is not for pods of this controller")

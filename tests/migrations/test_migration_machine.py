@@ -145,6 +145,21 @@ def test_hopeless_moves_end_at_once_and_nothing_is_reserved(fields, extra, reaso
 
 
 @pytest.mark.parametrize(
+    ("fields", "extra", "reason"),
+    [
+        ({}, {"pod": None}, "PodGone"),
+        ({}, {"target_node": None}, "TargetNotFound"),
+        ({"reservation_ref": "r"}, {}, "ReservationFailed"),
+    ],
+)
+def test_a_new_move_waits_for_what_the_watch_of_another_kind_may_show_later(fields, extra, reason):
+    new = look(migration(created_at_s=NOW - 2, **fields), **extra)
+    assert (new.status.phase, new.status.reason, new.wake_at_s) == (PHASE.PENDING, reason, NOW + 3)
+    older = look(migration(created_at_s=NOW - 5, **fields), **extra)
+    assert (older.status.phase, older.status.reason) == (PHASE.FAILED, reason)
+
+
+@pytest.mark.parametrize(
     ("fields", "extra", "reason", "words"),
     [
         ({"paused": True}, {}, "Paused", "paused"),
