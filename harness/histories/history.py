@@ -55,6 +55,8 @@ _CONTENDED: Final = 0.5
 _CONTENDED_WRITES: Final = 15
 """They are created within this number of writes: after the first rooms are held, before the hand-overs."""
 
+_LATE: Final = (0.0, 0.2, 0.6)
+"""Share of the program's steps that are answered late."""
 _PLANS: Final = 0.2
 """Share of the histories in which the program plans moves itself; in the others it carries out only what users request."""
 _SOON_STALE_S: Final = 3.0
@@ -239,7 +241,7 @@ class History:
             writes_per_life=rng.choice((8, 25)),
             late=self._chance(0.5),
             clock_ahead_s=_CLOCKS_AHEAD_S[self._seed % len(_CLOCKS_AHEAD_S)],
-            patience_s=rng.choice((-1.0, 10.0)),
+            late_answers=random.Random(f"answers {self._seed}").choice(_LATE),  # noqa: S311 - reproducible
         )
 
     def _write_script(self) -> bool:

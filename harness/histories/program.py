@@ -1,7 +1,7 @@
 """The controller as ``run`` assembles it, in virtual time: when one process ends, the next one starts.
 
 The loop, the elector and everything between them and the API server are those of the product; only threads are replaced
-by steps, and the clock is that of the sandbox. A crash, at any write, loses everything in memory; the next process reads
+by steps, and the clock is that of the sandbox; ``late_answers`` stands for the threads that wait for answers. A crash, at any write, loses everything in memory; the next process reads
 the cluster and goes on from the objects. A process that loses its Lease ends, as a real one does. While the program
 waits between two tries of a call, all else goes on, also its own watches and its elector.
 """
@@ -17,7 +17,8 @@ from typing import Final
 from harness.histories.as_controller import AsController
 from harness.histories.caches import Caches
 from harness.histories.faulty_transport import Killed, LeaseLine, Line
-from harness.histories.virtual_retry import virtual_proof, virtual_retry
+from harness.histories.late_answers import LatePool
+from harness.histories.virtual_retry import virtual_proof
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
 from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
@@ -32,6 +33,7 @@ from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.gate import Gate
+from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.names import DEFAULT_NAMESPACE, LEASE_NAME
@@ -66,8 +68,8 @@ class ProgramOptions:
     """Its watches receive events late, in small portions."""
     clock_ahead_s: float = 0.0
     """By how much the clock of its machine is ahead of the API server's."""
-    patience_s: float = 30.0
-    """How long a refused call is retried before the reconciler gets the error; negative: not at all."""
+    late_answers: float = 0.0
+    """Share of the steps whose calls, or the answers to them, are late while everything else goes on."""
 
 
 @dataclass(slots=True)
@@ -126,6 +128,7 @@ class Program:
             late=options.late,
             reachable=lambda: not self.line.is_away(),
         )
+        self._answers = random.Random(rng.random()) if options.late_answers else rng  # noqa: S311 - reproducible
         self.died = 0
         """Processes that were killed, between two calls or at a write."""
         self.deposed = 0
@@ -155,10 +158,11 @@ class Program:
         if self._lost:
             self._end_deposed()
             return 1
-        if not self.caches.waiting(now_s) and now_s < self.loop.due_s():
-            return done
-        self.caches.deliver(now_s)
         try:
+            done += self.pool.step(now_s)
+            if not self.caches.waiting(now_s) and now_s < self.loop.due_s():
+                return done
+            self.caches.deliver(now_s)
             self.loop.turn()
         except Killed:
             self._crashes_left -= 1
@@ -173,8 +177,8 @@ class Program:
             return None
         if self._sleeps:
             return min(filter(None, (self.caches.asks_at_s(), self._attempt_at_s)))
-        due_s = self.caches.next_due_s(now_s)
-        return min(self._attempt_at_s, self.loop.due_s(), *(() if due_s is None else (due_s,)))
+        due = (self.caches.next_due_s(now_s), self.pool.next_due_s())
+        return min(self._attempt_at_s, self.loop.due_s(), *(due_s for due_s in due if due_s is not None))
 
     def lose_api_server(self, until_s: float, *, forgotten: bool) -> None:
         """No request is answered until then, and all watches end. The Lease is lost if it expires before.
@@ -191,6 +195,11 @@ class Program:
         self.document.content = self._options.quiet_document
         self.line.doom(None, after=False)
         self.line.trouble = 0.0
+
+    @property
+    def answers_late(self) -> bool:
+        """True if some of its calls are answered late."""
+        return self._options.late_answers > 0.0
 
     def kill(self) -> None:
         """The process is killed between two calls; a new one starts."""
@@ -228,6 +237,7 @@ class Program:
         self.metrics = _CrashesAreFaults(self.events)
         self.metrics.watch_informers(self.caches.watches())
         self.leads = leadership(self.elector, self.metrics)
+        self.pool = LatePool(self._answers, clock=self._cluster.clock, share=options.late_answers)
         self.loop = assemble(configuration, self._ports(), options.settings_of)
         self.line.doom(
             rng.randint(1, options.writes_per_life) if self._crashes_left > 0 else None,
@@ -236,8 +246,7 @@ class Program:
 
     def _ports(self) -> Ports:
         clock, chance = self._cluster.clock, self._rng.random
-        retry = virtual_retry(chance, self._sleep, deadline_s=self._options.patience_s)
-        api = KubeApi(TimedTransport(self.line, self.server_time), retry)
+        api = KubeApi(TimedTransport(self.line, self.server_time), NO_RETRY)
         return Ports(
             api=api,
             informers=self.caches,
@@ -251,6 +260,7 @@ class Program:
             clock=clock,
             server_time=self.server_time,
             cpu=lambda: 0.0,
+            pool=self.pool,
             gate_proof=virtual_proof(chance, self._sleep),
             deciding=lambda _: nullcontext(),
         )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from harness.histories.observed_cluster import Seen, gated, node_of, over
 from harness.histories.program import Program
+from rescheduler.migrations.replacement_checks import LAST_LOOK_S
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
 from rescheduler.model.quantity import milli
@@ -208,7 +209,9 @@ class Replacements:
         return [p.message for p in problems if not any(behind(kind, known) for kind, known in p.known_by)]
 
     def _admission_is_young(self) -> bool:
-        return self._cluster.clock() < self._admission_since_s + ADMISSION_APPLIES_S
+        """True if the last look at the replacement, whose answer may have been late, could be from before the change."""
+        known_s = ADMISSION_APPLIES_S + (LAST_LOOK_S if self._program.answers_late else 0.0)
+        return self._cluster.clock() < self._admission_since_s + known_s
 
     def _known_pods(self, pods: Iterable[Obj]) -> tuple[tuple[Kind, str], ...]:
         return tuple((Kind.POD, uid(p)) for p in pods)

@@ -1,6 +1,6 @@
-"""Retries in virtual time, with the random numbers of the history: the same seed waits the same seconds.
+"""The proof of the gate in virtual time, with the random numbers of the history: the same seed waits the same seconds.
 
-The policies are those of the product. Only the clock and the random numbers of tenacity are replaced: the clock by the
+The policy is that of the product. Only the clock and the random numbers of tenacity are replaced: the clock by the
 seconds that were slept, because a request takes no time in a history.
 """
 
@@ -10,18 +10,10 @@ from collections.abc import Callable
 
 from tenacity import RetryCallState, wait_exponential
 
-from rescheduler.kube.retry import BASE_S, CAP_S, RETRY_AFTER, Retry
+from rescheduler.kube.retry import Retry
 
 Chance = Callable[[], float]
 Sleep = Callable[[float], None]
-
-
-def virtual_retry(chance: Chance, sleep: Sleep, *, deadline_s: float) -> Retry:
-    """As ``kube.retry.Retry`` tries calls again."""
-    jitter = _full_jitter(BASE_S, CAP_S, chance)
-    return Retry(
-        wait=lambda state: jitter(state) + RETRY_AFTER(state), stop=_stop_before(deadline_s), sleep=sleep
-    )
 
 
 def virtual_proof(chance: Chance, sleep: Sleep) -> Retry:

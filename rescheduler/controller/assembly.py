@@ -17,6 +17,8 @@ from typing import Final, Protocol
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.configuration.reservations_section import EngineChoice
+from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.carrying_out import Listener
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
@@ -27,7 +29,8 @@ from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
-from rescheduler.controller.reconcile import Listener, Reconciler, Settings
+from rescheduler.controller.reads import UsageReader
+from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
 from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
@@ -78,7 +81,7 @@ class Ports:
     """Everything outside the process that the controller uses."""
 
     api: KubeApi
-    """The calls to the API server, with their retries."""
+    """The calls to the API server, without retries: what failed is tried again when it is due."""
     informers: InformerCaches
     """The caches of the cluster. The caller of ``assemble`` starts and stops them."""
     leads: Callable[[], bool]
@@ -107,6 +110,8 @@ class Ports:
     """The API server's time: for what is compared with times in objects. It hears what ``api`` is answered."""
     cpu: Callable[[], float] = time.thread_time
     """CPU seconds of the calling thread."""
+    pool: CallPool = field(default_factory=InlinePool)
+    """Where calls wait for their answers."""
     gate_proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing
@@ -156,7 +161,8 @@ class _Assembly:
             required=not ports.dry_run,
             no_time=ports.server_time.problem,
         )
-        reconciler = self._reconciler(executor, sender, recorder)
+        owner_kinds = OwnerKinds(partial(served_kinds, ports.api), ports.clock, pool=ports.pool)
+        reconciler = self._reconciler(executor, sender, recorder, owner_kinds)
         return Loop(
             informers=ports.informers,
             reconciler=self._cautious(reconciler),
@@ -169,13 +175,14 @@ class _Assembly:
                 clock=ports.clock,
             ),
             configuration=self.configuration,
-            owner_kinds=OwnerKinds(partial(served_kinds, ports.api), ports.clock),
+            owner_kinds=owner_kinds,
             leads=ports.leads,
             metrics=ports.metrics,
             crashes=CrashReports(ports.metrics.crashed),
             heartbeat=ports.heartbeat,
             past_moves=recorder.current,
-            read_usage=lambda: node_usage(ports.api),
+            pool=ports.pool,
+            usage=UsageReader(read=lambda: node_usage(ports.api), pool=ports.pool),
             on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
             deciding=ports.deciding,
             informed=reconciler.informed,
@@ -201,7 +208,9 @@ class _Assembly:
     def _settings(self) -> Settings:
         return self.settings_of(self.configuration.current)
 
-    def _reconciler(self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder) -> Reconciler:
+    def _reconciler(
+        self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder, owner_kinds: OwnerKinds
+    ) -> Reconciler:
         return Reconciler(
             executor=executor,
             gate=Mirror(switch=self._keys(sender, GATE_CONFIG_MAP), lenient=True, lasts_s=KEYS_LAST_S),
@@ -209,7 +218,10 @@ class _Assembly:
             recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
+            pool=self.ports.pool,
+            clock=self.ports.clock,
             listener=self._listener(),
+            asks_about=owner_kinds.asks_about,
             crashes=CrashReports(self.ports.metrics.crashed),
         )
 

@@ -37,6 +37,7 @@ class Step(enum.StrEnum):
     DECISION = "decision"
     CONFIGURATION = "configuration"
     OWNER_KINDS = "owner kinds"
+    ANSWER = "answer"
 
 
 _WITH_EVENT: Final = frozenset({Step.RESERVATION, Step.POD_MIGRATION})

@@ -1,9 +1,9 @@
 """The core thread: it takes events of the informers, reconciles moves that have begun, and decides about new ones.
 
-No other thread changes this state. The order of a turn is that of Ray's reconciler: first take the queued events, then
-reconcile what has begun, then decide. A turn reconciles and decides only while the caches are complete and fresh and
-this process is the leader. An error of the API server ends the turn, never the loop; a defect of this program ends the
-round, the decision or the event in which it shows, and is tried again.
+No other thread changes this state. The order of a turn is that of Ray's reconciler: first take the queued events and the
+answers to calls under way, then reconcile what has begun, then decide. A turn reconciles and decides only while the caches
+are complete and fresh and this process is the leader. An error of the API server ends the turn, never the loop; a defect
+of this program ends the round, the decision or the event in which it shows, and is tried again.
 
 ``turn`` never blocks on the queue, and ``due_s`` returns when the next turn has something to do. So the same loop runs
 on threads in real time (``run``) and, driven by a simulation, in virtual time.
@@ -21,11 +21,13 @@ from typing import Final, Protocol
 import structlog
 
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.crashes import CrashReports, Step
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.owner_kinds import OwnerKinds
+from rescheduler.controller.reads import UsageReader
 from rescheduler.controller.server import HealthReport, Heartbeat
 from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
@@ -36,7 +38,7 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.records import NodeUsage, ObjectKey, Pod
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 
 _AT_A_TIME: Final = 5_000
@@ -47,6 +49,9 @@ _LONGEST_REST_S: Final = 30.0
 """Between two rounds, or two decisions, that crash."""
 _FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _NOT_IN_FLIGHT: Final = (MigrationPhase.PENDING, *_FINISHED)
+
+WAKE: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.SYNCED, None)
+"""Wakes a loop that waits for events, and changes nothing."""
 
 
 class InformerCaches(Protocol):
@@ -107,8 +112,6 @@ class LoopTimings:
     """How long a decision waits for the moves of the last one to appear in the cache."""
     retry_s: float = 1.0
     """Wait after a turn that an error of the API server ended."""
-    usage_s: float = 30.0
-    """Interval at which the measured usage of nodes is read."""
 
 
 class Loop:
@@ -126,7 +129,8 @@ class Loop:
         metrics: Metrics,
         crashes: CrashReports,
         heartbeat: Heartbeat,
-        read_usage: Callable[[], Sequence[NodeUsage]],
+        pool: CallPool,
+        usage: UsageReader,
         past_moves: Callable[[float], Mapping[str, PastMove]],
         on_configuration: Callable[[Reload], None],
         deciding: Callable[[bool], AbstractContextManager[None]],
@@ -148,7 +152,8 @@ class Loop:
         self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
         self._configuration, self._owner_kinds = configuration, owner_kinds
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
-        self._read_usage, self._deciding, self._informed = read_usage, deciding, informed
+        self._pool, self._usage = pool, usage
+        self._deciding, self._informed = deciding, informed
         self._past_moves, self._crashes = past_moves, crashes
         self._on_configuration = on_configuration
         self._once = once
@@ -171,7 +176,6 @@ class Loop:
         """Events bring the next decision forward, but not to before this time."""
         self._put_off = False
         """The decision that is due is counted as ``not_ready`` already."""
-        self._usage_at_s = began_s
         self._expected: set[ObjectKey] = set()
         """PodMigrations that the last decision created and the cache does not show yet."""
         self._expected_until_s = began_s
@@ -199,6 +203,7 @@ class Loop:
         """
         self._heartbeat.beat()
         self._take_queued()
+        self._attempt(Step.ANSWER, self._land, self._wall())
         self._attempt(Step.CONFIGURATION, self._reload, self._clock())
         now_s = self._clock()
         ready = self.ready().ok
@@ -225,7 +230,7 @@ class Loop:
         if not self._may_act:
             return self._look_at_s
         due_s = min(self._reconcile_at_s, self._decision_due_s())
-        return min(due_s, self._reconcile_after_s) if self._dirty else due_s
+        return min(due_s, self._reconcile_after_s) if self._dirty or self._pool.answered else due_s
 
     def ready(self) -> HealthReport:
         """Whether all caches are complete and fresh."""
@@ -261,6 +266,10 @@ class Loop:
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._attempt(Step.DECISION, self._decide, now_s)
         return False
+
+    def _land(self, now_s: float) -> None:
+        if self._pool.land(now_s):
+            self._dirty = True
 
     def _ask(self, _now_s: float) -> None:
         if self._owner_kinds.ask():
@@ -303,9 +312,12 @@ class Loop:
         self._reconcile_after_s = self._clock() + max(gap_s, 4 * (self._cpu() - cpu_s))
 
     def _decide(self, now_s: float) -> None:
+        usage = self._usage.current(now_s)
+        if usage is None or self._first_reads_awaited():
+            return
+        self._state.set_usage(usage)
         configuration = self._configuration.current
         self._state.set_past_moves(self._past_moves(self._wall()))
-        self._look_at_usage(now_s)
         with self._deciding(self.decision is None):
             self.decision = self._cycle.run(self.snapshot(), configuration)
         self._put_off = False
@@ -315,10 +327,9 @@ class Loop:
         self._decide_at_s = self._clock() + max(rest_s, configuration.interval_s)
         self._decide_after_s = self._clock() + rest_s
 
-    def _look_at_usage(self, now_s: float) -> None:
-        if now_s >= self._usage_at_s:
-            self._state.set_usage(self._read_usage())
-            self._usage_at_s = now_s + self._timings.usage_s
+    def _first_reads_awaited(self) -> bool:
+        """The first decision, with ``once`` the only one, waits for what it may need to know; it waits only for answers."""
+        return self.decision is None and (self._usage.awaited or self._owner_kinds.awaited)
 
     def _waits_for_own_writes(self, now_s: float) -> bool:
         """True while the cache does not show all moves of the last decision: the next one would not count them in its limits."""
@@ -327,6 +338,8 @@ class Loop:
 
     def _decision_due_s(self) -> float:
         if self._once and self.decision is not None:  # there is no second decision
+            return self._reconcile_at_s
+        if self._first_reads_awaited():
             return self._reconcile_at_s
         return max(self._decide_at_s, self._expected_until_s) if self._expected else self._decide_at_s
 

@@ -6,16 +6,18 @@ move. Used by one thread.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 import structlog
 
+from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.reads import Read
 from rescheduler.kube.discovery import ServedKinds
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.transport import TransportError
 from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.never_moves import FIXED_OWNERS
@@ -49,14 +51,16 @@ class OwnerKinds:
         discovery: Discovery,
         clock: Callable[[], float] = time.monotonic,
         watched: frozenset[GroupKind] = WATCHED,
+        pool: CallPool | None = None,
     ) -> None:
         """``watched``: kinds of Kubernetes' own controllers of which all objects are read."""
+        self._pool = pool or InlinePool()
         self._discovery = discovery
         self._clock = clock
         self._seen: set[tuple[str, str]] = set()
         """apiVersion and kind of all owners so far."""
         self._open: dict[tuple[str, str], float] = {}
-        """Those without an answer, and when to ask again."""
+        """Those without an answer, and when to ask again; infinity while they are being asked about."""
         self._known = ReplacementRules(watched=watched)
         self._rules: tuple[ReplacementRules, ReplacementRules, ReplacementRules] | None = None
         self._log = structlog.get_logger("rescheduler.owner_kinds")
@@ -72,10 +76,24 @@ class OwnerKinds:
                 self._open[owner.api_version, owner.kind] = 0.0
 
     def ask(self) -> bool:
-        """Ask about the kinds whose answer is missing; True if one was answered. Never fails."""
-        now_s = self._clock()
-        due = [kind for kind, at_s in self._open.items() if now_s >= at_s]
-        return sum(self._ask(*kind) for kind in due) > 0
+        """Ask about the kinds whose answer is missing; True if one was answered at once. Never fails."""
+        now_s, before = self._clock(), self._known
+        for kind in [kind for kind, at_s in self._open.items() if now_s >= at_s]:
+            self._open[kind] = math.inf
+            read = Read(
+                partial(self._discovery, *kind), partial(self._answered, kind), partial(self._failed, kind)
+            )
+            self._pool.begin(read, now_s)
+        return self._known is not before
+
+    def asks_about(self, owner: OwnerRef | None) -> bool:
+        """True while the answer about this kind is under way: its pods are not judged before it is there, or has failed."""
+        return owner is not None and self._open.get((owner.api_version, owner.kind)) == math.inf
+
+    @property
+    def awaited(self) -> bool:
+        """True while an answer about any kind is under way."""
+        return math.inf in self._open.values()
 
     def rules(self, configured: ReplacementRules) -> ReplacementRules:
         """What is configured, together with what the API server answered; the same object until something changes."""
@@ -87,25 +105,22 @@ class OwnerKinds:
             self._rules = (configured, known, merged)
         return self._rules[2]
 
-    def _ask(self, api_version: str, kind: str) -> bool:
-        try:
-            served = self._discovery(api_version, kind)
-        except (ApiError, TransportError) as error:
-            self._open[api_version, kind] = self._clock() + AGAIN_S
-            say = (
-                self._log.warning if self._seldom.due((api_version, kind), self._clock()) else self._log.debug
-            )
-            say(
-                "It is not known whether a kind of owner has a scale subresource: its pods do not move until then",
-                kind=kind,
-                api_version=api_version,
-                error=str(error),
-            )
-            return False
-        del self._open[api_version, kind]
+    def _failed(self, asked: tuple[str, str], error: Exception) -> None:
+        api_version, kind = asked
+        self._open[asked] = self._clock() + AGAIN_S
+        say = self._log.warning if self._seldom.due(asked, self._clock()) else self._log.debug
+        say(
+            "It is not known whether a kind of owner has a scale subresource: its pods do not move until then",
+            kind=kind,
+            api_version=api_version,
+            error=str(error),
+        )
+
+    def _answered(self, asked: tuple[str, str], served: ServedKinds) -> None:
+        api_version, kind = asked
+        del self._open[asked]
         key, known = (api_version.rpartition("/")[0], kind), self._known
         if kind in served.scalable:
             self._known = msgspec.structs.replace(known, scalable=known.scalable | {key})
         else:
             self._known = msgspec.structs.replace(known, not_scalable=known.not_scalable | {key})
-        return True

@@ -2,22 +2,24 @@
 
 The result of ``Reconciler.reconcile`` depends on the snapshot, the time and a memory that may be lost. Order within a
 round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so that a
-gate key is written before it is proven. If the step of an object crashes or its call fails, only that object goes into
-backoff; the others go on. A machine does not act again before the cache shows what it wrote.
+gate key is written before it is proven. ``carrying_out`` sends the steps and remembers what comes of them. If the step
+of an object crashes or its call fails, only that object goes into backoff; the others go on. A machine does not act again
+before its calls are answered and the cache shows what it wrote.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-import structlog
-
+from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.carrying_out import Carrier, Listener, silent
 from rescheduler.controller.crashes import CrashReports, Step, words_of
-from rescheduler.controller.effects import Action, Effect, NotLeaderError
+from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
@@ -36,22 +38,19 @@ from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
 from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
-from rescheduler.kube.errors import ApiError, StaleError
+from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import (
-    CreateKoordinatorReservation,
-    CreatePlaceholder,
-    DeletePlaceholder,
     ReleasePod,
     TaintNode,
     UntaintNode,
@@ -75,13 +74,6 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
-Listener = Callable[[Action, Effect], None]
-
-
-def silent(_action: Action, _effect: Effect) -> None:
-    """A listener that does nothing."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
     """Runs all machines. ``settings`` may be replaced between rounds; nothing else may."""
@@ -92,18 +84,35 @@ class Reconciler:
     recorder: MoveRecorder
     placement: Placement
     settings: Settings = field(default_factory=Settings)
+    pool: CallPool = field(default_factory=InlinePool)
+    clock: Callable[[], float] = time.monotonic
+    """Monotonic seconds: the age of steps under way."""
     listener: Listener = silent
+    asks_about: Callable[[OwnerRef | None], bool] = lambda _: False
+    """True while it is being asked whether a kind of controller replaces its pods."""
     crashes: CrashReports = field(default_factory=CrashReports)
     lag: SchedulerLag = NO_LAG
     """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
     memory: Memory = field(default_factory=Memory)
     awaited: dict[str, Reservation] = field(default_factory=dict)
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
+    _carrier: Carrier = field(init=False)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
     _wake_at_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self._carrier = Carrier(
+            executor=self.executor,
+            pool=self.pool,
+            memory=self.memory,
+            recorder=self.recorder,
+            listener=self.listener,
+            crashed=self._crashed_in_call,
+            clock=self.clock,
+        )
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """Take every machine one step further.
@@ -114,6 +123,8 @@ class Reconciler:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         self._wake_at_s, self._now_s = None, now_s
+        self._carrier.wake_at_s = None
+        self.pool.begin_round()
         self.awaited = {}
         snapshot = self.informed(snapshot, now_s)
         self._index = index = RoundIndex.of(snapshot, self._kept)
@@ -139,7 +150,8 @@ class Reconciler:
         self._release(assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         observer = self._migrations(rooms, start_first, replacements)
-        settings, found = self.settings, snapshot.migrations.values()
+        settings = self.settings
+        found = [m for m in snapshot.migrations.values() if not self._carrier.carries(m.key)]
         turn = self.memory.moves.of(found, observer.begun, settings.migrations, settings.limits, now_s)
         for migration in turn.moves:
             step = partial(self._step_migration, migration, observer)
@@ -150,6 +162,7 @@ class Reconciler:
         self._tend_hints()
         self._record()
         self.memory.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(left)})
+        self._wake(self._carrier.wake_at_s)
         return self._wake_at_s
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
@@ -218,6 +231,7 @@ class Reconciler:
             placement=self.placement,
             unseen=lambda name: self._unseen(ObjectKey("", name)),
             claims=self.memory.expectations.claims,
+            released=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
             start_first=start_first.gate_keys(),
             resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), self._now_s),
             gate_limit_s=limit_s,
@@ -277,7 +291,7 @@ class Reconciler:
         try:
             write()
         except (ApiError, TransportError) as error:
-            self._failed(machine, "ConfigMap", error)
+            self._carrier.failed(machine, "ConfigMap", error, self._now_s)
         else:
             self.memory.backoff.succeeded(machine)
 
@@ -309,7 +323,7 @@ class Reconciler:
 
     def _switch_node(self, node: Node, action: TaintNode | UntaintNode) -> None:
         machine = taint_machine(node)
-        if not self._backs_off(machine):
+        if not self._backs_off(machine):  # a patch of a node that the cache shows too late is refused
             self._alone(Step.NODE, machine, partial(self._carry_out, machine, (action,)))
 
     # Machines
@@ -334,15 +348,24 @@ class Reconciler:
 
     def _step_migration(self, migration: PodMigration, observer: MigrationObserver) -> None:
         machine = migration.key
-        if self._unseen(machine) or self._backs_off(machine):
+        if self._unseen(machine) or self._backs_off(machine) or self._owner_unknown(migration):
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
         self._wake(step.wake_at_s)
         self.memory.moves.stepped(migration, step, self._now_s)
+        if any(isinstance(a, moves.DryRunCreate) and self._carrier.asks(a.template) for a in step.actions):
+            return
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
-        self._carry_out(machine, step.actions)
+        if not self._carry_out(machine, step.actions):
+            self.memory.moves.turns.again(machine)
+
+    def _owner_unknown(self, migration: PodMigration) -> bool:
+        """True for a move that would begin while it is being asked who replaces its pod."""
+        pod = self._index.snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        pending = migration.status.phase is MigrationPhase.PENDING
+        return pending and pod is not None and self.asks_about(pod.controller)
 
     def _release(self, assignment: Assignment) -> None:
         for pod, why in assignment.released:
@@ -355,7 +378,7 @@ class Reconciler:
         if not self._unseen(machine) and not self._backs_off(machine):
             self._alone(step, machine, partial(self._carry_out, machine, (action,)))
 
-    def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], None], uid: str = "") -> None:
+    def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], object], uid: str = "") -> None:
         """Take one step. Whatever it raises rests this machine alone, except lost leadership."""
         try:
             take()
@@ -366,76 +389,18 @@ class Reconciler:
 
     def _carry_out(
         self, machine: ObjectKey, actions: Iterable[Action], *, keep_failure: bool = False
-    ) -> None:
-        """Carry out the actions in order. If one fails, the rest of the step is dropped: later actions depend on earlier ones."""
-        for action in actions:
-            try:
-                effect = self.executor.execute(action)
-            except (ApiError, TransportError) as error:
-                if isinstance(error, TransportError):
-                    # No answer: it may have been written, so its pods must not be assigned again, and the eviction counts.
-                    self._note_written(action)
-                self._failed(machine, type(action).__name__, error)
-                return
-            self._remember(machine, action, effect)
-            self.listener(action, effect)
-        if not keep_failure:
-            self.memory.backoff.succeeded(machine)
-
-    def _remember(self, machine: ObjectKey, action: Action, effect: Effect) -> None:
-        expectations, answers, now_s = self.memory.expectations, self.memory.answers, self._now_s
-        expectations.wrote(machine, effect.touched, now_s)
-        self._note_written(action)
-        self._note_status(action)
-        match action:
-            case CreatePlaceholder() | CreateKoordinatorReservation():
-                expectations.nodes[machine] = action.node
-            case DeletePlaceholder():
-                expectations.nodes.pop(machine, None)
-            # A later move in this round must see that this one has begun; the cache shows it as Pending for a while.
-            case moves.WriteMigrationStatus() if action.status.phase is MigrationPhase.RESERVING:
-                expectations.begun.add(machine)
-                expectations.nodes[machine] = action.status.node_name
-            # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
-            case moves.StartReplacement() if effect.refused:
-                answers.start_refused(machine, effect.refused)
-                self._wake(now_s)
-            case moves.DryRunCreate() if effect.creation is not None:
-                self.memory.creations.answered(
-                    self._index.snapshot, action.template, action.pod, effect.creation, now_s
-                )
-                self._wake(now_s)
-            case moves.DryRunEvict() if effect.eviction is not None:
-                answers.dry_run(machine, effect.eviction, now_s)
-                self._wake(now_s)
-            case moves.Evict() if effect.eviction is not None:
-                answers.eviction(machine, effect.eviction, now_s)
-                self._wake(now_s)
-            case moves.ProveGate() if effect.gate_proven is not None:
-                answers.gate(machine, now_s, proven=effect.gate_proven)
-                self._wake(now_s)
-            case _:
-                pass
-
-    def _note_written(self, action: Action) -> None:
-        """Remember claims and intents: a later machine of this round must see them, and the cache does not show them yet."""
-        expectations = self.memory.expectations
-        if isinstance(action, WriteReservationStatus):
-            expectations.claims[action.name] = frozenset(owner.uid for owner in action.status.current_owners)
-        elif isinstance(action, moves.WriteMigrationStatus):
-            if action.status.eviction_requested_at_s:
-                expectations.intents.add(action.migration)
-            else:
-                expectations.intents.discard(action.migration)
-
-    def _note_status(self, action: Action) -> None:
-        if isinstance(action, moves.WriteMigrationStatus):
-            migration = self._index.snapshot.migrations.get(action.migration)
-            if migration is not None and migration.uid == action.uid:
-                self.recorder.history.wrote(migration, action.status)
+    ) -> bool:
+        return self._carrier.begin(
+            machine, tuple(actions), self._index.snapshot, self._now_s, keep_failure=keep_failure
+        )
 
     def _unseen(self, machine: ObjectKey) -> bool:
-        """True while the cache does not show what this machine wrote last: until then it takes no further step."""
+        """True while a step of this machine is under way, or the cache does not show what it wrote last.
+
+        Until then it takes no further step.
+        """
+        if self._carrier.carries(machine):
+            return True
         until_s = self.memory.expectations.unseen_until(machine, self._index.version, self._now_s)
         self._wake(until_s)
         return until_s is not None
@@ -445,20 +410,17 @@ class Reconciler:
         self._wake(failure.until_s if failure is not None else None)
         return failure is not None
 
-    def _failed(self, machine: ObjectKey, what: str, error: Exception) -> None:
-        # Our cache was behind another writer: expected, and over once the cache has caught up. No reason to warn.
-        stale = isinstance(error, StaleError)
-        failure = self.memory.backoff.failed(machine, str(error), self._now_s, stale=stale)
-        self._wake(failure.until_s)
-        log = structlog.get_logger("rescheduler.reconcile")
-        say = log.debug if stale else log.warning
-        say(
-            "A call failed; it is tried again after a backoff",
-            object=str(machine),
-            action=what,
-            error=str(error),
-            tries=failure.count,
-        )
+    def _crashed_in_call(self, machine: ObjectKey, error: Exception, now_s: float) -> None:
+        """What the calls of a step, or their answers, made of it: found when it lands, maybe between two rounds."""
+        self._now_s = now_s
+        snapshot = self._index.snapshot
+        migration, reservation = snapshot.migrations.get(machine), snapshot.reservations.get(machine.name)
+        if migration is not None:
+            self._crashed(Step.POD_MIGRATION, machine, error, migration.uid)
+        elif not machine.namespace and reservation is not None:
+            self._crashed(Step.RESERVATION, machine, error, reservation.uid)
+        else:
+            self._crashed(Step.ANSWER, machine, error)
 
     def _crashed(self, step: Step, machine: ObjectKey, error: Exception, uid: str = "") -> None:
         """This object goes into backoff and gets an Event; the others go on."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -21,10 +22,11 @@ from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
 from rescheduler.controller.assembly import Ports, assemble, leadership
+from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
-from rescheduler.controller.loop import Loop, LoopTimings
+from rescheduler.controller.loop import WAKE, Loop, LoopTimings
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening
 from rescheduler.errors import ReschedulerError
@@ -35,6 +37,7 @@ from rescheduler.kube.event_correlator import ObjectReference
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
+from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
@@ -42,6 +45,11 @@ from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
+
+CALL_DEADLINE_S: Final = 15.0
+"""Longer than an admission webhook may take by default (10 s), so that its refusal is heard."""
+_LAST_CALLS_S: Final = 5.0
+"""How long calls under way are waited for when the process ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +184,7 @@ class Controller:
         leads = self._elect(stack)
         namespace, name = options.config_map or (current.reservations.namespace, CONFIG_MAP)
         return Ports(
-            api=self._api,
+            api=KubeApi(self._transport, NO_RETRY, timeout_s=CALL_DEADLINE_S),
             informers=informers,
             leads=leads,
             gate_ready=self._gate_ready(stack, leads, capabilities),
@@ -185,11 +193,21 @@ class Controller:
             configured_by=ObjectReference(kind="ConfigMap", name=name, namespace=namespace),
             metrics=self._metrics,
             heartbeat=self._heartbeat,
+            pool=self._pool(stack, informers),
             timings=options.timings,
             dry_run=options.dry_run,
             once=options.once,
             server_time=self._time,
         )
+
+    def _pool(self, stack: ExitStack, informers: Informers) -> CallPool:
+        """A dry run sends nothing, so it waits for no answer."""
+        if self._options.dry_run:
+            return InlinePool()
+        pool = ThreadPool(answered=lambda: informers.events.put(WAKE))
+        # Before the Lease is given up: the next leader must not meet calls of this one.
+        stack.callback(pool.stop, _LAST_CALLS_S)
+        return pool
 
     def _elect(self, stack: ExitStack) -> Callable[[], bool]:
         """Start the elector; returns the check of leadership. A dry run writes nothing and so needs no Lease."""

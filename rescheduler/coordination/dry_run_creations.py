@@ -98,7 +98,7 @@ class DryRunCreations:
     def answered(
         self, snapshot: Snapshot, template: TemplateKey, pod: Pod, answer: CreationAnswer, now_s: float
     ) -> None:
-        """Keep an answer that came now, in the round of ``snapshot``."""
+        """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``."""
         before = self._kept.get(template)
         unknown = answer.outcome is CreationOutcome.UNANSWERED
         tries = (before.tries if before is not None else 0) + 1 if unknown else 0

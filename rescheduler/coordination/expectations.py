@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
@@ -35,6 +35,15 @@ Version = Callable[[Kind, ObjectKey], "tuple[str, bool] | None"]
 """(resource version, is being deleted) of an object in the cache; None if it is not there."""
 
 
+class Noted(NamedTuple):
+    """What is noted of one machine."""
+
+    claim: frozenset[str] | None
+    node: str | None
+    begun: bool
+    intent: bool
+
+
 @dataclass(slots=True)
 class Expectations:
     """What was written and is not in the cache yet, by machine.
@@ -52,6 +61,19 @@ class Expectations:
     """Moves whose last written status has the intent to evict; the cache may not show it yet."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
     """Machine -> writes that the cache must show, and when the last of them was made."""
+
+    def noted(self, machine: ObjectKey) -> Noted:
+        """What is noted now, to be restored if what is being sent was not written after all."""
+        claim = None if machine.namespace else self.claims.get(machine.name)
+        return Noted(claim, self.nodes.get(machine), machine in self.begun, machine in self.intents)
+
+    def restore(self, machine: ObjectKey, noted: Noted) -> None:
+        """Note again what was noted then."""
+        if not machine.namespace:
+            _set_or_drop(self.claims, machine.name, noted.claim)
+        _set_or_drop(self.nodes, machine, noted.node)
+        for table, member in ((self.begun, noted.begun), (self.intents, noted.intent)):
+            (table.add if member else table.discard)(machine)
 
     def wrote(self, machine: ObjectKey, touched: tuple[Touched, ...], now_s: float) -> None:
         """Remember what must show up in the cache before this machine acts again."""
@@ -83,6 +105,17 @@ class Expectations:
                 del table[key]
         for name in [n for n in self.claims if ObjectKey("", n) not in live]:
             del self.claims[name]
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _set_or_drop(table: dict[_K, _V], key: _K, value: _V | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
 
 
 def _waited_s(touched: Touched, cached: tuple[str, bool] | None) -> float:

@@ -49,11 +49,22 @@ class Backoff:
         return failure if failure is not None and now_s < failure.until_s else None
 
     def failed(
-        self, machine: ObjectKey, message: str, now_s: float, *, stale: bool = False, crashed: bool = False
+        self,
+        machine: ObjectKey,
+        message: str,
+        now_s: float,
+        *,
+        stale: bool = False,
+        crashed: bool = False,
+        least_s: float = 0.0,
     ) -> Failure:
-        """Record a failure. ``stale``: only the cache was behind, so the backoff stays short."""
+        """Record a failure. ``stale``: only the cache was behind, so the backoff stays short.
+
+        ``least_s``: how long the server asks to wait.
+        """
         count = self.failures[machine].count + 1 if machine in self.failures else 1
-        pause_s = min(_LAST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(count - 1, _MOST_DOUBLINGS))
+        pause_s = max(least_s, _FIRST_BACKOFF_S * 2.0 ** min(count - 1, _MOST_DOUBLINGS))
+        pause_s = min(_LAST_BACKOFF_S, pause_s)
         until_s = now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s)
         failure = Failure(count, until_s, message, crashed)
         self.failures[machine] = failure

@@ -27,6 +27,8 @@ class RoomAssignment:
     """True if the cache does not show our last write for that Reservation yet; the write may be a claim."""
     claims: Mapping[str, frozenset[str]]
     """Name of a Reservation -> uids of the owners in its last written status."""
+    released: Callable[[Pod], bool]
+    """True while a pod is being released: it must not be assigned a room meanwhile."""
     start_first: Mapping[str, str]
     """Uids of ReplicaSets that will delete one of their gated pods: such pods are neither assigned nor released."""
     resting: Callable[[str], bool]
@@ -46,7 +48,11 @@ class RoomAssignment:
         for name in rooms:
             if self.unseen(name):
                 taken |= self.claims.get(name, frozenset())
-        free = [pod for pod in self.index.gated if pod.uid not in taken and not pod.deleting]
+        free = [
+            pod
+            for pod in self.index.gated
+            if pod.uid not in taken and not pod.deleting and not self.released(pod)
+        ]
         young = [pod for pod in free if self._young(pod)]
         eligible = [p for p in young if p.controller is None or p.controller.uid not in self.start_first]
         found = assign(eligible, self._rooms(rooms), self.index.controllers)

@@ -40,7 +40,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     version: ServerVersion
     mutating_admission_policies: bool = False
     """admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 and later)."""
-    node_metrics: bool = False
     koordinator_reservations: bool = False
     reservations: bool = False
     pod_migrations: bool = False
@@ -96,7 +95,6 @@ def discover(api: KubeApi) -> Capabilities:
         version=server_version(api),
         mutating_admission_policies={"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
         <= admission,
-        node_metrics="nodes" in resources_of(api, METRICS),
         koordinator_reservations="reservations" in resources_of(api, KOORDINATOR),
         reservations="reservations" in own,
         pod_migrations="podmigrations" in own,

@@ -76,14 +76,14 @@ class EventRecorder:
         except queue.Full:
             self._drop()
 
-    def stop(self) -> None:
-        """Write what is left, for a few seconds at most."""
+    def stop(self, limit_s: float = _FLUSH_S) -> None:
+        """Write what is left, for ``limit_s`` at most."""
         try:
-            self._queue.put(None, timeout=_FLUSH_S)
+            self._queue.put(None, timeout=limit_s)
         except queue.Full:
             return
         if self._thread.is_alive():
-            self._thread.join(_FLUSH_S)
+            self._thread.join(limit_s)
 
     def _write_all(self) -> None:
         while (recorded := self._queue.get()) is not None:

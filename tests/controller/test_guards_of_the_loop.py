@@ -209,7 +209,7 @@ def test_a_placeholder_is_created_once_while_the_cache_does_not_show_it(scene):
 
 
 def test_a_call_that_fails_is_tried_again_ever_more_rarely(scene):
-    mover(scene, patience_s=-1.0)
+    mover(scene)
     scene.calls.answer(
         lambda c: c.method == "POST" and c.path.endswith("/reservations"),
         lambda _: refusal(500, "InternalError"),

@@ -18,6 +18,9 @@ from rescheduler.kube.retry import NO_RETRY
 
 POD = ObjectReference("Pod", "web-1", "apps", "u1")
 
+LIMIT_S = 120.0
+"""A loaded machine may need long to write a traceback."""
+
 
 def said(note="n", reason="Evicted", regarding=POD):
     return Occurrence(regarding, reason, note)
@@ -71,7 +74,7 @@ def test_an_event_on_the_wire(recorder):
     events, sent = recorder()
     node = ObjectReference("Node", "n1")
     events.record(Occurrence(POD, "Evicted", "é" * 2_000, action="Move", related=node, warning=True))
-    events.stop()
+    events.stop(LIMIT_S)
     (request,) = sent
     assert request.path == "/apis/events.k8s.io/v1/namespaces/apps/events"
     body = json.loads(request.body)
@@ -95,7 +98,7 @@ def test_events_of_cluster_scoped_objects_go_to_the_default_namespace(recorder):
     events.record(
         Occurrence(ObjectReference("Reservation", "r", api_version="rescheduler.dev/v1alpha1"), "A", "n")
     )
-    events.stop()
+    events.stop(LIMIT_S)
     assert sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
@@ -103,7 +106,7 @@ def test_a_server_that_refuses_events_disturbs_nobody(recorder, refusal):
     events, sent = recorder(lambda _: refusal(403, "Forbidden"))
     for n in range(3):
         events.record(said(reason=f"R{n}"))
-    events.stop()
+    events.stop(LIMIT_S)
     assert (len(sent), events.dropped, events.written) == (3, 3, 0)
 
 
@@ -134,7 +137,7 @@ def test_names_and_times_stand_in_the_order_in_which_they_were_recorded(fake_tra
         events.record(said(note=f"step {n}"))
         clock.now_s -= 0.3  # time servers set clocks back
     events.start()
-    events.stop()
+    events.stop(LIMIT_S)
     bodies = [json.loads(request.body) for request in transport.sent]
     assert [body["note"] for body in bodies] == [f"step {n}" for n in range(20)]
     for key in (lambda body: body["metadata"]["name"], lambda body: body["eventTime"]):
@@ -152,7 +155,7 @@ def test_no_error_of_one_event_ends_the_thread(recorder, error):
     events, sent = recorder(answer)
     for note in ("bad 1", "good", "bad 2", "better"):
         events.record(said(note=note))
-    events.stop()
+    events.stop(LIMIT_S)
     assert (len(sent), events.written, events.dropped) == (4, 2, 2)
 
 
@@ -160,5 +163,5 @@ def test_a_note_that_cannot_be_sent_costs_only_itself(recorder):
     events, _ = recorder()
     events.record(said(note="\ud800"))  # no UTF-8
     events.record(said(note="good"))
-    events.stop()
+    events.stop(LIMIT_S)
     assert (events.written, events.dropped) == (1, 1)

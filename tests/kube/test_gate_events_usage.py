@@ -108,11 +108,7 @@ def test_discovery_of_a_bare_server(fake_transport, refusal):
     found = discover(KubeApi(transport, NO_RETRY))
     assert found.version == ServerVersion(1, 36, "v1.36.2-vendor")
     assert found.version >= ServerVersion(1, 36)
-    assert (found.mutating_admission_policies, found.node_metrics, found.koordinator_reservations) == (
-        True,
-        False,
-        False,
-    )
+    assert (found.mutating_admission_policies, found.koordinator_reservations) == (True, False)
     assert (found.reservations, found.pod_migrations, found.installed) == (True, False, False)
 
 

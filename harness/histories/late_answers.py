@@ -1,0 +1,90 @@
+"""The pool of calls in virtual time: calls reach the server late, and answers reach the program late, out of order.
+
+It stands for the threads that wait for answers. The calls of one work are made in order and the next one only after the
+answer to the one before; between two works nothing is in order. Lanes are narrow, so that works are turned away.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.controller.call_pool import Lanes, Work
+
+_ON_THE_WAY_S: Final = (0.0, 0.0, 0.01, 0.1)
+"""From the decision to the server: no work waits for a free thread."""
+_ON_THE_WAY_BACK_S: Final = (0.0, 0.02, 0.3, 3.0, 12.0)
+"""From the server to the program: admission that is slow, or a connection that hangs."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    work: Work
+    due_s: float
+    """When its next call reaches the server; once ``answered``, when the answer reaches the program."""
+    answered: bool = False
+
+
+class LatePool:
+    """See ``rescheduler.controller.call_pool.CallPool``. ``share``: of the works that are late; the others land at once."""
+
+    def __init__(self, rng: random.Random, *, clock: Callable[[], float], share: float) -> None:
+        self._rng, self._clock, self._share = rng, clock, share
+        self._lanes = Lanes(own=6, shared=5, each=2)
+        self._sent: list[_Sent] = []
+        self.slow: Callable[[Work], float] = lambda _: 0.0
+        """After how many seconds each call of a work is answered; 0: as by chance."""
+
+    @property
+    def answered(self) -> bool:
+        """True if a work can land."""
+        now_s = self._clock()
+        return any(sent.answered and sent.due_s <= now_s for sent in self._sent)
+
+    def begin_round(self) -> None:
+        """See ``Lanes``."""
+        self._lanes.begin_round()
+
+    def accepts(self, lane: str) -> bool:
+        """See ``Lanes``."""
+        return self._lanes.accepts(lane)
+
+    def begin(self, work: Work, now_s: float) -> None:
+        """Its calls are made now, or in ``step``."""
+        slow = self.slow(work) > 0.0
+        if not slow and (not self._share or self._rng.random() >= self._share):
+            while work.call():
+                pass
+            work.land(now_s)
+            return
+        self._lanes.began(work.lane)
+        waits_s = 0.0 if slow else self._rng.choice(_ON_THE_WAY_S)
+        self._sent.append(_Sent(work, self._clock() + waits_s))
+
+    def step(self, now_s: float) -> int:
+        """Make the calls that reach the server now, in any order. Returns how many."""
+        due = [sent for sent in self._sent if not sent.answered and sent.due_s <= now_s]
+        self._rng.shuffle(due)
+        for sent in due:
+            more = sent.work.call()
+            sent.due_s = now_s + (self.slow(sent.work) or self._rng.choice(_ON_THE_WAY_BACK_S))
+            sent.answered = not more
+        return len(due)
+
+    def next_due_s(self) -> float | None:
+        """When a call or an answer is due; None: nothing is under way, or what has arrived waits for the loop."""
+        now_s = self._clock()
+        return min((s.due_s for s in self._sent if not s.answered or s.due_s > now_s), default=None)
+
+    def land(self, now_s: float) -> bool:
+        """Land all works whose answers have arrived, in any order."""
+        came_by_s = self._clock()
+        arrived = [sent for sent in self._sent if sent.answered and sent.due_s <= came_by_s]
+        self._rng.shuffle(arrived)
+        for sent in arrived:
+            self._sent.remove(sent)
+            self._lanes.ended(sent.work.lane)
+            sent.work.land(now_s)
+        return bool(arrived)

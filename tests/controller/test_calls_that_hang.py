@@ -1,0 +1,224 @@
+"""A call that is not answered holds up what waits for it alone: the core thread goes on, and so do all other moves."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, node_of
+from rescheduler.controller.server import HealthReport
+
+LIMIT_S = 120.0
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+
+@dataclass
+class Hanging:
+    """A transport on which chosen requests wait until they are let go. ``threads``: those in which such requests wait."""
+
+    transport: object
+    chosen: Callable[[object], bool] = lambda _: False
+    let_go: threading.Event = field(default_factory=threading.Event)
+    threads: set[str] = field(default_factory=set)
+
+    def send(self, request):
+        if self.chosen(request) and not self.let_go.is_set():
+            self.threads.add(threading.current_thread().name)
+            assert self.let_go.wait(10 * LIMIT_S)
+        return self.transport.send(request)
+
+    def stream(self, request):
+        return self.transport.stream(request)
+
+
+@contextmanager
+def controller(api, chosen, **changes):
+    hanging = Hanging(api.transport, chosen)
+    with running(hanging, **changes) as running_one:
+        try:
+            yield running_one, hanging
+        finally:
+            hanging.let_go.set()
+
+
+@pytest.fixture(
+    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
+)
+def cluster(request):
+    return request.getfixturevalue(request.param)
+
+
+@contextmanager
+def furnished(api, name):
+    """A namespace with a pod on a node, and another node to go to."""
+    with World(api, name) as world:
+        world.node("src", cpu="2")
+        world.workload("Deployment", "web", 1)
+        world.wait_ready("web", 1, LIMIT_S)
+        world.node("dst", cpu="2")
+        yield world
+
+
+@pytest.fixture
+def slow(cluster):
+    with furnished(cluster, "slow") as world:
+        yield world
+
+
+@pytest.fixture
+def quick(cluster):
+    with furnished(cluster, "quick") as world:
+        yield world
+
+
+def move(world):
+    (pod,) = world.pods("web")
+    there = node_of(pod)
+    target = next(n for n in (f"{world.namespace}-src", f"{world.namespace}-dst") if n != there)
+    return world.migrate(pod, target, ttl="20m")
+
+
+def succeeded(world, name):
+    phase = world.wait(lambda: _ended(world.move_status(name)), LIMIT_S)
+    return phase == "Succeeded"
+
+
+def _ended(status):
+    return status.get("phase") if status.get("phase") in ("Succeeded", "Failed") else ""
+
+
+def waits(world, hanging):
+    """Until a chosen request hangs, which must not be in the core thread."""
+    world.wait(lambda: hanging.threads, LIMIT_S)
+
+
+def never_in_the_core_thread(hanging):
+    return hanging.threads and "controller" not in hanging.threads
+
+
+@pytest.mark.parametrize("what", ["patches of pods", "dry-run creations", "evictions", "everything of moves"])
+def test_a_namespace_that_does_not_answer_holds_up_its_own_moves_only(cluster, slow, quick, what):
+    theirs = f"/namespaces/{slow.namespace}/"
+    chosen = {
+        "patches of pods": lambda r: r.method == "PATCH" and f"{theirs}pods/" in r.path,
+        "dry-run creations": lambda r: r.method == "POST" and r.path.endswith(f"{theirs}pods"),
+        "evictions": lambda r: r.path.endswith("/eviction") and theirs in r.path,
+        "everything of moves": lambda r: f"{theirs}podmigrations/" in r.path,
+    }[what]
+    with controller(cluster, chosen) as (work, hanging):
+        late = move(slow)
+        waits(slow, hanging)
+        for _ in range(3):
+            assert succeeded(quick, move(quick))
+        assert work.controller._heartbeat.report() == HealthReport(ok=True)
+        assert not _ended(slow.move_status(late))
+        assert never_in_the_core_thread(hanging)
+        hanging.let_go.set()
+        slow.wait(lambda: _ended(slow.move_status(late)), LIMIT_S)
+
+
+def test_measured_usage_that_is_not_answered_delays_no_move(cluster, quick):
+    with controller(cluster, lambda r: r.path.startswith(METRICS), interval="1s") as (work, hanging):
+        waits(quick, hanging)
+        assert succeeded(quick, move(quick))
+        assert work.controller.decision is None, "the first decision waits for the usage"
+        assert never_in_the_core_thread(hanging)
+        hanging.let_go.set()
+        quick.wait(lambda: work.controller.decision, LIMIT_S)
+
+
+# On the real control plane ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silent_port():
+    """A port on which somebody listens and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.realcluster
+def test_a_webhook_that_hangs_holds_up_its_own_namespace_only(real_api, silent_port):
+    webhook = {
+        "name": "hangs.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{silent_port}/"},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+        ],
+        "timeoutSeconds": 30,
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    with furnished(real_api, "slow") as slow, furnished(real_api, "quick") as quick:
+        only = {"matchLabels": {"kubernetes.io/metadata.name": slow.namespace}}
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": f"hangs-{slow.namespace}"},
+            "webhooks": [{**webhook, "namespaceSelector": only}],
+        }
+        theirs = f"/namespaces/{slow.namespace}/pods/"
+        real_api.create(WEBHOOKS, body).expect()
+        try:
+            with controller(real_api, lambda _: False) as (work, hanging):
+                patched = []
+
+                def look(request):
+                    if request.method == "PATCH" and theirs in request.path:
+                        patched.append(threading.current_thread().name)
+                    return False
+
+                hanging.chosen = look
+                move(slow)
+                slow.wait(lambda: patched, LIMIT_S)
+                for _ in range(3):
+                    assert succeeded(quick, move(quick))
+                assert work.controller._heartbeat.report() == HealthReport(ok=True)
+                assert "controller" not in patched
+        finally:
+            real_api.delete(f"{WEBHOOKS}/hangs-{slow.namespace}").expect()
+
+
+@pytest.mark.realcluster
+def test_a_metrics_server_that_is_down_delays_no_move(real_api):
+    name = "v1beta1.metrics.k8s.io"
+    body = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": name},
+        "spec": {
+            "group": "metrics.k8s.io",
+            "version": "v1beta1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "insecureSkipTLSVerify": True,
+            "service": {"namespace": "kube-system", "name": "no-such-service"},
+        },
+    }
+    real_api.create(API_SERVICES, body).expect()
+    try:
+        with furnished(real_api, "quick") as quick:
+            quick.wait(lambda: real_api.get(f"{METRICS}/nodes").status == 503, LIMIT_S)
+            with controller(real_api, lambda _: False, interval="1s") as (work, hanging):
+                asked = []
+
+                def look(request):
+                    if request.path.startswith(METRICS):
+                        asked.append(threading.current_thread().name)
+                    return False
+
+                hanging.chosen = look
+                assert succeeded(quick, move(quick))
+                quick.wait(lambda: asked and work.controller.decision, LIMIT_S)
+                assert "controller" not in asked
+    finally:
+        real_api.delete(f"{API_SERVICES}/{name}").expect()

@@ -1,0 +1,134 @@
+"""One slow answer holds up what waits for it, and nothing else: through the assembled controller, in virtual time."""
+
+import pytest
+from scenes import Scene
+
+from rescheduler.controller.carrying_out import FRESH_S, SentStep
+from rescheduler.controller.reads import Read
+from rescheduler.migrations import actions as moves
+
+HANGS_S = 8.0
+"""A webhook that answers shortly before its own limit."""
+
+
+@pytest.fixture
+def scene():
+    return Scene({"n1": 4, "n2": 2, "n3": 2, "n4": 2})
+
+
+def carries(*kinds):
+    """Works that are steps with such an action."""
+    return lambda work: isinstance(work, SentStep) and any(isinstance(a, kinds) for a in work.actions)
+
+
+def slow(program, chosen, seconds=HANGS_S):
+    program.pool.slow = lambda work: seconds if chosen(work) else 0.0
+
+
+def moved(scene, name):
+    """Seconds from the creation of a move to its end on the target."""
+    began_s = scene.now_s
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+    return scene.now_s - began_s
+
+
+def test_a_namespace_whose_webhook_hangs_holds_up_its_own_moves_only(scene):
+    scene.workload(nodes=["n1"])
+    scene.workload(name="api", nodes=["n1"])
+    program = scene.start()
+    undisturbed_s = moved(scene, scene.move(scene.pods("api")[0], "n2"))
+    slow(program, lambda work: work.lane == "default" and "web" in str(getattr(work, "machine", "")))
+    hangs = scene.move(scene.pods("web")[0], "n3")
+    assert moved(scene, scene.move(scene.pods("api")[0], "n4")) < undisturbed_s + 1.0
+    assert not scene.over(hangs)
+    scene.until(lambda: scene.over(hangs), 1_200.0)
+    scene.advance(60.0)
+    assert not scene.faults
+    assert not scene.leftovers()
+
+
+def test_a_dry_run_creation_that_is_answered_late_holds_up_its_own_move_only(scene):
+    scene.workload(nodes=["n1"])
+    scene.workload(name="api", nodes=["n1"])
+    program = scene.start()
+    late_s = 4.0  # less than the age at which an answer is too old to evict for
+    slow(program, lambda work: carries(moves.DryRunCreate)(work) and "web" in str(work.machine), late_s)
+    late = scene.move(scene.pods("web")[0], "n2")
+    moved(scene, scene.move(scene.pods("api")[0], "n3"))
+    assert not scene.over(late)
+    scene.until(lambda: scene.over(late), 300.0)
+
+
+def test_moves_of_one_workload_ask_for_one_dry_run_creation_together(scene):
+    scene.workload(nodes=["n1", "n1", "n1"])
+    program = scene.start()
+    slow(program, carries(moves.DryRunCreate), 3.0)
+    for pod, node in zip(scene.pods(), ("n2", "n3", "n4"), strict=True):
+        scene.move(pod, node)
+    scene.until(lambda: scene.calls.of(lambda call: call.tries_creation))
+    scene.advance(2.5)
+    assert len(scene.calls.of(lambda call: call.tries_creation)) == 1
+
+
+def test_usage_that_nobody_answers_delays_no_move(scene):
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: isinstance(work, Read), 10_000.0)
+    assert moved(scene, scene.move(scene.pods()[0], "n2")) < HANGS_S
+    assert program.loop.decision is None
+
+
+def test_the_first_decision_waits_for_usage_and_later_ones_do_not(scene):
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: isinstance(work, Read), 5.0)
+    began_s = scene.now_s
+    scene.until(lambda: program.loop.decision is not None)
+    assert 5.0 <= scene.now_s - began_s < 8.0
+
+
+def test_nothing_is_evicted_on_a_decision_that_has_grown_old(scene):
+    """The status before the eviction is answered late: all checks are made again."""
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, carries(moves.Evict), 3 * FRESH_S)
+    name = scene.move(scene.pods()[0], "n2")
+    scene.until(lambda: "is being evicted" in scene.state(name).get("message", ""))
+    told_s = scene.now_s
+    scene.advance(2 * FRESH_S)
+    assert not scene.calls.of(lambda call: call.evicts)
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+    assert scene.calls.of(lambda call: call.evicts)[0].at_s >= told_s + 3 * FRESH_S
+
+
+def test_a_claim_that_is_being_written_gives_the_pod_no_second_room(scene):
+    """What is sent counts at once: the answers come late, and other rooms are open meanwhile."""
+    scene.workload(nodes=["n1", "n1"])
+    program = scene.start()
+    for name, node in (("room-1", "n2"), ("room-2", "n3"), ("room-3", "n4")):
+        scene.room(name, node=node)
+    scene.until(lambda: all(scene.phase(f"room-{n}") == "Available" for n in (1, 2, 3)))
+    slow(program, carries(), 0.0)
+    program.pool.slow = lambda work: 2.0 if isinstance(work, SentStep) and not work.machine.namespace else 0.0
+    scene.scale(4)
+    scene.until(lambda: len(scene.ready()) == 4)
+    owners = [o["uid"] for n in (1, 2, 3) for o in scene.state(f"room-{n}").get("currentOwners") or ()]
+    assert len(owners) == len(set(owners)) == 2
+    assert not scene.faults
+
+
+def test_a_move_waits_for_the_answer_whether_its_controller_replaces_pods(scene):
+    """To end it as not movable, because nothing is known yet, would be wrong a moment later."""
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: isinstance(work, Read), 20.0)
+    pod = scene.pods()[0]
+    owner = {**pod["metadata"]["ownerReferences"][0], "apiVersion": "example.com/v1", "kind": "Widget"}
+    scene.api.patch(pod, {"metadata": {"ownerReferences": [owner]}})
+    name = scene.move(scene.pods()[0], "n2")
+    scene.advance(15.0)
+    assert scene.phase(name) == "Pending"
+    scene.until(lambda: scene.over(name))
+    assert scene.reason(name) == "NotMovable"
