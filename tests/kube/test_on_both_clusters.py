@@ -455,9 +455,10 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     recorder.stop()
     assert (recorder.written, recorder.dropped) == (1, 0)
 
-    elector = Elector(connection, namespace="rescheduler", name=f"l-{uid[:8]}", identity="a", on_lost=print)
+    control_plane.api().delete(f"{LEASES}/rescheduler")  # the only one that it may write
+    elector = Elector(connection, namespace="rescheduler", name="rescheduler", identity="a", on_lost=print)
     elector.start()
-    assert elector.wait_elected(10)
+    assert elector.wait_elected(60)
     elector.stop()
-    assert control_plane.api().get(f"{LEASES}/l-{uid[:8]}").body["spec"]["holderIdentity"] == ""
+    assert control_plane.api().get(f"{LEASES}/rescheduler").body["spec"]["holderIdentity"] == ""
     connection.close()
