@@ -72,8 +72,11 @@ def test_an_expired_one_and_a_failed_move_are_collected(cluster):
     move = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration", "metadata": {"name": "move"}}
     moves = f"{GROUP}/namespaces/default/podmigrations"
     api.create(moves, {**move, "spec": {"podRef": {"name": "nobody"}}}).expect()
-    for path in (f"{moves}/move", f"{GROUP}/reservations/late"):
-        embedded.wait_for(
-            lambda path=path: (api.get(path).body.get("status") or {}).get("phase") == "Failed", SECONDS
-        )
-        embedded.wait_for(lambda path=path: api.get(path).status == 404, SECONDS)
+    paths, failed = {f"{moves}/move", f"{GROUP}/reservations/late"}, set()
+
+    def all_failed():
+        failed.update(p for p in paths if (api.get(p).body.get("status") or {}).get("phase") == "Failed")
+        return failed == paths
+
+    embedded.wait_for(all_failed, SECONDS)
+    embedded.wait_for(lambda: all(api.get(path).status == 404 for path in paths), SECONDS)
