@@ -66,6 +66,10 @@ def test_a_used_one_is_collected_and_its_pod_stays(cluster, owner):
     embedded.wait_for(lambda: api.get(f"{PODS}/mine").status == 404, SECONDS)
 
 
+def phase_of(answer):
+    return (answer.body.get("status") or {}).get("phase") if answer.status == 200 else None
+
+
 def test_an_expired_one_and_a_failed_move_are_collected(cluster):
     embedded, api = cluster
     reserve(api, "late", {"object": {"namespace": "default", "name": "nobody"}}, ttl="2s")
@@ -75,7 +79,7 @@ def test_an_expired_one_and_a_failed_move_are_collected(cluster):
     paths, failed = {f"{moves}/move", f"{GROUP}/reservations/late"}, set()
 
     def all_failed():
-        failed.update(p for p in paths if (api.get(p).body.get("status") or {}).get("phase") == "Failed")
+        failed.update(p for p in paths if phase_of(api.get(p)) == "Failed")
         return failed == paths
 
     embedded.wait_for(all_failed, SECONDS)
