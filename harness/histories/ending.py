@@ -29,6 +29,7 @@ from rescheduler.sandbox.controllers.unstructured import (
     ready,
     spec,
     status,
+    terminal,
     uid,
 )
 
@@ -116,7 +117,9 @@ def _left_of_pods(seen: Seen) -> Iterable[str]:
 
 def _wrong_sizes(seen: Seen, plan: ClusterPlan, asks: Asks) -> Iterable[str]:
     for workload in plan.workloads:
-        mine = [p for p in seen.pods.values() if labels(p).get("app") == workload.name and not deleting(p)]
+        # A ReplicaSet replaces a pod that a kubelet has rejected, and leaves it to the collector of ended pods.
+        alive = (p for p in seen.pods.values() if not deleting(p) and not terminal(p))
+        mine = [p for p in alive if labels(p).get("app") == workload.name]
         wanted = asks.sizes[workload.name]
         stuck = any(map(_nowhere_to_go, mine))  # rollouts and ordered creation wait for such a pod
         if len(mine) != wanted and not stuck:
