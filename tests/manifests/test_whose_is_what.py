@@ -38,8 +38,10 @@ def own(mine):
 @pytest.mark.parametrize("metadata", STEERING)
 def test_the_metadata_of_a_room_of_others_is_as_safe_as_its_spec(team, theirs, metadata):
     answer = team.patch(theirs, {"metadata": metadata}).expect(403)
+    # Marks are refused by two rules, and the API server names either of them.
     marked = names.ANNOTATION_MIGRATION in metadata.get("annotations", {})
-    assert ("reservation-marks" if marked else "reservation-owners") in answer.body["message"]
+    rules = ("reservation-owners", "reservation-marks") if marked else ("reservation-owners",)
+    assert any(rule in answer.body["message"] for rule in rules)
 
 
 def test_what_steers_a_room_cannot_be_taken_off_it_either(team, theirs):
