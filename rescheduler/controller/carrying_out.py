@@ -188,17 +188,12 @@ class Carrier:
         machine = step.machine
         expectations, answers = self.memory.expectations, self.memory.answers
         expectations.wrote(machine, effect.touched, now_s)
+        self._note_room(machine, action)
         self._note_written(action)
         self._note_status(step.snapshot, action)
         match action:
-            case rooms.CreatePlaceholder() | rooms.CreateKoordinatorReservation():
-                expectations.nodes[machine] = action.node
             case rooms.DeletePlaceholder():
                 expectations.nodes.pop(machine, None)
-            # A later move must see that this one has begun; the cache shows it as Pending for a while.
-            case moves.WriteMigrationStatus() if action.status.phase is MigrationPhase.RESERVING:
-                expectations.begun.add(machine)
-                expectations.nodes[machine] = action.status.node_name
             # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
             case moves.StartReplacement() if effect.refused:
                 answers.start_refused(machine, effect.refused)
@@ -223,18 +218,25 @@ class Carrier:
     def _note_sent(self, machine: ObjectKey, action: Action) -> None:
         """Count what is about to be written, and also what it replaces: either may be what is stored."""
         expectations = self.memory.expectations
+        self._note_room(machine, action)
         match action:
             case rooms.WriteReservationStatus():
                 owners = frozenset(owner.uid for owner in action.status.current_owners)
                 expectations.claims[action.name] = expectations.claims.get(action.name, frozenset()) | owners
-            case moves.WriteMigrationStatus():
-                if action.status.eviction_requested_at_s:
-                    expectations.intents.add(action.migration)
-                if action.status.phase is MigrationPhase.RESERVING:
-                    expectations.begun.add(machine)
-                    expectations.nodes[machine] = action.status.node_name
+            case moves.WriteMigrationStatus() if action.status.eviction_requested_at_s:
+                expectations.intents.add(action.migration)
+            case _:
+                pass
+
+    def _note_room(self, machine: ObjectKey, action: Action) -> None:
+        """Remember which node a room is on, and which moves have begun: the cache shows them as Pending for a while."""
+        expectations = self.memory.expectations
+        match action:
             case rooms.CreatePlaceholder() | rooms.CreateKoordinatorReservation():
                 expectations.nodes[machine] = action.node
+            case moves.WriteMigrationStatus() if action.status.phase is MigrationPhase.RESERVING:
+                expectations.begun.add(machine)
+                expectations.nodes[machine] = action.status.node_name
             case _:
                 pass
 
