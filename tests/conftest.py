@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -75,11 +76,13 @@ def program():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Adds the logs of the control plane to the report of a failed test that used it."""
+    """Adds the logs of the control plane and of the controller to the report of a failed test that used them."""
     report = yield
-    plane = getattr(item, "funcargs", {}).get("control_plane")
-    if report.failed and plane is not None:
-        report.sections.append(("control plane logs", plane.logs()))
+    used = getattr(item, "funcargs", {})
+    if report.failed and "control_plane" in used:
+        report.sections.append(("control plane logs", used["control_plane"].logs()))
+    if report.failed and isinstance(used.get("log"), Path):
+        report.sections.append(("controller log", used["log"].read_text()[-12_000:]))
     return report
 
 
