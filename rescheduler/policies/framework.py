@@ -21,7 +21,7 @@ from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
@@ -142,6 +142,29 @@ class Policy(Protocol):
 
         0: not there. NO_NEED on every node: it need not move any more. The planner asks again before
         every move, so a policy stops by itself once the cluster is tidy enough.
+        """
+        ...
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A policy that says how bad a placement is; see ``objective``."""
+
+    name: ClassVar[str]
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """How bad the placement of ``view.state`` is: whole numbers by tier, shape (tiers,).
+
+        A function of where pods stand, not of how they came there: with the same pods on the same nodes it is the same.
+        """
+        ...
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What ``badness`` would change by if ``pod``, which still stands, left and ``replacement`` stood on each node instead.
+
+        Shape (tiers, nodes). Exact: ``badness`` after the move less ``badness`` before it, for every node, whether the
+        scheduler allows it or not; 0 for the pod's own node. ``objective.unchanged(nodes)`` if the policy has nothing to
+        say of the pod. Asked for pods outside the policy's scope, too. Do not change the array.
         """
         ...
 

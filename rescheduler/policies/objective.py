@@ -1,0 +1,102 @@
+"""What is bad about a whole placement, in whole numbers: the one measure that every planned move lowers.
+
+The badness of a placement is a column of integers, one for each ``Tier``; policies are added up, and columns are compared
+from the first tier to the last, so no fault of a later tier makes good for one of an earlier. Integers, because sums of
+them are exact: a move that lowers the sum lowers it in every order of adding. It is a function of where pods stand, never
+of how they came there. Since every move lowers it, and there are finitely many placements, a cluster that nobody else
+changes comes to rest (docs/design/05-objective.md). Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
+
+ONE: Final = 1_000_000
+"""One pod that is as badly placed as can be, in ``Tier.SOFT``; one whole node too much, in ``Tier.BALANCE``."""
+
+
+class Tier(enum.IntEnum):
+    """Classes of faults in the order in which they are compared: the first outweighs all that follow."""
+
+    HARD = 0
+    """Pods that break a rule that the scheduler enforces: a count."""
+    SOFT = 1
+    """Wishes that are not met, in millionths of a pod (``ONE``)."""
+    BALANCE = 2
+    """Shares of nodes above their target, in millionths of a node (``ONE``)."""
+    CONSOLIDATION = 3
+    """Nodes in use: a count."""
+    EMPTYING = 4
+    """Pods on nodes that are to be emptied: what falls while a node is emptied over several cycles."""
+
+
+TIERS: Final = len(Tier)
+
+
+@lru_cache(maxsize=8)
+def unchanged(nodes: int) -> IntArray:
+    """A move that changes nothing, to whichever of ``nodes`` nodes. Shape (tiers, nodes), read-only, one object for each size."""
+    return _frozen(np.zeros((TIERS, nodes), dtype=np.int64))
+
+
+def nothing() -> IntArray:
+    """A new column without any fault. Shape (tiers,)."""
+    return np.zeros(TIERS, dtype=np.int64)
+
+
+def in_tier(tier: Tier, values: IntArray) -> IntArray:
+    """A change (one value for each node) in one tier only. Shape (tiers, nodes)."""
+    change = np.zeros((TIERS, len(values)), dtype=np.int64)
+    change[tier] = values
+    return change
+
+
+def falls(change: IntArray) -> BoolArray:
+    """For which nodes a change (tiers, nodes) makes the placement better: its first value that is not 0 is negative."""
+    return _first_sign(change) < 0
+
+
+def lowers(change: IntArray) -> bool:
+    """The same for one column (tiers,)."""
+    return bool(falls(change.reshape(TIERS, 1))[0])
+
+
+def worst_tier(change: IntArray) -> Tier | None:
+    """The tier that decides that a column (tiers,) does not fall; None if nothing changes at all."""
+    found = np.flatnonzero(change)
+    return Tier(int(found[0])) if found.size else None
+
+
+_TELLING: Final = {Tier.HARD: 1, Tier.SOFT: ONE // 1000, Tier.BALANCE: ONE // 1000, Tier.CONSOLIDATION: 1}
+"""From which difference on one node is a better choice than another."""
+
+
+def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
+    """Which of ``nodes`` (at least one) a move makes best by its change (tiers, all nodes).
+
+    Less than a thousandth of a pod or node does not count, nor does how far a node is emptied: there the policy's own
+    gain and the scheduler's points decide.
+    """
+    chosen = np.ones(len(nodes), dtype=np.bool_)
+    for tier, telling in _TELLING.items():
+        values = change[tier][nodes]
+        chosen &= values < values[chosen].min() + telling
+    return chosen
+
+
+def _first_sign(change: IntArray) -> IntArray:
+    sign: IntArray = np.zeros(change.shape[1], dtype=np.int64)
+    for row in change:
+        sign = np.where(sign == 0, np.sign(row), sign)
+    return sign
+
+
+def _frozen(values: IntArray) -> IntArray:
+    values.flags.writeable = False
+    return values
