@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.histories.chains import Chains
 from harness.histories.checker import Checker
 from harness.histories.clusters import ClusterPlan, draw_cluster
 from harness.histories.disturbances import Disturbance, Disturbances
@@ -154,7 +155,9 @@ class History:
         self._owners = OwnerChanges(
             self._cluster, self._owners_rng, plan=self._plan, script=self._script, asks=self._asks
         )
+        self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
         self._rough = self._write_script()
+        self._chains.write_script(self._script)
         if self._owners_change:
             self._owners.write_script()
 
@@ -180,7 +183,7 @@ class History:
             faults.append("the program writes without an end")
         except Exception:  # noqa: BLE001 - a defect of the program is what is looked for
             faults.append(traceback.format_exc())
-        faults += self._program.events.damaged
+        faults += self._chains.faults + self._program.events.damaged
         if not faults:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change:

@@ -7,7 +7,7 @@ the decision, so that a creation that is sent again after a lost answer does not
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -18,16 +18,20 @@ from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.move_log import by_policy
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
+from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.plan import Move
+from rescheduler.model.times import parse_duration
+from rescheduler.planning.plan import Move, PodRef
+from rescheduler.planning.stages import stages_of
 
 _NAME_LIMIT: Final = 52
 _MESSAGE_LIMIT: Final = 256
+_MOST_TTL_S: Final = parse_duration(MOST_MOVE_TTL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +67,14 @@ class ApiIssuer:
     def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
         """Create one PodMigration for each move. Raises NotLeaderError besides."""
         issued: list[ObjectKey] = []
-        for move in moves:
+        for move, stage in zip(moves, stages_of(moves), strict=True):
             if not self.still_leader():
                 raise NotLeaderError("leadership was lost while a decision was made")
-            body = _manifest(move, order)
+            earlier = _earlier(move, order)
+            if not _all_issued(earlier, issued):
+                self.log.warning("A move is left out: one that it begins after was refused", **_facts(move))
+                continue
+            body = _manifest(move, order, earlier, stage)
             key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
             try:
                 created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
@@ -115,22 +123,33 @@ class DryRunIssuer:
         return ()
 
 
-def _manifest(move: Move, order: Order) -> dict[str, Any]:
-    """The PodMigration of a move."""
+def _earlier(move: Move, order: Order) -> tuple[ObjectKey, ...]:
+    """The PodMigrations that this one begins after."""
+    decided_at_s = order.snapshot.taken_at_s
+    return tuple(ObjectKey(pod.namespace, migration_name(pod, decided_at_s)) for pod in move.after)
+
+
+def _all_issued(earlier: Sequence[ObjectKey], issued: Collection[ObjectKey]) -> bool:
+    return all(key in issued for key in earlier)
+
+
+def _manifest(move: Move, order: Order, earlier: Sequence[ObjectKey], stage: int) -> dict[str, Any]:
+    """The PodMigration of a move. A later stage may wait for as long as each of the earlier ones may take."""
     pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
     labels = {LABEL_CREATED_BY: CREATED_BY}
     if pod is not None and (uid := order.snapshot.workload_uid(pod)):
         labels[LABEL_WORKLOAD_UID] = uid
     return migration_manifest(
         move.pod.namespace,
-        migration_name(move, order.snapshot.taken_at_s),
+        migration_name(move.pod, order.snapshot.taken_at_s),
         pod_name=move.pod.name,
         pod_uid=move.pod.uid,
         target_node=move.target,
         mode=_mode_of(order.modes.get(move.policy, order.mode)),
-        ttl_s=order.ttl_s,
+        ttl_s=min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S)),
         reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
         policy=move.policy,
+        after=earlier,
         labels=labels,
     )
 
@@ -145,10 +164,10 @@ def declared_by_policy(move: Move, order: Order) -> bool:
     return move.mode is MoveMode.START_FIRST and order.modes.get(move.policy) is MoveMode.START_FIRST
 
 
-def migration_name(move: Move, decided_at_s: float) -> str:
+def migration_name(pod: PodRef, decided_at_s: float) -> str:
     """Deterministic for one decision; a later try of the same pod has another name."""
-    digest = hashlib.sha256(f"{move.pod.uid}/{decided_at_s:.3f}".encode()).hexdigest()[:8]
-    return f"{move.pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}"
+    digest = hashlib.sha256(f"{pod.uid}/{decided_at_s:.3f}".encode()).hexdigest()[:8]
+    return f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}"
 
 
 def _facts(move: Move) -> dict[str, object]:
@@ -159,4 +178,5 @@ def _facts(move: Move) -> dict[str, object]:
         "why": move.message or move.reason,
         "by": by_policy(move.policy),
         "gain": move.gain,
+        **({"after": [f"{pod.namespace}/{pod.name}" for pod in move.after]} if move.after else {}),
     }

@@ -25,6 +25,7 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
@@ -152,7 +153,7 @@ class Reconciler:
         observer = self._migrations(rooms, start_first, replacements)
         settings = self.settings
         found = [m for m in snapshot.migrations.values() if not self._carrier.carries(m.key)]
-        turn = self.memory.moves.of(found, observer.begun, settings.migrations, settings.limits, now_s)
+        turn = self.memory.moves.of(found, observer.due, settings.migrations, settings.limits, now_s)
         for migration in turn.moves:
             step = partial(self._step_migration, migration, observer)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
@@ -250,6 +251,7 @@ class Reconciler:
             placement=self.placement,
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(self._index.snapshot.migrations.values(), begun),
+            earlier_moves=EarlierMoves.of(self._index.snapshot.migrations),
             start_first=start_first,
             replacements=replacements,
             unbudgeted=UnbudgetedWorkloads(

@@ -25,12 +25,13 @@ from rescheduler.reservations.actions import RecordEvent
 _KNOWN_UNTIL: Final = frozenset(
     {
         MigrationReason.PAUSED,
+        MigrationReason.EARLIER_MOVES,
         MigrationReason.LIMIT_HOUR,
         MigrationReason.COOLDOWN,
         MigrationReason.BACKOFF,
     }
 )
-"""It is known when the wait ends: by the clock, or by a change of the PodMigration itself."""
+"""It is known when the wait ends: by the clock, by a change of the PodMigration itself, or by ``under_way``."""
 
 
 class MovesOfRound(NamedTuple):
@@ -57,7 +58,7 @@ class MoveTurns:
         limits: Limits,
         now_s: float,
     ) -> MovesOfRound:
-        """``under_way``: whether a move has begun, of those whose status does not say so."""
+        """``under_way``: whether a move takes each step at once, of those whose status does not say that it has begun."""
         if self._asked != (settings, limits):
             self._asked = (settings, limits)
             self.turns.restart()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.first_replacement import evicts_first
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
@@ -49,6 +50,7 @@ class MigrationObserver:
     placement: Placement
     memory: Memory
     concurrent_moves: ConcurrentMoves
+    earlier_moves: EarlierMoves
     start_first: StartFirstObserver
     replacements: Replacements
     unbudgeted: UnbudgetedWorkloads
@@ -59,6 +61,10 @@ class MigrationObserver:
     def begun(self, migration: PodMigration) -> bool:
         """True if its first step was written, or is recorded and follows; the cache may not show it yet."""
         return migration.key in self.memory.expectations.begun or self.history.counts(migration)
+
+    def due(self, migration: PodMigration) -> bool:
+        """True if it takes a step in each round although its status does not say that it has begun."""
+        return self.begun(migration) or self.earlier_moves.over(migration)
 
     def of(self, migration: PodMigration) -> ObservedMigration:
         """One move."""
@@ -72,7 +78,8 @@ class MigrationObserver:
         seen = self.start_first.observe(migration, pod if same else None)
         recorded = self.history.recorded(migration)
         held_back = self._held_back(migration, pod) if pod is not None and not recorded.begun else None
-        waits = held_back is not None
+        earlier = self.earlier_moves.before(migration)
+        waits = held_back is not None or bool(earlier.waits_for)
         seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen, waits=waits)
         choice, movable, fits = judged
         replacement = self.replacements.of(pod) if pod else None
@@ -108,6 +115,8 @@ class MigrationObserver:
             evicts_first=self._evicts_first(migration, pod) if same and pod else "",
             none_comes=self._none_comes(owner) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
+            earlier=earlier,
+            awaited=migration.key in self.earlier_moves.awaited,
             another=self.concurrent_moves.before(migration, pod) if same else "",
             controller=owner,
             source=self._left_behind(migration, owner),

@@ -25,7 +25,7 @@ def may_begin(draft: Draft) -> bool:
 
     Limits come before everything that costs a call or a look at the cluster: thousands may wait for one.
     """
-    if not (still_wanted(draft) and _mode_known(draft)):
+    if not (still_wanted(draft) and _earlier_moves_succeeded(draft) and _mode_known(draft)):
         return False
     observed = draft.observed
     if observed.held_back is None and not asked(draft, FRESH_S):
@@ -215,6 +215,20 @@ def budget_words(budget: DisruptionBudget) -> str:
         f"PDB {budget.name} allows {budget.disruptions_allowed} of {budget.expected_pods} disruptions "
         f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
     )
+
+
+def _earlier_moves_succeeded(draft: Draft) -> bool:
+    """False while the moves whose room this one needs are under way; it ends if one of them has not succeeded.
+
+    Nothing is reserved, proven or counted before: what was planned with their success is dropped without it.
+    """
+    earlier = draft.observed.earlier
+    if earlier.failed:
+        draft.fail(Why.EARLIER_MOVE_FAILED, earlier.failed)
+    elif earlier.waits_for:
+        listed = ", ".join(map(str, earlier.waits_for))
+        draft.say(Why.EARLIER_MOVES, f"begins after the moves {listed}, whose room it needs")
+    return not (earlier.failed or earlier.waits_for)
 
 
 def _mode_known(draft: Draft) -> bool:

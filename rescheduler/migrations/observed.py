@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.pod_creation import CreationOutcome
-from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, Workload
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
@@ -120,6 +120,19 @@ class ObservedCreation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedEarlierMoves:
+    """What has become of the moves that this one begins after (``spec.after``)."""
+
+    waits_for: tuple[ObjectKey, ...] = ()
+    """Those that have not ended."""
+    failed: str = ""
+    """Why they will never all have succeeded; "": they may."""
+
+
+NO_EARLIER_MOVES = ObservedEarlierMoves()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedStartFirst:
     """The further input of mode StartFirst."""
 
@@ -188,6 +201,9 @@ class ObservedMigration:
     """Why the controller of the evicted pod creates no more pods; empty while one is expected."""
     replacement_delay_s: float = 0.0
     """How long the controller may wait after the end of the old pod before it creates the new one."""
+    earlier: ObservedEarlierMoves = NO_EARLIER_MOVES
+    awaited: bool = False
+    """An unfinished move begins after this one, so it is kept until that has ended."""
     another: str = ""
     """What goes first: a move of the same pod, or one into the same Reservation."""
     controller: OwnerRef | None = None

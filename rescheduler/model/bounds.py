@@ -16,3 +16,7 @@ LONGEST_DURATION_TEXT: Final = 32
 """Characters of a duration."""
 LONGEST_NAME: Final = 253
 """Bytes of the name of an object."""
+MOST_EARLIER_MOVES: Final = 8
+"""Entries of ``spec.after`` of a PodMigration."""
+LONGEST_MOVE_KEY: Final = 63 + 1 + LONGEST_NAME
+"""Bytes of an entry: namespace, slash, name."""

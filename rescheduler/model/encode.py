@@ -14,6 +14,7 @@ import msgspec
 from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationStatus
 from rescheduler.model.resources import encode_resources
 from rescheduler.model.selectors import LabelSelector, Operator
@@ -116,6 +117,7 @@ def migration_manifest(
     grace_s: int | None = None,
     reason: str = "",
     policy: str = "",
+    after: Sequence[ObjectKey] = (),
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> JsonObject:
@@ -131,6 +133,7 @@ def migration_manifest(
             "deleteOptions": None if grace_s is None else {"gracePeriodSeconds": grace_s},
             "reason": reason,
             "policy": policy,
+            "after": [f"{key.namespace}/{key.name}" for key in after],
         }
     )
     meta = _without_empty(

@@ -90,6 +90,11 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """deleteOptions.gracePeriodSeconds of the eviction."""
     reason: str = ""
     policy: str = ""
+    after: tuple[ObjectKey, ...] = ()
+    """Moves of the same decision that must have succeeded before this one begins: it needs the room that they leave.
+
+    Set by the controller only; in a move that people ask for it means nothing good, and the move ends.
+    """
 
     status: MigrationStatus = MigrationStatus()
     unreadable: str = ""

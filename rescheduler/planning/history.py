@@ -20,6 +20,8 @@ class InFlight:
 
     migration: PodMigration
     pod: Pod
+    follows: bool = False
+    """It begins after a move that has not ended, whose turn it takes then."""
 
     @property
     def carried_out(self) -> bool:
@@ -35,9 +37,9 @@ class InFlight:
         """True if it counts in the limits that all namespaces share.
 
         Of what people ask for only what is about to disturb a pod: whoever pauses it, or has it wait for a budget of theirs,
-        must not stop the planner.
+        must not stop the planner. Nor does a move that follows another one: the two never run at once.
         """
-        waits = self.migration.requested or self.migration.paused
+        waits = self.migration.requested or self.migration.paused or self.follows
         return bool(self.migration.status.eviction_requested_at_s) or not waits
 
 
@@ -95,4 +97,9 @@ def _unfinished(snapshot: Snapshot) -> Iterator[InFlight]:
             continue
         pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         if pod is not None and migration.pod_uid in ("", pod.uid):
-            yield InFlight(migration, pod)
+            yield InFlight(migration, pod, follows=_follows(migration, snapshot))
+
+
+def _follows(migration: PodMigration, snapshot: Snapshot) -> bool:
+    earlier = (snapshot.migrations.get(key) for key in migration.after)
+    return any(move is not None and move.status.phase not in FINISHED for move in earlier)

@@ -51,7 +51,13 @@ class OwnerName(msgspec.Struct, frozen=True):
     name: str
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+class Move(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"source": "from", "target": "to"},
+):
     """One move. ``gain`` and ``disruption`` are 0..1 with four decimals."""
 
     pod: PodRef
@@ -60,10 +66,12 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", 
     target: str
     policy: str
     reason: str
-    message: str = ""
+    message: str
     gain: float
     disruption: float
-    mode: MoveMode = MoveMode.RESERVE_FIRST
+    mode: MoveMode
+    after: tuple[PodRef, ...] = ()
+    """Pods whose moves must have landed before this one begins, because it needs the room that they leave."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from rescheduler.planning.plan import NodeSummary, Plan, Skipped
+from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
@@ -55,9 +56,12 @@ def _headline(plan: Plan) -> str:
 def _moves(plan: Plan, style: Style) -> str:
     if not plan.moves:
         return ""
+    before = numbers_before(plan.moves)
+    after = any(before)
     rows = [
         (
             str(number),
+            *((before[number - 1] or "-",) if after else ()),
             f"{move.pod.namespace}/{move.pod.name}",
             move.source,
             move.target,
@@ -68,8 +72,8 @@ def _moves(plan: Plan, style: Style) -> str:
         )
         for number, move in enumerate(plan.moves, 1)
     ]
-    header = ("#", "POD", "FROM", "TO", "POLICY", "GAIN", "COST", "WHY")
-    lines = table(header, rows, right=frozenset({0, 5, 6}))
+    header = ("#", *(("AFTER",) if after else ()), "POD", "FROM", "TO", "POLICY", "GAIN", "COST", "WHY")
+    lines = table(header, rows, right=frozenset({0, len(header) - 3, len(header) - 2}))
     if plan.beyond:
         lines.append(f"  {beyond(plan.beyond)}")
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])

@@ -102,6 +102,24 @@ def test_no_move_that_people_ask_for_poses_as_a_planned_one(control_plane, team,
     team.delete(f"{path}/m").expect(200)
 
 
+def test_only_the_controller_says_after_which_moves_another_begins(control_plane, team, mine):
+    path, body = mine.path("podmigrations", group=MOVES), migration()
+    body["spec"]["after"] = ["default/a", "kube-system/b"]
+    assert "only the controller" in team.create(path, body).expect(403).body["message"]
+    team.create(path, migration()).expect(201)
+    added = team.patch(f"{path}/m", {"spec": {"after": ["default/a"]}})
+    assert "after is immutable" in added.expect(422).body["message"]
+    team.delete(f"{path}/m").expect(200)
+    admin = control_plane.api()
+    for damaged in (["a"], ["a/b/c"], ["/a"], ["a/b"] * 9):
+        admin.create(path, {**body, "spec": {**body["spec"], "after": damaged}}).expect(422)
+    admin.create(path, body).expect(201)
+    team.patch(f"{path}/m", {"spec": {"after": None}}).expect(422)
+    team.patch(f"{path}/m", {"spec": {"after": ["default/c"]}}).expect(422)
+    team.patch(f"{path}/m", {"spec": {"ttl": "1m"}}).expect(200)
+    team.delete(f"{path}/m").expect(200)
+
+
 def test_the_status_is_written_by_the_controller_only(team, mine, theirs):
     path = mine.path("podmigrations", group=MOVES)
     team.create(path, migration()).expect(201)

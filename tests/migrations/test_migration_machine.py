@@ -13,11 +13,18 @@ from rescheduler.errors import TransitionError
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, enter
 from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, Permission
+from rescheduler.migrations.observed import (
+    Calls,
+    MigrationSettings,
+    ObservedEarlierMoves,
+    ObservedMigration,
+    Permission,
+    Recorded,
+)
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import API_VERSION
-from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -179,6 +186,33 @@ def test_what_it_waits_for_is_said(fields, extra, reason, words):
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, reason)
     assert words in outcome.status.message
     assert kinds(outcome) == [act.WriteMigrationStatus]
+
+
+def test_a_move_begins_after_those_that_it_names_and_asks_for_nothing_before():
+    waits = ObservedEarlierMoves(waits_for=(ObjectKey("shop", "a"), ObjectKey("db", "b")))
+    outcome = look(migration(pod_uid=""), earlier=waits, recorded=Recorded(begun=False))
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "EarlierMoves")
+    assert "shop/a, db/b" in outcome.status.message
+    assert (kinds(outcome), outcome.begins) == ([act.WriteMigrationStatus], False)
+    assert outcome.wake_at_s == look(migration()).wake_at_s, "its ttl counts"
+    late = look(migration(created_at_s=NOW - 301), earlier=waits)
+    assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
+    assert act.CreateReservation in kinds(look(migration(), earlier=ObservedEarlierMoves()))
+
+
+def test_a_move_ends_if_one_that_it_begins_after_did_not_succeed():
+    outcome = look(migration(), earlier=ObservedEarlierMoves(failed="move shop/a failed"))
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "EarlierMoveFailed")
+    assert kinds(outcome) == [act.WriteMigrationStatus]
+
+
+def test_a_finished_move_is_kept_while_another_one_begins_after_it():
+    over = migration(PHASE.FAILED)
+    over = msgspec.structs.replace(
+        over, status=msgspec.structs.replace(over.status, finished_at_s=NOW - 9999)
+    )
+    assert act.DeleteMigration in kinds(look(over))
+    assert act.DeleteMigration not in kinds(look(over, awaited=True))
 
 
 def test_a_name_without_uid_is_taken_over_first():

@@ -8,7 +8,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.bounds import LONGEST_DURATION_TEXT, LONGEST_NAME, MOST_MOVE_TTL, MOST_TTL
+from rescheduler.model.bounds import (
+    LONGEST_DURATION_TEXT,
+    LONGEST_MOVE_KEY,
+    LONGEST_NAME,
+    MOST_EARLIER_MOVES,
+    MOST_MOVE_TTL,
+    MOST_TTL,
+)
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import migration_manifest, reservation_manifest
 from rescheduler.model.kinds import Kind
@@ -36,6 +43,11 @@ def test_the_schemas_have_the_limits_of_the_table(plural, most):
 def test_names_have_the_length_of_the_table():
     assert spec_of("podmigrations")["podRef"]["properties"]["name"]["maxLength"] == LONGEST_NAME
     assert spec_of("podmigrations")["reservationRef"]["properties"]["name"]["maxLength"] == LONGEST_NAME
+
+
+def test_the_moves_that_another_begins_after_are_as_many_as_the_table_says():
+    after = spec_of("podmigrations")["after"]
+    assert (after["maxItems"], after["items"]["maxLength"]) == (MOST_EARLIER_MOVES, LONGEST_MOVE_KEY)
 
 
 NUMBER = st.from_regex(r"[0-9]{1,4}([.][0-9]{0,4})?|[.][0-9]{1,4}", fullmatch=True)

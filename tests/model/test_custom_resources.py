@@ -16,6 +16,7 @@ from rescheduler.model.encode import (
 )
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -197,8 +198,10 @@ def test_a_migration_reads_back_with_all_its_fields():
         grace_s=0,
         reason="why",
         policy="NodeTaints",
+        after=(ObjectKey("shop", "a"), ObjectKey("db", "b")),
     )
     record = read(Kind.POD_MIGRATION, manifest)
+    assert record.after == (ObjectKey("shop", "a"), ObjectKey("db", "b"))
     assert (record.pod_name, record.pod_uid, record.target_node) == ("web-1", "u1", "n2")
     assert (record.mode, record.ttl_s, record.paused) == (MoveMode.RESERVE_FIRST, 90.0, True)
     assert (record.reservation_ref, record.grace_s) == ("r", 0)

@@ -20,6 +20,7 @@ from rescheduler.planning.plan import (
     Skipped,
     SkipReason,
 )
+from rescheduler.planning.stages import stages_of
 from rescheduler.reports.html import plan_html
 from rescheduler.reports.structured import plan_json, plan_yaml
 from rescheduler.reports.text import plan_text
@@ -110,6 +111,25 @@ def test_text_names_moves_and_groups_what_stays(plan):
 def test_text_of_a_plan_without_moves(plan):
     text = plan_text(msgspec.structs.replace(plan, moves=(), after=plan.before))
     assert "Nothing to move." in text
+
+
+def test_moves_that_begin_after_others_name_them_everywhere(plan):
+    assert "after" not in json.loads(plan_json(plan))["moves"][0], (
+        "nothing is said of moves that begin at once"
+    )
+    first = plan.moves[0]
+    later = msgspec.structs.replace(first, pod=PodRef("shop", "db-9", "uid-9"), after=(first.pod,))
+    staged = msgspec.structs.replace(plan, moves=(first, later))
+    named = {"namespace": "shop", "name": "web-<b>1", "uid": "uid-1"}
+    assert json.loads(plan_json(staged))["moves"][1]["after"] == [named]
+    assert msgspec.json.decode(msgspec.json.encode(staged), type=Plan) == staged
+    lines = plan_text(staged).splitlines()
+    assert any(line.split()[:3] == ["#", "AFTER", "POD"] for line in lines)
+    assert any(line.split()[:3] == ["2", "1", "shop/db-9"] for line in lines)
+    assert "<td class='number'>2</td><td>1</td><td><code>shop/db-9</code>" in plan_html(staged)
+    assert stages_of(staged.moves) == [1, 2]
+    with pytest.raises(LookupError):
+        stages_of((later, first))
 
 
 class _Checker(HTMLParser):

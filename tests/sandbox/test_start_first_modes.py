@@ -30,6 +30,7 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
         target=target,
         policy=policy,
         reason="test",
+        message="",
         gain=1.0,
         disruption=0.0,
         mode=planned,

@@ -19,7 +19,7 @@ from rescheduler.model.decode.wire_types import (
     Wire,
 )
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -158,6 +158,7 @@ class MigrationSpecWire(Wire):
     delete_options: DeleteOptionsWire | None = None
     reason: str | None = None
     policy: str | None = None
+    after: list[str] | None = None
 
 
 class MigrationStatusWire(Wire):
@@ -248,6 +249,7 @@ def migration(wire: MigrationWire, meta: MetaWire, shared: SharedParts) -> PodMi
         grace_s=spec.delete_options.grace_period_seconds if spec.delete_options else None,
         reason=spec.reason or "",
         policy=spec.policy or "",
+        after=tuple(map(_move_key, spec.after or ())),
         status=_migration_status(wire.status or MigrationStatusWire()),
     )
 
@@ -286,6 +288,12 @@ def _migration_status(wire: MigrationStatusWire) -> MigrationStatus:
         ready_at_s=_optional_seconds(wire.ready_at),
         finished_at_s=_optional_seconds(wire.finished_at),
     )
+
+
+def _move_key(text: str) -> ObjectKey:
+    """A PodMigration as ``spec.after`` names it; without a slash it names none, and none is found."""
+    namespace, _, name = text.partition("/")
+    return ObjectKey(namespace, name)
 
 
 def _optional_seconds(text: str | None) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
+from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.drawing import change_bars, legend, load, node_map
 from rescheduler.reports.html.style import CSS
 from rescheduler.reports.table import beyond, plural
@@ -108,8 +109,10 @@ def _change(pair: tuple[NodeSummary, NodeSummary]) -> float:
 def _moves(moves: Sequence[Move]) -> str:
     if not moves:
         return "<h2>Moves</h2>\n<p>Nothing to move.</p>"
+    before = numbers_before(moves)
     rows = "".join(
-        f"<tr><td class='number'>{number}</td><td><code>{_name(move.pod.namespace, move.pod.name)}</code></td>"
+        f"<tr><td class='number'>{number}</td><td>{before[number - 1] or '-'}</td>"
+        f"<td><code>{_name(move.pod.namespace, move.pod.name)}</code></td>"
         f"<td><code>{escape(move.source)}</code></td><td><code>{escape(move.target)}</code></td>"
         f"<td>{escape(move.policy)}</td><td class='number'>{move.gain:.2f}</td>"
         f"<td class='number'>{move.disruption:.2f}</td><td>{escape(move.message or move.reason)}</td></tr>"
@@ -118,7 +121,7 @@ def _moves(moves: Sequence[Move]) -> str:
     rest = f"<p class='faint'>and {len(moves) - _MOVES_SHOWN:,} more</p>" if len(moves) > _MOVES_SHOWN else ""
     return (
         f"<h2>{plural(len(moves), 'move').capitalize()}, in this order</h2>\n<div class='scroll'><table><thead><tr>"
-        "<th class='number'>#</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
+        "<th class='number'>#</th><th>after</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
         f"<th class='number'>cost</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
     )
 

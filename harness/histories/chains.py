@@ -1,0 +1,90 @@
+"""Moves that begin after others, as a decision creates them, and the promise about them.
+
+In one of three histories a chain of two or three moves is asked for in the controller's name: the first pod leaves its node,
+the next one takes its place. All draws come from a stream of their own, so that histories without chains stay as they were.
+
+Checked at every write: a move begins only once every move that it names has succeeded.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from harness.histories.script import Script
+from harness.histories.user_requests import MOVE
+from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import (
+    NODE,
+    POD,
+    Obj,
+    deleting,
+    key,
+    labels,
+    spec,
+    status,
+    uid,
+)
+from rescheduler.sandbox.sandbox import Sandbox
+
+_SHARE: Final = 0.35
+_UNTIL_S: Final = 5.0
+_UNBEGUN: Final = ("", "Pending", "Failed")
+
+
+class Chains:
+    """Asks for chains, and watches them. ``faults``: messages about moves that began too early."""
+
+    def __init__(self, cluster: Sandbox, seed: int, apps: frozenset[str]) -> None:
+        """``apps``: workloads whose pods are moved."""
+        self._api, self._clock, self._apps = cluster.api, cluster.clock, apps
+        self._rng = random.Random(f"chains {seed}")  # noqa: S311 - reproducible
+        self._succeeded: set[str] = set()
+        self._serial = 0
+        self.faults: list[str] = []
+        cluster.api.subscribe(self._hear)
+
+    def write_script(self, script: Script) -> None:
+        """Draw whether there is a chain, and when."""
+        if self._rng.random() < _SHARE:
+            at_s = self._clock() + self._rng.uniform(0.0, _UNTIL_S)
+            script.at(at_s, "a chain of moves is planned", self._plan)
+
+    def _plan(self) -> None:
+        """The first pod goes anywhere; each of the next ones to the node that the one before it leaves."""
+        pods = [p for p in self._api.list(POD) if labels(p).get("app") in self._apps]
+        standing = [p for p in pods if spec(p).get("nodeName") and not deleting(p)]
+        self._rng.shuffle(standing)
+        target = self._rng.choice([key(node).name for node in self._api.list(NODE)] or ["n1"])
+        after: list[str] = []
+        for pod in standing[: self._rng.choice((2, 2, 3))]:
+            name = self._create(pod, target, after)
+            after, target = [f"default/{name}"], spec(pod)["nodeName"]
+
+    def _create(self, pod: Obj, target: str, after: list[str]) -> str:
+        self._serial += 1
+        name = f"planned-{self._serial}"
+        wish: Obj = {
+            "podRef": {"name": key(pod).name, "uid": uid(pod)},
+            "target": {"nodeName": target},
+            "ttl": "60s",
+            "policy": "NodeAffinity",
+        }
+        if after:
+            wish["after"] = after
+        meta = {"name": name, "namespace": "default", "labels": {LABEL_CREATED_BY: CREATED_BY}}
+        self._api.create({"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": wish})
+        return name
+
+    def _hear(self, change: ObjectChange) -> None:
+        move = change.object
+        if move["kind"] != MOVE.kind:
+            return
+        phase, name = status(move).get("phase", ""), f"default/{key(move).name}"
+        if phase == "Succeeded":
+            self._succeeded.add(name)
+        if phase not in _UNBEGUN:
+            early = [other for other in spec(move).get("after", ()) if other not in self._succeeded]
+            if early:
+                self.faults.append(f"move {name} is {phase}, and {', '.join(early)} has not succeeded")

@@ -1,0 +1,103 @@
+"""A move that begins after others waits for them and no longer, and is dropped if one of them fails or is gone."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.earlier_moves import EarlierMoves
+from rescheduler.coordination.move_turns import MoveTurns
+from rescheduler.migrations.machine import MigrationStep
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.planning.limits import Limits
+
+PHASE = MigrationPhase
+PLANNED = LabelSet({LABEL_CREATED_BY: CREATED_BY})
+UNDER_WAY = [PHASE.PENDING, PHASE.RESERVING, PHASE.EVICTING, PHASE.HANDING_OVER]
+
+
+def move(name, phase=PHASE.PENDING, *, after=(), reason="", policy="NodeAffinity", **fields):
+    named = {"labels": PLANNED, "pod_name": name, "pod_uid": name, "policy": policy, **fields}
+    return PodMigration(
+        namespace="shop",
+        name=name,
+        uid=name,
+        after=tuple(ObjectKey("shop", other) for other in after),
+        status=MigrationStatus(phase=phase, reason=reason),
+        **named,
+    )
+
+
+def seen(mine, *others):
+    return EarlierMoves.of({m.key: m for m in (*others, mine)}).before(mine)
+
+
+def test_who_names_nobody_waits_for_nobody():
+    found = seen(move("a"), move("b"))
+    assert (found.waits_for, found.failed) == ((), "")
+
+
+@pytest.mark.parametrize("phase", UNDER_WAY)
+def test_it_waits_for_each_that_is_under_way(phase):
+    found = seen(move("c", after=("a", "b")), move("a", PHASE.SUCCEEDED), move("b", phase))
+    assert (found.waits_for, found.failed) == ((ObjectKey("shop", "b"),), "")
+
+
+def test_it_goes_on_once_all_have_succeeded():
+    found = seen(move("c", after=("a", "b")), move("a", PHASE.SUCCEEDED), move("b", PHASE.SUCCEEDED))
+    assert (found.waits_for, found.failed) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (move("b", PHASE.FAILED, reason="Timeout"), "failed (Timeout)"),
+        (move("b", PHASE.RESERVING, deleting=True), "was deleted"),
+        (move("other"), "was deleted"),
+    ],
+    ids=["failed", "deleting", "gone"],
+)
+def test_it_is_dropped_at_once_if_one_cannot_succeed_any_more(other, words):
+    found = seen(move("c", after=("a", "b")), move("a", PHASE.RESERVING), other)
+    assert "move shop/b" in found.failed
+    assert words in found.failed
+
+
+@pytest.mark.parametrize("fields", [{"labels": NO_LABELS}, {"policy": ""}])
+def test_who_was_not_planned_names_nobody(fields):
+    """Nothing is said of the moves that it names, which may be in other namespaces."""
+    found = seen(move("c", after=("a",), **fields), move("a", PHASE.FAILED, reason="Secret"))
+    assert "Secret" not in found.failed
+    assert "controller" in found.failed
+    assert not EarlierMoves.of({m.key: m for m in [move("c", after=("a",), **fields)]}).awaited
+
+
+def test_who_is_waited_for_is_kept_until_the_other_has_ended():
+    a, waits = move("a", PHASE.SUCCEEDED), move("c", after=("a",))
+    assert EarlierMoves.of({m.key: m for m in (a, waits)}).awaited == {a.key}
+    ended = move("c", PHASE.FAILED, after=("a",))
+    assert not EarlierMoves.of({m.key: m for m in (a, ended)}).awaited
+
+
+def test_a_move_that_waits_costs_no_look_until_its_wait_is_over():
+    turns, settings, limits = MoveTurns(), MigrationSettings(), Limits()
+    a, c = move("a", PHASE.RESERVING), move("c", after=("a",))
+    crowd = [move(f"z{number}") for number in range(40)]
+
+    def looked_at(now_s, *moves):
+        earlier = EarlierMoves.of({m.key: m for m in moves})
+        found = turns.of(moves, earlier.over, settings, limits, now_s).moves
+        return {m.key for m in found}
+
+    assert c.key in looked_at(0.0, a, c)
+    said = msgspec.structs.replace(c.status, reason="EarlierMoves")
+    turns.stepped(c, MigrationStep(status=said, wake_at_s=300.0), 0.0)
+    c = msgspec.structs.replace(c, status=said)
+    for second in range(1, 100):
+        assert c.key not in looked_at(float(second), a, c, *crowd)
+    a = msgspec.structs.replace(a, status=MigrationStatus(phase=PHASE.SUCCEEDED))
+    assert c.key in looked_at(100.0, a, c, *crowd), "however many others wait for their turn"
