@@ -12,7 +12,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.controllers import forget_past_moves
 from harness.controlplane.processes import free_port
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import PATIENCE_S, World, node_of
 from rescheduler.kube.client import KubeApi
 
 pytestmark = pytest.mark.realcluster
@@ -93,35 +93,35 @@ def finished(world):
 
 
 def test_it_gets_ready_and_serves_its_metrics(world, port):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     assert answer(port, "/healthz")[0] == 200
     assert "rescheduler_build_info" in answer(port, "/metrics")[1]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
     world.workload(kind, "web", 1, cpu="2")
     (pod,) = world.wait_ready("web", 1)
     target = world.node("target", cpu="2")
     world.budget("web", "web", maxUnavailable=1)
     migrate(world, pod, target)
-    status = world.wait(lambda: finished(world), seconds=60)
+    status = world.wait(lambda: finished(world), seconds=PATIENCE_S)
     assert status["phase"] == "Succeeded", (status, log.read_text()[-3000:])
     assert status["nodeName"] == target
     assert {node_of(p) for p in world.wait_ready("web", 1)} == {target}
 
 
 def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_back(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
     world.workload("Deployment", "web", 1, cpu="2")
     (pod,) = world.wait_ready("web", 1)
     migrate(world, pod, world.node("target", cpu="2"))
     path = world.path("podmigrations", "move", group=MIGRATIONS)
     uid = world.api.get(path).expect().body["metadata"]["uid"]
-    assert world.wait(lambda: finished(world), seconds=60)["phase"] == "Succeeded"
+    assert world.wait(lambda: finished(world), seconds=PATIENCE_S)["phase"] == "Succeeded"
 
     def entry():
         return (world.api.get(HISTORY).body.get("data") or {}).get(uid, "")
@@ -133,11 +133,11 @@ def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_bac
     world.api.delete(path).expect()
     world.wait(lambda: world.api.get(path).status == 404)
     world.api.delete(HISTORY).expect()
-    world.wait(lambda: entry() == kept, seconds=60)
+    world.wait(lambda: entry() == kept, seconds=PATIENCE_S)
 
 
 def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     source = world.node("source", cpu="4")
     world.workload("Deployment", "web", 3, cpu="1")
     before = world.wait_ready("web", 3)
@@ -147,7 +147,9 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     maintenance = {"key": "example.com/maintenance", "effect": "NoSchedule"}
     world.api.patch(node, {"spec": {"taints": [*taints, maintenance]}}).expect()
 
-    world.wait(lambda: target in {node_of(pod) for pod in world.wait_ready("web", len(before))}, seconds=60)
+    world.wait(
+        lambda: target in {node_of(pod) for pod in world.wait_ready("web", len(before))}, seconds=PATIENCE_S
+    )
     pods = world.pods("web")
     assert sum(node_of(pod) == source for pod in pods) == len(before) - 1, (
         "one at a time, then the workload rests"
@@ -155,7 +157,7 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
 
 
 def test_a_changed_configuration_comes_by_the_watch(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=30)
+    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     taken = 'rescheduler_configuration_reloads_total{result="taken"} '
     before = world.api.get(CONFIG_MAP).expect().body["data"]["config.yaml"]
     assert f"{taken}0.0" in answer(port, "/metrics")[1]
