@@ -31,6 +31,8 @@ from rescheduler.sandbox.kubelet import KubeletThread
 
 REPLICAS = 4
 ENDED = ("Succeeded", "Failed")
+STAGES = ("reservedAt", "evictionRequestedAt", "evictedAt", "landedAt")
+"""What the status of a move notes of its way, in order."""
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Figures:
     gated_s: float = 0.0
     """The longest time that a pod was gated."""
     failed: list[str] = field(default_factory=list)
+    stages: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each stage of the way, by what it ended with."""
 
     @property
     def median_s(self) -> float:
@@ -104,6 +108,10 @@ def run(world: World, wanted: list[tuple[dict, str]], minutes: float) -> Figures
             figures.landed += 1
             created_s = moment(found[name]["metadata"]["creationTimestamp"])
             figures.seconds.append(moment(status["landedAt"]) - created_s)
+            for stage in filter(status.get, STAGES):
+                ended_s = moment(status[stage])
+                figures.stages.setdefault(stage, []).append(ended_s - created_s)
+                created_s = ended_s
         else:
             figures.failed.append(
                 f"{name}: {status.get('phase')} {status.get('reason')}: {status.get('message')}"
@@ -201,6 +209,8 @@ def show(name: str, figures: Figures) -> None:
         f"most {max(figures.seconds, default=0.0):.1f} s, longest gate {figures.gated_s:.1f} s",
         flush=True,
     )
+    stages = (f"{stage} {statistics.median(times):.1f} s" for stage, times in figures.stages.items())
+    print(f"  of it until {', '.join(stages)}", flush=True)
     for line in figures.failed:
         print(f"  {line}", flush=True)
 

@@ -18,6 +18,7 @@ from harness.controlplane.servers import ControlPlane, without_policies
 from harness.controlplane.world import keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import probe_pod
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import OwnerRef
 from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.webhook.match_conditions import MOST_KEYS
@@ -36,13 +37,13 @@ class Bench:
         self.pods = pods
 
     def held(self, uid: str) -> bool:
-        body = probe_pod(OwnerRef("apps/v1", "ReplicaSet", "x", uid), "default")
+        body = probe_pod(OwnerRef("apps/v1", "ReplicaSet", "x", uid), "default", {})
         return b"rescheduler.dev/hold" in self.api.create(
             "/api/v1/namespaces/default/pods", body, dry_run=True
         )
 
     def switch_on(self, uid: str) -> None:
-        self.api.merge_patch(GATE_KEYS, keys_on({uid: "room"}))
+        self.api.merge_patch(GATE_KEYS, keys_on({controller_key("default", uid): "room"}))
 
     def show(self, what: str, call: Callable[[], object], times: int | None = None) -> None:
         found = sorted(timed_ms(call) for _ in range(times or self.pods))
@@ -56,7 +57,7 @@ class Bench:
         while not self.held(uid):
             pass
         ms = (time.monotonic() - begun_s) * 1000
-        self.api.merge_patch(GATE_KEYS, {"data": {uid: None}})
+        self.api.merge_patch(GATE_KEYS, {"data": {controller_key("default", uid): None}})
         return ms
 
     def until(self, wanted: Callable[[], bool]) -> None:
@@ -83,13 +84,13 @@ class Bench:
             f"{'switched on -> held':62} median {statistics.median(switched):7.2f}  max {switched[-1]:7.2f}"
         )
         self.busy()
-        keys = {f"{n:08d}-0000-4000-8000-000000000000": "room" for n in range(MOST_KEYS - 1)}
+        uids = [f"{n:08d}-0000-4000-8000-000000000000" for n in range(MOST_KEYS - 1)]
         path = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-        self.api.merge_patch(path, keys_on(keys))
-        self.until(lambda: self.held(next(reversed(keys))))
+        self.api.merge_patch(path, keys_on({controller_key("default", uid): "room" for uid in uids}))
+        self.until(lambda: self.held(uids[-1]))
         self.show(f"pods of another controller, {MOST_KEYS} keys", lambda: self.held("uid-of-another"))
         self.show(f"pods that are held, {MOST_KEYS} keys", lambda: self.held(HELD))
-        self.api.merge_patch(path, keys_on({"one-more": "room"}))
+        self.api.merge_patch(path, keys_on({controller_key("default", "one-more"): "room"}))
         self.until(lambda: self.held("one-more"))
         self.show(f"pods of another controller, {MOST_KEYS + 1} keys", lambda: self.held("uid-of-another"))
         webhook.stop()

@@ -13,6 +13,7 @@ from harness.histories.replacements import Replacements
 from harness.histories.user_requests import KINDS, ROOM
 from harness.histories.volumes import for_one_place, out_of_reach
 from rescheduler.kube.gate import POLICY_NAME
+from rescheduler.model.controller_key import controller_keys
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_START_FIRST
 from rescheduler.model.selectors import LabelSet
@@ -125,7 +126,8 @@ class Evictions:
     def _gate(self, pod: Obj) -> list[_Problem]:
         owner = controller_of(pod) or {}
         there = all(self._api.get(kind, "", POLICY_NAME) for kind in (GATE_POLICY, GATE_BINDING))
-        if ("gate" in self._hits) or (there and owner.get("uid") in self._seen.live):
+        keys = controller_keys(pod["metadata"].get("namespace", ""), owner.get("uid", ""))
+        if ("gate" in self._hits) or (there and any(key in self._seen.live for key in keys)):
             return []
         return [("the gate is not on", "", "")]
 

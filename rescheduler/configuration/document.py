@@ -101,6 +101,7 @@ class Configuration:
             modes=self.modes,
             unlimited=unlimited,
             max_moves=max_moves,
+            namespace=self.reservations.namespace,
         )
 
     def build_policies(self) -> tuple[Policy, ...]:

@@ -3,8 +3,9 @@
 A ``Work`` is a row of calls about one object. ``CallPool.begin`` begins it, other threads make its calls, and the core
 thread takes the outcome by ``land`` at the beginning of its next turn. Nothing but ``land`` changes state.
 Promises: a work begins at once or is not accepted, so that no decision grows old in a queue; the calls of one work are
-made in order. Works are counted in lanes, one for each namespace whose admission a call may wait for: a namespace whose webhook
-hangs occupies its own few workers, and namespaces that were turned away go before those that have workers.
+made in order. Works are counted in lanes: one for each namespace whose admission a call may wait for, and one for each namespace
+for whose sake a call is made. A namespace whose webhook hangs, or that has thousands of objects, occupies its own few workers,
+and namespaces that were turned away go before those that have workers.
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ OWN_LANE: Final = ""
 """Calls that wait for no tenant: cluster-wide objects, and the controller's own namespace."""
 
 
+def own_lane(home: str) -> str:
+    """Such calls for the sake of a namespace's pods: they wait for nobody, but thousands of them must not be in the way."""
+    return f"{OWN_LANE}/{home}" if home else OWN_LANE
+
+
+def _is_own(lane: str) -> bool:
+    return lane == OWN_LANE or lane.startswith("/")
+
+
 class Work(Protocol):
     """Calls about one object."""
 
     @property
     def lane(self) -> str:
-        """The namespace whose admission the calls may wait for; OWN_LANE: none."""
+        """The namespace whose admission the calls may wait for; ``own_lane``: none."""
         ...
 
     def call(self) -> bool:
@@ -96,11 +106,11 @@ class Lanes:
     """How many works each lane has under way, and which lanes wait for a worker."""
 
     own: int = 16
-    """The most in OWN_LANE."""
+    """The most in all lanes that wait for no tenant."""
     shared: int = 32
     """The most in all other lanes together."""
     each: int = 8
-    """The most in one of these."""
+    """The most in one lane of a namespace, of either sort."""
     _busy: Counter[str] = field(default_factory=Counter)
     _waiting: dict[str, None] = field(default_factory=dict)
     """Lanes that were turned away, the first one first."""
@@ -115,9 +125,9 @@ class Lanes:
     def accepts(self, lane: str) -> bool:
         """See ``CallPool.accepts``."""
         if lane == OWN_LANE:
-            return self._busy[OWN_LANE] < self.own
+            return self._free(lane) > 0
         self._asked.add(lane)
-        if self._busy[lane] < self.each and self._free() > self._ahead_of(lane):
+        if self._busy[lane] < self.each and self._free(lane) > self._ahead_of(lane):
             self._waiting.pop(lane, None)
             return True
         if not self._busy[lane]:  # the others wait for themselves
@@ -134,12 +144,15 @@ class Lanes:
         if not self._busy[lane]:
             del self._busy[lane]
 
-    def _free(self) -> int:
-        return self.shared - self._busy.total() + self._busy[OWN_LANE]
+    def _free(self, lane: str) -> int:
+        """Workers for lanes of its sort."""
+        own = _is_own(lane)
+        busy = sum(count for other, count in self._busy.items() if _is_own(other) == own)
+        return (self.own if own else self.shared) - busy
 
     def _ahead_of(self, lane: str) -> int:
-        ahead = list(self._waiting)
-        return ahead.index(lane) if lane in self._waiting else len(ahead)
+        ahead = [other for other in self._waiting if _is_own(other) == _is_own(lane)]
+        return ahead.index(lane) if lane in ahead else len(ahead)
 
 
 class ThreadPool:

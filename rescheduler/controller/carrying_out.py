@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from rescheduler.controller.call_pool import OWN_LANE, CallPool
+from rescheduler.controller.call_pool import OWN_LANE, CallPool, own_lane
 from rescheduler.controller.effects import Action, Effect, NotLeaderError
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
@@ -27,6 +27,7 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.owners import home_of
 
 FRESH_S: Final = 2.0
 """How old a step may be when one of its calls is sent: after a slow call the rest is decided anew."""
@@ -119,7 +120,7 @@ class Carrier:
         if not actions:
             self._done(machine, keep_failure=keep_failure)
             return True
-        lane = lane_of(actions)
+        lane = lane_of(actions) or own_lane(_home_of(machine, snapshot))
         if not self.pool.accepts(lane):
             return False
         began_s = self.clock()
@@ -259,6 +260,14 @@ class Carrier:
 
     def _wake(self, at_s: float) -> None:
         self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
+
+
+def _home_of(machine: ObjectKey, snapshot: Snapshot) -> str:
+    """The namespace for whose pods a Reservation or a move is; "" for other machines, and for several namespaces."""
+    if machine in snapshot.migrations:
+        return machine.namespace
+    reservation = None if machine.namespace else snapshot.reservations.get(machine.name)
+    return home_of(reservation) if reservation is not None else ""
 
 
 def lane_of(actions: Sequence[Action]) -> str:

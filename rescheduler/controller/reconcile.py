@@ -140,7 +140,9 @@ class Reconciler:
         rooms = self._ordered(self._observed(written))
         assignment = self._assigned(rooms, start_first)
         # Before the moves: a move proves its gate key by a dry-run creation, so the key must be written by then.
-        self._follow(_GATE, self.gate, {**gate_keys(rooms.values(), index), **start_first.gate_keys()})
+        gate = gate_keys(rooms.values(), index)
+        self._follow(_GATE, self.gate, {**gate.keys, **start_first.gate_keys()})
+        rooms.update(gate.left_out)
         self._switch_taints(rooms)
         for name, observed in rooms.items():
             pods = assignment.claims.get(name, ())

@@ -14,6 +14,7 @@ from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import ALLOWED, ObservedStartFirst, Permission
 from rescheduler.migrations.start_first_replacement import is_unadopted, replaced_by, replacement_name
 from rescheduler.model import names
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.room_of_move import controller_of_move
@@ -84,7 +85,7 @@ class StartFirstObserver:
         )
 
     def gate_keys(self) -> dict[str, str]:
-        """Uid of each ReplicaSet whose new pods must be held -> name of the replacement that they make room for."""
+        """Key of each ReplicaSet whose new pods must be held -> name of the replacement that they make room for."""
         keys: dict[str, str] = {}
         for migration in self.index.snapshot.migrations.values():
             status = migration.status
@@ -92,7 +93,7 @@ class StartFirstObserver:
                 continue
             uid = self._controller_uid(migration)
             if uid:
-                keys.setdefault(uid, status.replacement.name)
+                keys.setdefault(controller_key(migration.namespace, uid), status.replacement.name)
         return keys
 
     def _by_policy(self, migration: PodMigration) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.assignment import Assignment, Room, assign
@@ -30,7 +31,7 @@ class RoomAssignment:
     released: Callable[[Pod], bool]
     """True while a pod is being released: it must not be assigned a room meanwhile."""
     start_first: Mapping[str, str]
-    """Uids of ReplicaSets that will delete one of their gated pods: such pods are neither assigned nor released."""
+    """Keys of ReplicaSets that will delete one of their gated pods: such pods are neither assigned nor released."""
     resting: Callable[[str], bool]
     """True for a Reservation that takes no step now: nobody but the assignment releases its claimants in time."""
     gate_limit_s: float
@@ -54,10 +55,14 @@ class RoomAssignment:
             if pod.uid not in taken and not pod.deleting and not self.released(pod)
         ]
         young = [pod for pod in free if self._young(pod)]
-        eligible = [p for p in young if p.controller is None or p.controller.uid not in self.start_first]
+        eligible = [pod for pod in young if not self._makes_room(pod)]
         found = assign(eligible, self._rooms(rooms), self.index.controllers)
         overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
         return dataclasses.replace(found, released=(*found.released, *overdue))
+
+    def _makes_room(self, pod: Pod) -> bool:
+        owner = pod.controller
+        return owner is not None and controller_key(pod.namespace, owner.uid) in self.start_first
 
     def _young(self, pod: Pod) -> bool:
         return self.now_s < pod.created_at_s + self.gate_limit_s

@@ -7,12 +7,14 @@ code that removes it after a move. Gate keys and nodes to avoid are stored in tw
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.planning.avoid import collected
@@ -24,8 +26,6 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 from rescheduler.reservations.split import nothing, rest_of
 
-MOST_KEY_BYTES: Final = 512 * 1024
-"""Half of what a ConfigMap may contain: beyond that the API server would refuse the keys of all, also those of moves."""
 MOST_NODES: Final = 20
 """The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
 
@@ -59,32 +59,12 @@ def _about_to_be_available(observed: ObservedReservation) -> bool:
     return bound and observed.reservation.status.phase not in FINISHED
 
 
-def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> dict[str, str]:
-    """Controller uid, pod name or label -> Reservation name that ``gate-keys`` should contain; by name, the first one wins.
+def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> GateStore:
+    """What ``gate-keys`` should contain: controller, pod name or label -> Reservation name; and who finds no place there.
 
-    At most ``MOST_KEYS`` of each Reservation, whatever its owners match, and ``MOST_KEY_BYTES`` of all: moves first, because
-    they wait for the proof of their keys, then Reservations with few keys before those with many.
+    At most ``MOST_KEYS`` of each Reservation, whatever its owners match.
     """
-    gated = sorted((o for o in rooms if wants_gate(o)), key=lambda o: o.reservation.name)
-    wanted = {o.reservation.name: tuple(_keys_of(o.reservation, index)) for o in gated}
-    fitting = _fitting(wanted, {o.reservation.name for o in gated if made_for(o)})
-    keys: dict[str, str] = {}
-    for name in filter(fitting.__contains__, wanted):
-        for key in wanted[name]:
-            keys.setdefault(key, name)
-    return keys
-
-
-def _fitting(wanted: Mapping[str, Collection[str]], moves: Collection[str]) -> set[str]:
-    """The Reservations whose keys are stored."""
-    sizes = {name: sum(len(key) + len(name) for key in keys) for name, keys in wanted.items()}
-    fitting, stored = set[str](), 0
-    for name in sorted(wanted, key=lambda name: (name not in moves, sizes[name], name)):
-        stored += sizes[name]
-        if stored > MOST_KEY_BYTES:
-            break
-        fitting.add(name)
-    return fitting
+    return stored((o, tuple(_keys_of(o.reservation, index))) for o in rooms if wants_gate(o))
 
 
 def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:
@@ -98,20 +78,19 @@ def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:
 
 
 def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...]:
-    """Uids of the controllers whose new pods could match ``owner``, the newest first.
+    """Keys of the controllers whose new pods could match ``owner``, the newest first.
 
-    A uid that the owner names is used as it is. For names and labels, the controllers of the cluster are searched.
-    Gated pods that do not match after all are released at once.
+    A uid that the owner names is used as it is, in the namespace that the owner names. For names and labels, the controllers
+    of the cluster are searched. Gated pods that do not match after all are released at once.
     """
     controller = owner.controller
     if controller is not None and controller.uid and controller.uid not in index.snapshot.workloads:
-        # A uid matches in every namespace: pods must not be gated outside the namespace that the owner names.
-        namespaces = {pod.namespace for pod in index.pods_of(controller.uid)}
-        return (controller.uid,) if not controller.namespace or namespaces <= {controller.namespace} else ()
+        home = controller.namespace or (owner.object.namespace if owner.object is not None else "")
+        return (controller_key(home, controller.uid),)
     return index.kept.workloads.remembered(
         owner,
         lambda: tuple(
-            workload.uid
+            controller_key(workload.namespace, workload.uid)
             for workload in sorted(index.workloads_for(owner), key=lambda w: (-w.created_at_s, w.uid))
             if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
         ),

@@ -1,7 +1,7 @@
 """The gate: which controllers' new pods are held at creation, and the proof that it is in force.
 
-The gate is a MutatingAdmissionPolicy whose parameter is the ConfigMap ``gate-keys``: controller uid ->
-Reservation name. Keys are written by merge patches (``controller.mirror``), so moves do not disturb each other. They are
+The gate is a MutatingAdmissionPolicy whose parameter is the ConfigMap ``gate-keys``: which
+pods -> Reservation name. Keys are written by merge patches (``controller.mirror``), so moves do not disturb each other. They are
 valid for a minute, so that no pod is held while nobody leads: the policy compares this with the time that the API server
 notes in ``managedFields`` of the new pod before admission, the only clock that its expressions have.
 It is in force some milliseconds later; only a dry-run creation proves it (measured: the first probe
@@ -10,7 +10,9 @@ missed in 2 of 40), and only for the API server that answered.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +23,14 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.kube.retry import Retry
-from rescheduler.model.names import ANNOTATION_RESERVATION, DEFAULT_NAMESPACE, GATE, GATE_CONFIG_MAP
+from rescheduler.model.controller_key import controller_keys
+from rescheduler.model.names import (
+    ANNOTATION_RESERVATION,
+    DEFAULT_NAMESPACE,
+    GATE,
+    GATE_CONFIG_MAP,
+    LABEL_GATE_PROBE,
+)
 from rescheduler.model.records import OwnerRef
 
 UNGATED_NAMESPACES: Final = frozenset({"kube-system"})
@@ -63,18 +72,20 @@ class Gate:
     proof: Retry = PROOF
 
     def proves(self, owner: OwnerRef, namespace: str) -> bool:
-        """True as soon as a dry-run pod of ``owner`` is held for the Reservation that its key names now.
+        """True as soon as a dry-run pod of ``owner`` in ``namespace`` is held for the Reservation that its key names now.
 
         Tried for two seconds; False afterwards: nothing may be evicted. The pod is created in the controller's own
-        namespace, so that no right to create pods elsewhere is needed; the policy treats all namespaces alike but
-        those in UNGATED_NAMESPACES.
+        namespace, where it stands for one of ``namespace``, so that no right to create pods elsewhere is needed; the policy
+        treats all namespaces alike but those in UNGATED_NAMESPACES.
         """
         if namespace in UNGATED_NAMESPACES:
             return False
-        reservation = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).data.get(owner.uid)
+        data = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).data
+        reservation = next((data[k] for k in controller_keys(namespace, owner.uid) if k in data), None)
         if reservation is None:
             return False
-        return self.proof.until_true(lambda: self.holds_for(owner, self.namespace) == reservation)
+        stands_for = {LABEL_GATE_PROBE: namespace}
+        return self.proof.until_true(lambda: self.holds_for(owner, self.namespace, stands_for) == reservation)
 
     def installed(self) -> bool:
         """True if the policy and its binding exist. Says nothing of their being in force: see ``proven``."""
@@ -85,18 +96,19 @@ class Gate:
             return False
         return True
 
-    def holds_for(self, owner: OwnerRef, pod_namespace: str) -> str:
+    def holds_for(
+        self, owner: OwnerRef, pod_namespace: str, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
         """The Reservation that a pod of ``owner``, created in a dry run now, is held for; empty if it is not held."""
-        body = self.api.create(
-            f"/api/v1/namespaces/{pod_namespace}/pods", probe_pod(owner, pod_namespace), dry_run=True
-        )
+        probe = probe_pod(owner, pod_namespace, labels)
+        body = self.api.create(f"/api/v1/namespaces/{pod_namespace}/pods", probe, dry_run=True)
         pod = read_answer(body, _Pod)
         gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
         named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION, "")
         return named if GATE in gates else ""
 
 
-def probe_pod(owner: OwnerRef, namespace: str) -> dict[str, Any]:
+def probe_pod(owner: OwnerRef, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
     """A pod like a replacement of ``owner``, valid under the restricted Pod Security profile; never stored."""
     return {
         "apiVersion": "v1",
@@ -104,6 +116,7 @@ def probe_pod(owner: OwnerRef, namespace: str) -> dict[str, Any]:
         "metadata": {
             "generateName": "rescheduler-gate-probe-",
             "namespace": namespace,
+            "labels": dict(labels),
             "ownerReferences": [
                 {
                     "apiVersion": owner.api_version,

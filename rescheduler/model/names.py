@@ -16,7 +16,7 @@ GATE_ROOM: Final = "rescheduler.dev/wait-for-room"
 """Scheduling gate of a placeholder whose room is preallocated and not free yet."""
 
 GATE_CONFIG_MAP: Final = "gate-keys"
-"""ConfigMap in the controller's namespace: controller uid -> Reservation name; parameter of the gate policy."""
+"""ConfigMap in the controller's namespace: which pods are held -> Reservation name; parameter of the gate policy."""
 
 AVOID_CONFIG_MAP: Final = "avoid-nodes"
 """ConfigMap in the controller's namespace: controller uid -> node names to avoid; parameter of the hint policy."""
@@ -104,6 +104,9 @@ LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
 
 SCHEDULER_PROBE: Final = "Scheduler_probe"
 """The same on a pod that holds nothing and asks a scheduler whether it is up to date; no Reservation is named so."""
+
+LABEL_GATE_PROBE: Final = "rescheduler.dev/gate-probe"
+"""On a pod that is created in a dry run in the controller's own namespace: the namespace whose gate it proves."""
 
 LABEL_WORKLOAD_UID: Final = "rescheduler.dev/workload-uid"
 """On a PodMigration: uid of the topmost controller of its pod; by it a moved workload rests."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.selectors import LabelSelector
 
 
@@ -71,6 +72,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     """True for ``plan``: show everything that is proposed, as if time passed; limits at once and per hour are ignored."""
     max_moves: int | None = None
     """With so many moves an unlimited plan ends; None: when nothing is left to move."""
+    namespace: str = DEFAULT_NAMESPACE
+    """The namespace of placeholders: no pod of another one is taken for a placeholder."""
 
 
 NAMED_LEVELS: Final = {"conservative": 0.0, "balanced": 0.5, "aggressive": 1.0}

@@ -210,7 +210,7 @@ class _Planner:
             self._budgets.take(pod, policy, reserves_first=pod.uid in self._history.reserving_first)
         for move in self._history.unfinished:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
-        apply_present(self.trial, self._history.in_flight, self._replacements)
+        apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         for number in range(ROUNDS):
             done = len(self.steps)
             seen = [self._run_policy(policy) for policy in self._policies]

@@ -13,6 +13,7 @@ from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_of_move import room_of_move
 from rescheduler.planning.history import InFlight
 from rescheduler.planning.trial import Trial
 from rescheduler.replacements.replacement import Replacements
@@ -21,13 +22,15 @@ from rescheduler.scheduling.classes import PodClass
 _LIVE = (ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE)
 
 
-def apply_present(trial: Trial, in_flight: tuple[InFlight, ...], replacements: Replacements) -> None:
+def apply_present(
+    trial: Trial, in_flight: tuple[InFlight, ...], replacements: Replacements, namespace: str
+) -> None:
     """Apply moves under way, then nominated and pending pods, then Reservations without a placeholder.
 
-    A pod that two PodMigrations move (people may ask twice) goes once; the other move only holds its room.
+    ``namespace``: that of placeholders. A pod that two PodMigrations move (people may ask twice) goes once; the other move only holds its room.
     """
     snapshot = trial.snapshot
-    placeholders = _placeholders(trial)
+    placeholders = _placeholders(trial, namespace)
     gone: set[str] = set()
     for move in in_flight:
         if move.pod.uid not in gone and _continue(trial, move, placeholders, replacements):
@@ -39,8 +42,12 @@ def apply_present(trial: Trial, in_flight: tuple[InFlight, ...], replacements: R
         _hold(trial, reservation, placeholders)
 
 
-def _placeholders(trial: Trial) -> dict[str, Pod]:
-    """Placeholder pods by the name of their Reservation."""
+def _placeholders(trial: Trial, namespace: str) -> dict[str, Pod]:
+    """Placeholder pods by the uid of their Reservation.
+
+    What is elsewhere is none, whatever it says of itself: anybody may write a label and an owner reference. Rooms that
+    Koordinator holds stand in no namespace.
+    """
     bound = (
         pod
         for known in trial.state.cluster.classes
@@ -48,12 +55,8 @@ def _placeholders(trial: Trial) -> dict[str, Pod]:
         for pod in known.pods
     )
     loose = (pod for pod in trial.state.unplaced.values() if LABEL_PLACEHOLDER in pod.labels)
-    return {_reservation_of(pod): pod for pod in sorted((*bound, *loose), key=lambda p: p.key)}
-
-
-def _reservation_of(placeholder: Pod) -> str:
-    owner = placeholder.controller
-    return owner.name if owner is not None else placeholder.labels[LABEL_PLACEHOLDER]
+    found = sorted((*bound, *loose), key=lambda p: p.key)
+    return {p.controller.uid: p for p in found if p.controller is not None and p.namespace in (namespace, "")}
 
 
 def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod], replacements: Replacements) -> bool:
@@ -68,7 +71,9 @@ def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod], replac
         return False  # the move will end; until then its placeholder holds the room
     if status.mode is MoveMode.START_FIRST and not _unadopted_gone(trial, move.migration):
         return False
-    _dismiss(trial, placeholders, status.reservation_name)
+    reservation = room_of_move(move.migration, trial.snapshot.reservations, status.reservation_name)
+    if reservation is not None:
+        _dismiss(trial, placeholders, reservation.uid)
     trial.move(pod, replacement, target)
     return True
 
@@ -101,7 +106,7 @@ def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -
         node = pod.nominated_node or (reservation.status.node_name if reservation is not None else "")
         if GATE in pod.spec.gates and node in trial.state.node_index:
             if reservation is not None and any(o.uid == pod.uid for o in reservation.status.current_owners):
-                _dismiss(trial, placeholders, reservation.name)
+                _dismiss(trial, placeholders, reservation.uid)
                 trial.assume(pod, node)
             elif pod.nominated_node:
                 trial.assume(pod, node)
@@ -149,7 +154,7 @@ def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) 
     node = status.node_name or reservation.template_node
     if status.phase not in _LIVE or reservation.deleting or node not in trial.state.node_index:
         return
-    held_by = placeholders.get(reservation.name)
+    held_by = placeholders.get(reservation.uid)
     owned = {owner.uid for owner in status.current_owners}
     if held_by is not None or (owned and reservation.allocate_once) or reservation.pre_allocation:
         return

@@ -23,6 +23,7 @@ from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
 from rescheduler.reservations.assignment import fits
+from rescheduler.reservations.gate_condition import gate_events, with_gated
 from rescheduler.reservations.handover import Handover, hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
@@ -81,7 +82,9 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
             reservation.status,
             observed_generation=reservation.generation,
             expires_at_s=end_of(reservation, settings),
-            conditions=with_readable(reservation.status.conditions, "", now_s),
+            conditions=with_gated(
+                with_readable(reservation.status.conditions, "", now_s), observed.ungated, now_s
+            ),
         )
     )
     phase = reservation.status.phase
@@ -132,6 +135,7 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
         actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
         if draft.status.phase is not reservation.status.phase:
             actions = (*actions, _event(draft.status, observed))
+        actions = (*actions, *gate_events(reservation, draft.status))
     return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
 
 

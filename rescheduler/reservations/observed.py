@@ -106,6 +106,8 @@ class ObservedReservation:
     """True if Koordinator holds the room, or is to do so."""
     beyond_quota: str = ""
     """Why it must wait until others of its namespace have ended; "": it need not."""
+    ungated: str = ""
+    """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
     volumes: tuple[NodeSelector, ...] = ()
     """Node affinity of the volumes that the template's claims are bound to."""
     unbound_claims: tuple[str, ...] = ()

@@ -113,9 +113,9 @@ def webhooks(
         MutatingWebhook(
             name=name,
             client_config=address.client(path, bundle),
-            match_conditions=match_conditions(uids),
+            match_conditions=match_conditions(keys, address.namespace),
         )
-        for name, path, uids in (
+        for name, path, keys in (
             ("gate.rescheduler.dev", GATE_PATH, gate_keys),
             ("hint.rescheduler.dev", HINT_PATH, avoid_nodes),
         )

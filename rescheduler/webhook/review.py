@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME
+from rescheduler.model.controller_key import controller_keys as keys_of_controller
+from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME, LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
 from rescheduler.model.times import parse_timestamp
 from rescheduler.reservations.gate_keys import keys_of_pod
@@ -168,12 +169,17 @@ def controller_keys(pod: ReviewedPod, _namespace: str) -> tuple[str, ...]:
     return tuple(owner.uid for owner in pod.controllers)
 
 
-def gate_keys(pod: ReviewedPod, namespace: str) -> tuple[str, ...]:
-    """Gate keys are stored by the controller's uid, by the pod's own name, and by its labels."""
+def gate_keys(pod: ReviewedPod, namespace: str, own: str) -> tuple[str, ...]:
+    """Gate keys are stored by the controller, by the pod's own name, and by its labels.
+
+    ``own``: the controller's namespace, where a probe stands for a pod of the namespace that its label names.
+    """
     if any(owner.kind in FIXED_OWNERS for owner in pod.controllers):
         return ()
-    labels = (pod.metadata.labels or {}).items()
-    return (*controller_keys(pod, namespace), *keys_of_pod(namespace, pod.metadata.name, labels))
+    labels = pod.metadata.labels or {}
+    home = labels.get(LABEL_GATE_PROBE, namespace) if namespace == own else namespace
+    found = [key for owner in pod.controllers for key in keys_of_controller(home, owner.uid)]
+    return (*found, *keys_of_pod(namespace, pod.metadata.name, labels.items()))
 
 
 def hold(pod: ReviewedPod, reservation: str) -> tuple[PatchOperation, ...]:

@@ -77,10 +77,11 @@ class Webhook:
         self._impatient = KubeApi(transport, NO_RETRY, timeout_s=_LOOK_LIMIT_S)
         self._namespace = settings.namespace
         self._log = structlog.get_logger("rescheduler.webhook")
+        held = partial(gate_keys, own=settings.namespace)
         self._server = WebhookServer(
             port=settings.port,
             routes={
-                GATE_PATH: partial(answer, purpose=Purpose(gate_keys, self._reservation_of, hold)),
+                GATE_PATH: partial(answer, purpose=Purpose(held, self._reservation_of, hold)),
                 HINT_PATH: partial(answer, purpose=Purpose(controller_keys, self._hosts_of, steer)),
             },
         )

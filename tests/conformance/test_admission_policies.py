@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from harness.controlplane.world import gates_of, keys_on
-from rescheduler.model.names import GATE
+from rescheduler.model.controller_key import controller_key
+from rescheduler.model.names import GATE, LABEL_GATE_PROBE
 
 MAPS = "/api/v1/namespaces/rescheduler/configmaps"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -23,9 +24,10 @@ def owner(uid, *, controller=True):
 def switched(world):
     """Switches policies on for a uid of its own, waits until they are in force, and off again."""
     uid = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201).uid
+    keys = {"gate-keys": controller_key(world.namespace, uid), "avoid-nodes": uid}
 
     def switch(config_map, value):
-        world.api.patch(f"{MAPS}/{config_map}", keys_on({uid: value})).expect(200)
+        world.api.patch(f"{MAPS}/{config_map}", keys_on({keys[config_map]: value})).expect(200)
 
         def in_force():
             probe = (
@@ -43,8 +45,8 @@ def switched(world):
         return uid
 
     yield switch
-    for config_map in ("gate-keys", "avoid-nodes"):
-        world.api.patch(f"{MAPS}/{config_map}", {"data": {uid: None}}).expect(200)
+    for config_map, key in keys.items():
+        world.api.patch(f"{MAPS}/{config_map}", {"data": {key: None}}).expect(200)
 
 
 def test_a_replacement_is_gated_and_told_its_reservation(world, switched):
@@ -75,7 +77,8 @@ def test_a_bound_pod_is_never_gated(world, switched):
 
 def test_the_gate_goes_off_again(world, switched):
     uid = switched("gate-keys", "room-1")
-    world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: None}}).expect(200)
+    key = controller_key(world.namespace, uid)
+    world.api.patch(f"{MAPS}/gate-keys", {"data": {key: None}}).expect(200)
     world.wait(
         lambda: (
             not gates_of(
@@ -113,9 +116,22 @@ def test_the_gate_is_provable_in_the_controllers_own_namespace(world, switched):
             }
         ],
     }
-    body = {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": spec}
-    probe = world.api.create("/api/v1/namespaces/rescheduler/pods", body, dryRun="All").expect(201).body
-    assert gates_of(probe) == [GATE]
+    pods = "/api/v1/namespaces/rescheduler/pods"
+    for home, gates in ((world.namespace, [GATE]), ("another", [])):
+        metadata = {"name": "probe", "labels": {LABEL_GATE_PROBE: home}, "ownerReferences": [owner(uid)]}
+        probe = world.api.create(pods, {"metadata": metadata, "spec": spec}, dryRun="All").expect(201).body
+        assert gates_of(probe) == gates
+
+
+def test_only_pods_of_the_namespace_that_a_key_names_are_gated(world, switched):
+    """Anybody may write any uid into an ownerReference, and what a probe says counts in the controller's namespace only."""
+    uid = switched("gate-keys", "room-1")
+    labels = {LABEL_GATE_PROBE: world.namespace}
+    metadata = {"name": "probe", "labels": labels, "ownerReferences": [owner(uid)]}
+    body = {"metadata": metadata, "spec": world.spec()}
+    pods = "/api/v1/namespaces/default/pods"
+    assert gates_of(world.api.create(pods, body, dryRun="All").expect(201).body) == []
+    assert gates_of(world.api.create(world.path("pods"), body, dryRun="All").expect(201).body) == [GATE]
 
 
 def test_a_replica_set_gets_its_replacements_gated(world, switched):
@@ -123,7 +139,8 @@ def test_a_replica_set_gets_its_replacements_gated(world, switched):
     replica_set = world.workload("ReplicaSet", "web", 1)
     (pod,) = world.wait_ready("web", 1)
     uid = replica_set["metadata"]["uid"]
-    world.api.patch(f"{MAPS}/gate-keys", keys_on({uid: "room-2"})).expect(200)
+    key = controller_key(world.namespace, uid)
+    world.api.patch(f"{MAPS}/gate-keys", keys_on({key: "room-2"})).expect(200)
     try:
         world.wait(
             lambda: gates_of(
@@ -137,7 +154,7 @@ def test_a_replica_set_gets_its_replacements_gated(world, switched):
         world.evict(pod).expect(201)
         held = world.wait(lambda: [p for p in world.pods("web") if gates_of(p) == [GATE]])
     finally:
-        world.api.patch(f"{MAPS}/gate-keys", {"data": {uid: None}}).expect(200)
+        world.api.patch(f"{MAPS}/gate-keys", {"data": {key: None}}).expect(200)
     world.ungate(held[0]).expect(200)
     assert world.wait_bound(held[0]["metadata"]["name"]) == node
 

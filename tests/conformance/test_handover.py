@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.controlplane.world import keys_on, node_of
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import GATE
 
 
@@ -37,9 +38,9 @@ def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
     for number in range(3):
         world.pod(f"rival{number}", cpu="2" if number else "1")
         world.wait_unschedulable(f"rival{number}")
-    uid = pod["metadata"]["ownerReferences"][0]["uid"]
+    key = controller_key(world.namespace, pod["metadata"]["ownerReferences"][0]["uid"])
     gate_keys = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-    world.api.patch(gate_keys, keys_on({uid: "room"})).expect(200)
+    world.api.patch(gate_keys, keys_on({key: "room"})).expect(200)
     try:
         world.wait(lambda: _is_gated(world, pod))
         world.evict(pod).expect(201)
@@ -49,7 +50,7 @@ def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
             )
         )
     finally:
-        world.api.patch(gate_keys, {"data": {uid: None}}).expect(200)
+        world.api.patch(gate_keys, {"data": {key: None}}).expect(200)
     world.nominate(replacement, target).expect(200)
     world.delete_pod(held).expect(200)
     world.wait_gone(held)

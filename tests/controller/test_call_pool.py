@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.histories.late_answers import LatePool
-from rescheduler.controller.call_pool import OWN_LANE, InlinePool, Lanes, ThreadPool
+from rescheduler.controller.call_pool import OWN_LANE, InlinePool, Lanes, ThreadPool, own_lane
 
 LIMIT_S = 120.0
 
@@ -154,6 +154,19 @@ def test_a_namespace_that_was_turned_away_goes_before_one_that_has_workers():
     lanes.ended("first")
     assert taken(lanes, "first", 5) == 0
     assert taken(lanes, "third", 1) == 1
+
+
+def test_a_namespace_with_thousands_of_rooms_leaves_workers_for_the_rooms_of_others():
+    """Calls that wait for nobody's admission have workers of their own, and a namespace a part of them."""
+    lanes = Lanes(own=4, shared=2, each=3)
+    assert taken(lanes, own_lane("crowd"), 10) == 3
+    assert taken(lanes, own_lane("other"), 10) == 1
+    assert taken(lanes, own_lane("third"), 1) == 0
+    lanes.begin_round()
+    lanes.ended(own_lane("crowd"))
+    assert taken(lanes, own_lane("crowd"), 1) == 0, "the free worker is for the third"
+    assert taken(lanes, own_lane("third"), 1) == 1
+    assert taken(lanes, "crowd", 10) == 2
 
 
 def test_no_worker_is_kept_for_a_namespace_that_wants_none_any_more():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.controlplane.world import World, controller_reference, gates_of, keys_on, node_of
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import GATE
 
 pytestmark = pytest.mark.realcluster
@@ -182,7 +183,7 @@ def test_the_gate_holds_the_very_next_pod_after_a_proof(world):
         )
         owner.body.update(apiVersion="v1", kind="ConfigMap")
         reference = controller_reference(owner.body)
-        world.api.patch(GATE_KEYS, keys_on({owner.uid: "room"})).expect(200)
+        world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, owner.uid): "room"})).expect(200)
         probe = {"metadata": {"name": "probe", "ownerReferences": [reference]}, "spec": world.spec()}
         world.wait(
             lambda probe=probe: gates_of(
@@ -191,7 +192,7 @@ def test_the_gate_holds_the_very_next_pod_after_a_proof(world):
             seconds=2,
         )
         held.append(gates_of(world.pod(f"replacement{number}", owner=reference)))
-        world.api.patch(GATE_KEYS, {"data": {owner.uid: None}}).expect(200)
+        world.api.patch(GATE_KEYS, {"data": {controller_key(world.namespace, owner.uid): None}}).expect(200)
     assert held == [[GATE]] * 5
 
 
@@ -199,11 +200,11 @@ def test_the_gate_is_in_force_from_the_first_answer_of_a_restarted_api_server(wo
     owner = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201)
     owner.body.update(apiVersion="v1", kind="ConfigMap")
     reference = controller_reference(owner.body)
-    world.api.patch(GATE_KEYS, keys_on({owner.uid: "room"})).expect(200)
+    world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, owner.uid): "room"})).expect(200)
     control_plane.stop_apiserver()
     control_plane.start_apiserver()
     assert gates_of(world.pod("p", owner=reference)) == [GATE]
-    world.api.patch(GATE_KEYS, {"data": {owner.uid: None}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {controller_key(world.namespace, owner.uid): None}}).expect(200)
 
 
 def test_a_successor_of_the_same_name_is_not_hit(world):

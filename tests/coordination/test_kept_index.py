@@ -8,6 +8,7 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.switches import controllers_of
 from rescheduler.model.cluster import ClusterState
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import (
@@ -142,4 +143,4 @@ def test_a_deployment_by_uid_stands_for_its_replica_sets():
         state.apply(Kind.REPLICA_SET, made)
     index = RoundIndex.of(state.snapshot(0.0))
     owner = ReservationOwner(controller=ControllerRef(uid="top", namespace="n"))
-    assert sorted(controllers_of(owner, index)) == ["new", "old"]
+    assert sorted(controllers_of(owner, index)) == [controller_key("n", uid) for uid in ("new", "old")]

@@ -8,9 +8,12 @@ from rescheduler.kube.discovery import ServerVersion, discover
 from rescheduler.kube.gate import PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import NO_RETRY
+from rescheduler.model.controller_key import controller_key
+from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.model.records import NodeUsage, OwnerRef
 
 OWNER = OwnerRef("apps/v1", "ReplicaSet", "web-5d", "uid-1")
+KEY = controller_key("apps", "uid-1")
 
 
 class GateServer:
@@ -36,9 +39,10 @@ class GateServer:
         self.probes.append(pod)
         self.lag -= 1
         uid = pod["metadata"]["ownerReferences"][0]["uid"]
-        if self.lag < 0 and self.policy and uid in (self.data or {}):
+        key = controller_key(pod["metadata"]["labels"][LABEL_GATE_PROBE], uid)
+        if self.lag < 0 and self.policy and key in (self.data or {}):
             pod["spec"]["schedulingGates"] = [{"name": "other"}, {"name": "rescheduler.dev/hold"}]
-            pod["metadata"]["annotations"] = {"rescheduler.dev/reservation": self.held_for or self.data[uid]}
+            pod["metadata"]["annotations"] = {"rescheduler.dev/reservation": self.held_for or self.data[key]}
         return self.answer(201, pod)
 
 
@@ -53,7 +57,7 @@ def gate(fake_transport, answer, refusal, clock):
 
 
 def test_the_gate_is_proven_by_a_pod_that_is_held_for_that_reservation(gate):
-    gates, server = gate(data={"uid-1": "rsv-1"})
+    gates, server = gate(data={KEY: "rsv-1"})
     assert gates.proves(OWNER, "apps")
     (pod,) = server.probes
     reference = pod["metadata"]["ownerReferences"][0]
@@ -65,21 +69,22 @@ def test_the_gate_is_proven_by_a_pod_that_is_held_for_that_reservation(gate):
 
 
 def test_a_probe_that_comes_too_early_is_repeated(gate):
-    gates, server = gate(data={"uid-1": "rsv-1"}, lag=2)
+    gates, server = gate(data={KEY: "rsv-1"}, lag=2)
     assert gates.proves(OWNER, "apps")
     assert len(server.probes) == 3
 
 
 @pytest.mark.parametrize("options", [{"policy": False}, {"held_for": "another"}])
 def test_a_gate_that_is_not_in_force_is_never_proven(gate, clock, options):
-    gates, server = gate(data={"uid-1": "rsv-1"}, **options)
+    gates, server = gate(data={KEY: "rsv-1"}, **options)
     assert not gates.proves(OWNER, "apps")
     assert 2 < len(server.probes) < 50
     assert clock.now_s < 2
 
 
 @pytest.mark.parametrize(
-    ("data", "namespace"), [(None, "apps"), ({}, "apps"), ({"uid-1": "rsv-1"}, "kube-system")]
+    ("data", "namespace"),
+    [(None, "apps"), ({}, "apps"), ({KEY: "rsv-1"}, "others"), ({KEY: "rsv-1"}, "kube-system")],
 )
 def test_nothing_is_tried_where_no_key_is_set_or_the_policy_leaves_the_namespace_out(gate, data, namespace):
     gates, server = gate(data=data)

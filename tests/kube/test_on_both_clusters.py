@@ -27,9 +27,11 @@ from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.reflector import ChangeType, EndKind
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
+from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.times import parse_timestamp
 from rescheduler.sandbox.sandbox import Sandbox
@@ -388,11 +390,14 @@ def test_the_gate_is_proven_only_while_it_is_on(api):
     owner = OwnerRef("apps/v1", "ReplicaSet", "web", uid)
     assert gate.installed()
     assert not gate.proves(owner, "shop")
-    api.merge_patch(GATE_KEYS, keys_on({uid: "rsv-1"}))
-    assert read_config_map(api, "rescheduler", "gate-keys").data[uid] == "rsv-1"
+    key = controller_key("shop", uid)
+    api.merge_patch(GATE_KEYS, keys_on({key: "rsv-1"}))
+    assert read_config_map(api, "rescheduler", "gate-keys").data[key] == "rsv-1"
     assert gate.proves(owner, "shop")
-    assert gate.holds_for(owner, gate.namespace) == "rsv-1"
-    api.merge_patch(GATE_KEYS, {"data": {uid: None}})
+    assert not gate.proves(owner, "another")
+    assert gate.holds_for(owner, gate.namespace, {LABEL_GATE_PROBE: "shop"}) == "rsv-1"
+    assert gate.holds_for(owner, gate.namespace) == ""
+    api.merge_patch(GATE_KEYS, {"data": {key: None}})
     assert not gate.proves(owner, "shop")
 
 
@@ -445,9 +450,9 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     uid = str(uuid.uuid4())
     gate = Gate(api)
     assert gate.installed()
-    api.merge_patch(GATE_KEYS, keys_on({uid: "rsv-1"}))
+    api.merge_patch(GATE_KEYS, keys_on({controller_key("shop", uid): "rsv-1"}))
     assert gate.proves(OwnerRef("apps/v1", "ReplicaSet", "web", uid), "shop")
-    api.merge_patch(GATE_KEYS, {"data": {uid: None}})
+    api.merge_patch(GATE_KEYS, {"data": {controller_key("shop", uid): None}})
 
     recorder = EventRecorder(api, instance="test")
     recorder.start()

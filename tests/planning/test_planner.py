@@ -3,6 +3,7 @@
 import dataclasses
 
 import msgspec
+import pytest
 
 from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from rescheduler.model.records import AvoidEntry, PodSpec, SpreadConstraint
@@ -141,6 +142,20 @@ def test_a_placeholder_counts_once(decide, app):
     cluster = b.snapshot(OLD, b.node("n2"), placeholder, app("web", ["n1"], lambda s: s.cpu("2")))
     reserved = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 1500)})
     assert len(decide(reserved, "NodeTaints").moves) == 1
+
+
+@pytest.mark.parametrize(
+    ("namespace", "uid"), [("shop", "reservation-r"), ("rescheduler", "reservation-of-before")]
+)
+def test_what_only_looks_like_a_placeholder_frees_no_room(decide, app, namespace, uid):
+    """Anybody may write its label and its owner reference; one in its namespace may be that of a room of the same name."""
+    forged = (
+        b.pod("holder", namespace).cpu("1500m").on("n2").label({LABEL_PLACEHOLDER: "r"})
+        .owner("Reservation", "r", uid, "rescheduler.dev/v1alpha1")
+    )  # fmt: skip
+    cluster = b.snapshot(OLD, b.node("n2"), forged, app("web", ["n1"], lambda s: s.cpu("2")))
+    reserved = dataclasses.replace(cluster, reservations={"r": held("r", "n2", 1500)})
+    assert reasons(decide(reserved, "NodeTaints")) == {"web-0": "NoTarget"}
 
 
 def test_zone_wide_anti_affinity_counts_the_terminating_old_pod(decide, app, landings):

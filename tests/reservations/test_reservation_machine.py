@@ -77,6 +77,17 @@ def pod(name="p", *, gated=True, node="", nominated="", deleting=False, created=
     )
 
 
+def test_a_room_whose_pods_are_not_held_is_not_silently_available():
+    found = step(observed(reservation(), placeholder=placeholder(), ungated="no place"), NOW, SETTINGS)
+    told = condition(found.status.conditions, "Gated")
+    assert (found.status.phase, told.status, told.message) == (
+        ReservationPhase.AVAILABLE,
+        "False",
+        "no place",
+    )
+    assert "GateFull" in [a.reason for a in found.actions if isinstance(a, act.RecordEvent)]
+
+
 def placeholder(node="n2", **fields):
     return pod("holder", gated=False, node=node, **fields)
 

@@ -12,6 +12,7 @@ from harness.histories.__main__ import main
 from harness.histories.history import play
 from rescheduler.controller import reconcile
 from rescheduler.coordination import leftovers
+from rescheduler.coordination.gate_store import GateStore
 from rescheduler.coordination.handover_order import HandoverOrder
 from rescheduler.migrations import checks, evicting
 from rescheduler.migrations.draft import Draft
@@ -50,7 +51,7 @@ def evicts_before_available(patch):
 
 def forgets_the_gate(patch):
     patch.setattr(evicting, "_gate_proven", lambda _: True)
-    patch.setattr(reconcile, "gate_keys", lambda *_: {})
+    patch.setattr(reconcile, "gate_keys", lambda *_: GateStore({}, {}))
 
 
 def drops_the_placeholder_early(patch):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.controller_key import controller_key
+from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.webhook.match_conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions
 from rescheduler.webhook.review import (
     Purpose,
@@ -30,9 +33,15 @@ def stored(**data):
 
 
 GATE = Purpose(
-    gate_keys,
+    partial(gate_keys, own="own"),
     stored(
-        **{"u1": "room", "object.ns.by-name": "named", "label.ns.a__b.c": "lab", "labelled..any": "every"}
+        **{
+            "controller.ns.u1": "room",
+            "controller..u3": "of-any",
+            "object.ns.by-name": "named",
+            "label.ns.a__b.c": "lab",
+            "labelled..any": "every",
+        }
     ),
     hold,
 )
@@ -52,15 +61,15 @@ def pod(*owners, spec=None, **metadata):
     }
 
 
-def review(obj):
-    request = {"uid": "r1", "operation": "CREATE", "namespace": "ns", "object": obj, "dryRun": True}
+def review(obj, namespace="ns"):
+    request = {"uid": "r1", "operation": "CREATE", "namespace": namespace, "object": obj, "dryRun": True}
     return json.dumps(
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     ).encode()
 
 
-def patch_of(obj, purpose=GATE):
-    found = json.loads(answer(review(obj), purpose))
+def patch_of(obj, purpose=GATE, namespace="ns"):
+    found = json.loads(answer(review(obj, namespace), purpose))
     assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     response = found["response"]
     assert (response["uid"], response["allowed"]) == ("r1", True)
@@ -129,6 +138,18 @@ def test_pods_are_found_by_name_and_by_label_and_first_by_their_controller():
     assert patched(pod(owner(), name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "room"}
 
 
+def test_the_controller_of_another_namespace_holds_no_pod():
+    assert patch_of(pod(owner()), namespace="another") == []
+    assert patch_of(pod(owner("u3")), namespace="another")
+
+
+def test_a_probe_stands_for_a_pod_of_another_namespace_in_the_controllers_own_only():
+    probe = pod(owner(), labels={LABEL_GATE_PROBE: "ns"})
+    assert patch_of(probe, namespace="own")
+    assert patch_of(probe, namespace="another") == []
+    assert patch_of(pod(owner()), namespace="own") == []
+
+
 @pytest.mark.parametrize(
     "affinity",
     [
@@ -172,24 +193,24 @@ def test_whatever_arrives_is_answered_or_unreadable(body):
 
 
 def test_conditions_say_nothing_for_nobody_and_stop_at_the_limit():
-    assert match_conditions([]) == (NOTHING,)
-    assert match_conditions(["'] || true || x in ['"]) == (NOTHING,)
-    uids = [f"{number:036d}" for number in range(MOST_KEYS)]
-    full = match_conditions(uids)
+    assert match_conditions([], "own") == (NOTHING,)
+    assert match_conditions(["'] || true || x in ['"], "own") == (NOTHING,)
+    uids = [controller_key("n" * 63, f"{number:036d}") for number in range(MOST_KEYS)]
+    full = match_conditions(uids, "own")
     assert full[0] == UNBOUND
     assert all(uid in full[-1].expression for uid in uids)
-    assert len(match_conditions([*uids, "one-more"])) == len(full) - 1
-    assert len(match_conditions(["x" * 200 + str(number) for number in range(MOST_KEYS)])) == len(full) - 1
+    assert len(match_conditions([*uids, "one-more"], "own")) == len(full) - 1
+    assert len(match_conditions(["x" * 200 + str(n) for n in range(MOST_KEYS)], "own")) == len(full) - 1
 
 
 def test_conditions_are_the_same_whatever_the_order():
     keys = ["u2", "label.n.a.b", "labelled..a", "object.n.p", "u1"]
-    assert match_conditions(keys) == match_conditions(reversed(keys))
+    assert match_conditions(keys, "own") == match_conditions(reversed(keys), "own")
 
 
 def test_a_pod_is_looked_up_at_the_time_that_the_api_server_noted_last():
     asked = []
-    purpose = Purpose(gate_keys, lambda _keys, at_s: asked.append(at_s) or "", hold)
+    purpose = Purpose(partial(gate_keys, own="own"), lambda _keys, at_s: asked.append(at_s) or "", hold)
     times = ["1970-01-01T00:00:05Z", "1970-01-01T00:00:09Z"]
     for noted in (times, [], ["soon"], None):
         fields = None if noted is None else [{"manager": "m", "time": time} for time in noted]

@@ -20,6 +20,7 @@ from harness.controlplane.world import World, gates_of, keys_on, node_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
 from rescheduler.sandbox.kubelet import KubeletThread
@@ -125,12 +126,13 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
     with both.gate_alone() as gate:
         for number in range(20):
             owner = OwnerRef("apps/v1", "ReplicaSet", "web", f"uid-of-web-{number}")
-            gate.api.merge_patch(GATE_KEYS, keys_on({owner.uid: "room"}))
+            key = controller_key(both.world.namespace, owner.uid)
+            gate.api.merge_patch(GATE_KEYS, keys_on({key: "room"}))
             both.world.wait(lambda o=owner: gate.proves(o, both.world.namespace))
             proven_s = time.monotonic()
             both.world.wait(lambda o=owner: both.held_by_the_second(o))
             lags.append(time.monotonic() - proven_s)
-            gate.api.merge_patch(GATE_KEYS, {"data": {owner.uid: None}})
+            gate.api.merge_patch(GATE_KEYS, {"data": {key: None}})
     assert max(lags) < MigrationSettings().gate_settle_s, lags
     both.begin()
     for kind in ("Deployment", "StatefulSet"):

@@ -13,6 +13,7 @@ from harness.controlplane.world import World, gates_of, keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
 from rescheduler.kube.gate import probe_pod
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import AVOID_CONFIG_MAP
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
@@ -112,7 +113,7 @@ def owner(uid):
 
 def tried(world, uid, **spec):
     """A dry-run pod of that controller, as it would be stored."""
-    body = probe_pod(owner(uid), world.namespace)
+    body = probe_pod(owner(uid), world.namespace, {})
     body["spec"].update(spec)
     return world.api.create(world.path("pods"), body, dryRun="All").expect(201).body
 
@@ -230,7 +231,7 @@ def test_nothing_is_evicted_while_the_webhook_is_down(at_work, world):
 
 
 def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, transport):
-    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
+    world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, "uid-of-web"): "room"})).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     hooked._server.stop()
     assert world.wait(lambda: not gates_of(tried(world, "uid-of-web")))
@@ -239,7 +240,7 @@ def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, tra
 def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
     asked = []
     monkeypatch.setattr(hooked, "_read_gate_keys", lambda: asked.append(1) or {})
-    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
+    world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, "uid-of-web"): "room"})).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     assert not gates_of(tried(world, "uid-of-another"))
     assert not gates_of(tried(world, "uid-of-web", nodeName="somewhere"))
@@ -247,12 +248,13 @@ def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
 
 
 def test_beyond_the_limit_of_conditions_the_webhook_itself_looks(hooked, world):
-    keys = {f"{number:08d}-0000-4000-8000-000000000000": "room" for number in range(MOST_KEYS)}
+    uids = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(MOST_KEYS)]
+    keys = {controller_key(world.namespace, uid): "room" for uid in uids}
     world.api.patch(GATE_KEYS, keys_on(keys)).expect()
-    world.wait(lambda: gates_of(tried(world, f"{MOST_KEYS - 1:08d}-0000-4000-8000-000000000000")))
+    world.wait(lambda: gates_of(tried(world, uids[-1])))
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert len(conditions[-1]["expression"]) > 30 * MOST_KEYS
-    world.api.patch(GATE_KEYS, keys_on({"uid-of-web": "room"})).expect()
+    world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, "uid-of-web"): "room"})).expect()
     pod = world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and p)
     conditions = world.api.get(HOOKS).expect().body["webhooks"][0]["matchConditions"]
     assert conditions[-1]["expression"] == MOVABLE.expression
@@ -293,11 +295,15 @@ def through(api, world):
         f"object.{world.namespace}.by-name": "named",
         "object..any": "any",
     }
+    keys[controller_key("nowhere", "uid-of-another")] = "elsewhere"
     keys["label..example.org__tier.web"] = "labelled"
     keys["labelled.nowhere.example.org__tier"] = "elsewhere"
-    for name, value, more in (("gate-keys", "room", keys), (AVOID_CONFIG_MAP, "node-a,node-b", {})):
+    for name, key, value, more in (
+        ("gate-keys", controller_key(world.namespace, "uid-of-web"), "room", keys),
+        (AVOID_CONFIG_MAP, "uid-of-web", "node-a,node-b", {}),
+    ):
         path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
-        api.patch(path, keys_on({"uid-of-web": value, **more})).expect()
+        api.patch(path, keys_on({key: value, **more})).expect()
     try:
         world.wait(lambda: (p := tried(world, "uid-of-web")) and gates_of(p) and "affinity" in p["spec"])
         owned = [
@@ -324,7 +330,7 @@ METADATA = [
 
 
 def parts(api, world, spec, metadata, uid):
-    body = probe_pod(owner(uid), world.namespace)
+    body = probe_pod(owner(uid), world.namespace, {})
     body["spec"].update(spec)
     if not uid:
         del body["metadata"]["ownerReferences"]

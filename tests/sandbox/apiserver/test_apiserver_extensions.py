@@ -162,13 +162,13 @@ def test_printer_columns_follow_their_paths(installed):
 
 
 def test_the_gate_holds_replacements_of_a_listed_controller_only(installed, made):
-    installed.patch(GATE_KEYS, keys_on({"u-1": "r"}))
+    installed.patch(GATE_KEYS, keys_on({"controller.default.u-1": "r"}))
     body = installed.post(PODS, owned(made, schedulingGates=[{"name": "x.example/own"}]))[1]
     assert [g["name"] for g in body["spec"]["schedulingGates"]] == ["x.example/own", "rescheduler.dev/hold"]
     assert body["metadata"]["annotations"]["rescheduler.dev/reservation"] == "r"
     assert body["status"]["conditions"][0]["reason"] == "SchedulingGated"
     assert "schedulingGates" not in installed.post(PODS, made.pod("free"))[1]["spec"]
-    installed.patch(GATE_KEYS, {"data": {"u-1": None}})
+    installed.patch(GATE_KEYS, {"data": {"controller.default.u-1": None}})
     assert (
         "schedulingGates"
         not in installed.post(PODS, owned(made) | {"metadata": {"name": "q", "ownerReferences": [OWNER]}})[1][
@@ -178,7 +178,7 @@ def test_the_gate_holds_replacements_of_a_listed_controller_only(installed, made
 
 
 def test_the_gate_leaves_bound_pods_and_excluded_namespaces_alone(installed, made):
-    installed.patch(GATE_KEYS, keys_on({"u-1": "r"}))
+    installed.patch(GATE_KEYS, keys_on({"controller.default.u-1": "r"}))
     assert "schedulingGates" not in installed.post(PODS, owned(made, nodeName="n1"))[1]["spec"]
     elsewhere = installed.post("/api/v1/namespaces/kube-system/pods", owned(made))[1]
     assert "schedulingGates" not in elsewhere["spec"]
