@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Namespace, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
+from rescheduler.policies.term_pairs import changes_in_pairs, matched_by, may_have_pairs, pairs_of
 from rescheduler.policies.wire import PolicyArgs, Scope
 from rescheduler.scheduling.classes import PodGroup, TermCount, TermKey, TermKind
 from rescheduler.scheduling.counts import Counts
 from rescheduler.scheduling.framework import FloatArray, IntArray
 from rescheduler.scheduling.matching import matcher_of
 from rescheduler.scheduling.nodes import Column
+
+_ANTI: Final = frozenset({TermKind.REQUIRED_ANTI})
 
 
 class InterPodAntiAffinityArgs(
@@ -44,6 +49,8 @@ class InterPodAntiAffinity:
     """Gain = 1 - 0.5 / (1 + conflicts of the pod here), on every node where it would have none; else 0.
 
     One conflict gives 0.75, many approach 1.
+
+    Badness: pairs of pods that a required term keeps apart and that share a domain, one for each direction.
     """
 
     name: ClassVar[str] = "InterPodAntiAffinity"
@@ -55,9 +62,9 @@ class InterPodAntiAffinity:
         """The pods whose leaving repairs all conflicts with the fewest moves; most conflicts first."""
         chosen: dict[str, Pod] = {}
         anti = [term for term in view.cluster.carried_terms if term.key.kind is TermKind.REQUIRED_ANTI]
-        crowded = [term for term in anti if _may_conflict(term, _matched(term, view))]
+        crowded = [term for term in anti if may_have_pairs(term, matched_by(term, view))]
         for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
-            for members in _crowded(term, _matched(term, view)):
+            for members in _crowded(term, matched_by(term, view)):
                 for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
                     chosen[pod.uid] = pod
         found = (self._batch(pod, view) for pod in chosen.values())
@@ -72,6 +79,23 @@ class InterPodAntiAffinity:
         if here == 0:
             return nowhere(view)
         return np.where(conflicts == 0, _gain(here), 0.0)
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """All conflicts, whoever may move."""
+        total = nothing()
+        anti = (term for term in view.cluster.carried_terms if term.key.kind is TermKind.REQUIRED_ANTI)
+        total[Tier.HARD] = sum(pairs_of(term, view) for term in list(anti))
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """Conflicts of the replacement there less those of the pod here, by terms of its own and of others."""
+        found = list(changes_in_pairs(pod, view.cluster.kind_of(replacement), _ANTI, view))
+        if not found:
+            return unchanged(view.nodes.size)
+        total = found[0].by_node
+        for more in found[1:]:
+            total = total + more.by_node
+        return elsewhere(Tier.HARD, total, view.state.node_index[pod.node])
 
     def _batch(self, pod: Pod, view: PolicyView) -> Batch | None:
         here = view.state.node_index[pod.node]
@@ -106,24 +130,6 @@ class _Members:
         # Every pair of an owner and a matched pod is a conflict, but for a pod with itself.
         both = self.owners.keys() & self.matched.keys()
         return len(self.owners) * len(self.matched) > len(both)
-
-
-def _matched(term: TermCount, view: PolicyView) -> PodGroup:
-    """The pods that a term matches."""
-    return view.cluster.group((term.key.matcher,), living=False)
-
-
-def _may_conflict(term: TermCount, matched: PodGroup) -> bool:
-    """False if no two pods that a term is about stand in one domain: nearly always, and cheaply said."""
-    carriers = term.counts.values
-    if not carriers:
-        return False
-    if max(carriers.values()) > 1:
-        return True
-    # Most terms match just the pods that carry them: then no domain has two of them, and counting is needless.
-    strangers = [known for known in matched.classes if known.pods and term not in known.terms]
-    codes = term.column.code_list
-    return any(codes[node] in carriers for known in strangers for node in known.nodes)
 
 
 def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:

@@ -12,12 +12,16 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import ONE, Tier, in_tier
+from rescheduler.policies.owners_wishes import owners_spec, owners_terms
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.score_potential import ScorePotential
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import preferred_weights, required_mask
 
 REQUIRED: Final = "required"
@@ -67,6 +71,9 @@ class NodeAffinity:
 
     Score: gain = 0.5 x (score there - score here) / highest possible score, with the pod taken off its node,
     if that share is at least ``minimumScoreDifference``; looked at only for pods with no complaint above.
+
+    Badness: 1 for each pod whose node does not meet what it requires; the share of its preferred weights that its node does
+    not meet; for type score what ``ScorePotential`` says. The hint that admission adds is no preference of the pod's owner.
     """
 
     name: ClassVar[str] = "NodeAffinity"
@@ -74,14 +81,15 @@ class NodeAffinity:
     def __init__(self, args: NodeAffinityArgs) -> None:
         self._args = args
         self._scope = args.scope()
+        self._potential = ScorePotential(self._scope) if SCORE in args.types else None
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Violations first, then pods by how much better a node could be."""
         found: list[Batch] = []
         for known in view.cluster.classes:
-            if known.pods and self._scope.proposes(known) and self._looks_at(known.spec):
+            if known.pods and self._scope.proposes(known) and self._looks_at(known, view):
                 found.extend(self._remembered(known, view))
-        if SCORE in self._args.types:
+        if self._potential is not None:
             named = {pod.uid for batch in found for pod in batch.pods}
             found.extend(self._scored_elsewhere(view, named))
         return by_gain(found)
@@ -92,24 +100,54 @@ class NodeAffinity:
         if candidate.reason == SCORED_ELSEWHERE:
             return self._score_gains(pod, view)
         here = view.state.node_index[pod.node]
+        kind = view.cluster.kind_of(pod)
         eligible = required_mask(pod.spec, view.nodes)
         if REQUIRED in self._args.types and not eligible[here]:
             return np.where(eligible, REQUIRED_GAIN, 0.0)
-        if PREFERRED not in self._args.types or not pod.spec.node_affinity_preferred:
+        if PREFERRED not in self._args.types or not owners_terms(kind, view):
             return nowhere(view)
-        share, _ = self._wishes(pod.spec, view)
+        share, _ = self._wishes(kind, view)
         better = share - share[here]
         clearly = eligible & (better >= self._args.minimum_difference)
         return np.where(clearly, PREFERRED_FACTOR * better, 0.0)
 
-    def _looks_at(self, spec: PodSpec) -> bool:
+    def badness(self, view: PolicyView) -> IntArray:
+        """Required affinity that is not met, preferred weights that are not, and the potential of all scores."""
+        total = sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)
+        if self._potential is not None:
+            total[Tier.SOFT] += self._potential.badness(view)
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """The same there less the same here."""
+        change = change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+        if self._potential is not None:
+            change = change + in_tier(Tier.SOFT, self._potential.change(pod, replacement, view))
+        return change
+
+    def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
+        rows: list[tuple[Tier, IntArray]] = []
+        if not self._scope.proposes(kind):
+            return rows
+        spec = kind.spec
+        if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
+            rows.append((Tier.HARD, (~required_mask(spec, view.nodes)[nodes]).astype(np.int64)))
+        terms = owners_terms(kind, view)
+        if PREFERRED in self._args.types and terms:
+            total = max(sum(term.weight for term in terms), 1)
+            rows.append((Tier.SOFT, ONE * (total - preferred_weights(terms, view.nodes)[nodes]) // total))
+        return rows
+
+    def _looks_at(self, kind: PodClass, view: PolicyView) -> bool:
+        spec = kind.spec
         return (REQUIRED in self._args.types and bool(spec.node_selector or spec.node_affinity)) or (
-            PREFERRED in self._args.types and bool(spec.node_affinity_preferred)
+            PREFERRED in self._args.types and bool(owners_terms(kind, view))
         )
 
     def _remembered(self, known: PodClass, view: PolicyView) -> list[Batch]:
         """The candidates of a class depend on where its pods stand and on the nodes, on nothing else."""
-        return known.memo.of(self, (known.version, view.nodes.epoch), lambda: self._of_class(known, view))
+        stamp = known.version, view.nodes.epoch, owners_terms(known, view)
+        return known.memo.of(self, stamp, lambda: self._of_class(known, view))
 
     def _of_class(self, known: PodClass, view: PolicyView) -> list[Batch]:
         spec, where = known.spec, known.where
@@ -121,8 +159,8 @@ class NodeAffinity:
             if pods:
                 message = f"node {NODE} does not meet its required node affinity"
                 found.append(self._batch(known, pods, "RequiredNotMet", message, REQUIRED_GAIN))
-        if PREFERRED in self._args.types and spec.node_affinity_preferred:
-            share, best = self._wishes(spec, view)
+        if PREFERRED in self._args.types and owners_terms(known, view):
+            share, best = self._wishes(known, view)
             here = share[where]
             worse = np.flatnonzero(fits & (best - here >= self._args.minimum_difference))
             pods_by_share: dict[float, list[Pod]] = {}
@@ -137,7 +175,8 @@ class NodeAffinity:
     def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
         found: list[Batch] = []
-        for known in view.cluster.classes:
+        # A pod that is judged without its hint may be of a class that was not there before.
+        for known in tuple(view.cluster.classes):
             if not known.pods or not self._scope.proposes(known):
                 continue
             leads: dict[str, float] = {}
@@ -169,24 +208,24 @@ class NodeAffinity:
             gain=gain,
         )
 
-    def _wishes(self, spec: PodSpec, view: PolicyView) -> tuple[FloatArray, float]:
+    def _wishes(self, kind: PodClass, view: PolicyView) -> tuple[FloatArray, float]:
         """The share of the preferred weights that each node meets, and the highest of nodes that may be targets."""
-        key = self, spec.node_selector, spec.node_affinity, spec.node_affinity_preferred
+        spec, terms = kind.spec, owners_terms(kind, view)
 
         def find() -> tuple[FloatArray, float]:
-            total = sum(preferred.weight for preferred in spec.node_affinity_preferred)
-            share = preferred_weights(spec.node_affinity_preferred, view.nodes) / max(total, 1)
+            total = sum(preferred.weight for preferred in terms)
+            share = preferred_weights(terms, view.nodes) / max(total, 1)
             reachable = required_mask(spec, view.nodes) & view.nodes.usable
             return share, float(share[reachable].max()) if reachable.any() else 0.0
 
-        return view.memo.of(key, None, find)
+        return view.memo.of((self, spec.node_selector, spec.node_affinity, terms), None, find)
 
 
 def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
     """Share (-1..1) of the highest possible score by which each node beats the pod's own; shape (nodes,).
 
     By all scores and weights of the profile, with the pod taken off its node first, as kube-scheduler would see
-    it. Plugins that have nothing to say of this pod on any node do not count into the highest score.
+    it, but for the hint that admission adds: its owner does not wish to avoid those nodes. Plugins that have nothing to say of this pod on any node do not count into the highest score.
 
     -1 on nodes that refuse the pod, and everywhere if its own node would refuse it now: that is another
     policy's business.
@@ -195,7 +234,8 @@ def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
     here = state.node_index[pod.node]
     mark = state.checkpoint()
     state.remove(pod)
-    probe = msgspec.structs.replace(pod, node="", nominated_node="")
+    spec = owners_spec(state.cluster.kind_of(pod), view)
+    probe = msgspec.structs.replace(pod, node="", nominated_node="", spec=spec)
     feasible = state.filter(probe).feasible
     if feasible[here]:
         scored = state.score(probe, feasible)

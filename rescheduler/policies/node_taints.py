@@ -9,14 +9,23 @@ import numpy as np
 
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import ONE, TIERS, Tier
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.taint_toleration import tolerates
 
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 WEIGHTS: Final = {"NoExecute": 1.0, "NoSchedule": 0.8, "PreferNoSchedule": 0.3}
+COSTS: Final = {
+    "NoExecute": (Tier.HARD, 2),
+    "NoSchedule": (Tier.HARD, 1),
+    "PreferNoSchedule": (Tier.SOFT, ONE),
+}
+"""What a pod that does not tolerate such a taint adds to the badness of the placement."""
 
 
 class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -38,6 +47,8 @@ class NodeTaints:
 
     Weights: NoExecute 1, NoSchedule 0.8, PreferNoSchedule 0.3 (only by choice), none 0. The taint of a
     cordoned node counts only if ``includedTaints`` names it: emptying such a node is the drain's business.
+
+    Badness: each pod that may be proposed, by the worst taint that it does not tolerate; see ``COSTS``.
     """
 
     name: ClassVar[str] = "NodeTaints"
@@ -76,6 +87,31 @@ class NodeTaints:
             return nowhere(view)
         better: FloatArray = np.maximum(here - badness, 0.0)
         return better
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """By the worst untolerated taint of each pod."""
+        return sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """The same there less the same here."""
+        return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+
+    def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
+        if not self._scope.proposes(kind):
+            return ()
+        table, tolerations = view.nodes, kind.spec.tolerations
+        by_set = table.memo.of((self, tolerations), None, lambda: self._cost_by_set(tolerations, table))
+        return [(tier, np.take(costs, table.taint_codes[nodes])) for tier, costs in by_set]
+
+    def _cost_by_set(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> CostRows:
+        """For each distinct set of taints that nodes have; no rows if all are tolerated."""
+        costs = np.zeros((TIERS, len(nodes.taint_sets)), dtype=np.int64)
+        for i, taints in enumerate(nodes.taint_sets):
+            worst = _worst(self._considered(taints), tolerations)
+            if worst is not None:
+                tier, cost = COSTS[worst.effect]
+                costs[tier, i] = cost
+        return [(tier, costs[tier]) for tier in Tier if costs[tier].any()]
 
     def _batch(self, known: PodClass, worst: Taint, pods: list[Pod]) -> Batch:
         name = f"{worst.key}={worst.value}" if worst.value else worst.key

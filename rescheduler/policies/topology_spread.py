@@ -8,12 +8,15 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.records import Pod, SpreadConstraint
+from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
 from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
+from rescheduler.policies.spread_groups import SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
-from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.framework import FloatArray, IntArray
 from rescheduler.scheduling.pod_topology_spread import merged_selector
 
 HARD: Final = "DoNotSchedule"
@@ -55,6 +58,8 @@ class TopologySpread:
     ScheduleAnyway constraints of the pod are broken; summed over all considered constraints of the pod, of
     which none may get worse. 0 where nothing is removed. No need to move once no domain of the pod is in excess,
     so it ends at skew <= maxSkew and never moves a pod back.
+
+    Badness: the excess of every constraint that pods in scope carry, counted once for all of them; see ``SpreadGroups``.
     """
 
     name: ClassVar[str] = "TopologySpread"
@@ -109,6 +114,36 @@ class TopologySpread:
             return nowhere(view)
         gain = weight * (BASE_GAIN + (1 - BASE_GAIN) * np.minimum(removed / total, 1.0))
         return np.where(harmless & (removed > 0), gain, 0.0)
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """Excess of hard constraints, and of soft ones."""
+        total = nothing()
+        hard, soft = self._groups(view).excess()
+        total[Tier.HARD], total[Tier.SOFT] = hard, soft * ONE
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What the move changes in every constraint that counts the pod or its replacement, its own or not."""
+        change = None
+        for found in self._groups(view).changes(pod, replacement, view):
+            if change is None:
+                change = np.array(unchanged(view.nodes.size))
+            if found.hard:
+                change[Tier.HARD] += found.by_node
+            else:
+                change[Tier.SOFT] += found.by_node * ONE
+        if change is None:
+            return unchanged(view.nodes.size)
+        change[:, view.state.node_index[pod.node]] = 0
+        return change
+
+    def _groups(self, view: PolicyView) -> SpreadGroups:
+        return SpreadGroups.of(self, view, self._wanted)
+
+    def _wanted(self, kind: PodClass) -> list[tuple[SpreadConstraint, LabelSelector | None]]:
+        if not self._scope.proposes(kind):
+            return []
+        return [(c, merged_selector(c, kind.labels)) for c in self._considered(kind.spec.spread)]
 
     def _considered(self, constraints: tuple[SpreadConstraint, ...]) -> list[SpreadConstraint]:
         return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]

@@ -7,7 +7,7 @@ Only ``SchedulingState`` changes pods here; everything else reads, and asks for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -95,7 +95,7 @@ class Cluster:
         return known
 
     @property
-    def classes(self) -> Iterable[PodClass]:
+    def classes(self) -> Collection[PodClass]:
         """All classes, also those without pods now (asked about, or left behind)."""
         return self._classes.values()
 

@@ -45,15 +45,7 @@ class TaintToleration:
 
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """Fewer untolerated PreferNoSchedule taints score higher."""
-        tolerations, table = ask.kind.spec.tolerations, cluster.nodes
-        able = tuple(t for t in tolerations if t.effect in ("", _PREFER))
-        counts = table.memo.of(
-            ("PreferNoSchedule", tolerations),
-            None,
-            lambda: table.taint_table(
-                lambda taints: sum(t.effect == _PREFER and not tolerates(able, t) for t in taints)
-            ),
-        )
+        counts = untolerated_wishes(ask.kind.spec.tolerations, cluster.nodes)
         return normalise(counts[nodes], reverse=True)
 
 
@@ -65,6 +57,18 @@ def hard_taints_tolerated(tolerations: tuple[Toleration, ...], nodes: NodeTable)
         lambda: nodes.taint_table(
             lambda taints: all(t.effect not in _HARD or tolerates(tolerations, t) for t in taints)
         ).astype(np.bool_),
+    )
+
+
+def untolerated_wishes(tolerations: tuple[Toleration, ...], nodes: NodeTable) -> IntArray:
+    """How many PreferNoSchedule taints of each node are not tolerated. Do not change the array."""
+    able = tuple(t for t in tolerations if t.effect in ("", _PREFER))
+    return nodes.memo.of(
+        ("PreferNoSchedule", tolerations),
+        None,
+        lambda: nodes.taint_table(
+            lambda taints: sum(t.effect == _PREFER and not tolerates(able, t) for t in taints)
+        ),
     )
 
 

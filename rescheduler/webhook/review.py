@@ -14,13 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.model.avoid_hint import HINT_WEIGHT
 from rescheduler.model.controller_key import controller_keys as keys_of_controller
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME, LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
 from rescheduler.model.times import parse_timestamp
 from rescheduler.reservations.gate_keys import keys_of_pod
-
-_HINT_WEIGHT: Final = 100
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
@@ -196,7 +195,7 @@ def hold(pod: ReviewedPod, reservation: str) -> tuple[PatchOperation, ...]:
 def steer(pod: ReviewedPod, hosts: str) -> tuple[PatchOperation, ...]:
     """A preferred node affinity term against the comma-separated ``hosts``; other terms stay."""
     avoided = {"key": HOSTNAME, "operator": "NotIn", "values": hosts.split(",")}
-    term = {"weight": _HINT_WEIGHT, "preference": {"matchExpressions": [avoided]}}
+    term = {"weight": HINT_WEIGHT, "preference": {"matchExpressions": [avoided]}}
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
     affinity = pod.spec.affinity
     if affinity is None:

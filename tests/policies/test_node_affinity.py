@@ -1,5 +1,8 @@
 """NodeAffinity: required no longer met, preferred met clearly better elsewhere."""
 
+import pytest
+
+from rescheduler.model.names import HOSTNAME
 from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
 from rescheduler.testing import builders as b
@@ -106,3 +109,32 @@ def test_a_pod_that_its_own_node_would_refuse_is_left_to_other_policies(decide, 
     plan = decide(cluster, SCORE)
     assert plan.moves == ()
     assert plan.skipped == ()
+
+
+def hinted(spec):
+    """As admission leaves a pod whose controller's pods were moved away from n1 and n3."""
+    return spec.prefers_node(HOSTNAME, "n1", "n3", operator="NotIn", weight=100)
+
+
+HOSTS = [b.node(f"n{i}").label({HOSTNAME: f"n{i}"}) for i in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("types", [("preferred",), ("score",)])
+def test_the_hint_of_admission_is_no_wish_of_the_owner(decide, types):
+    owner = b.replicaset("web").replicas(1).cpu("100m")
+    cluster = b.snapshot(*HOSTS, owner, hinted(owner.pod("web-0").on("n1")))
+    plan = decide(cluster, ("NodeAffinity", {"types": types}))
+    assert plan.moves == plan.skipped == ()
+
+
+def test_small_wishes_are_not_drowned_by_the_hint(decide, landings):
+    nodes = [HOSTS[0].label(disk="hdd"), HOSTS[1].label(disk="hdd"), HOSTS[2].label(disk="ssd")]
+    owner = b.replicaset("web").replicas(1).cpu("100m").prefers_node("disk", "ssd", weight=1)
+    cluster = b.snapshot(*nodes, owner, hinted(owner.pod("web-0").on("n1")))
+    assert landings(decide(cluster, BOTH)) == {"web-0": "n3"}
+
+
+def test_a_wish_of_the_owner_may_look_like_a_hint(decide, landings):
+    owner = hinted(b.replicaset("web").replicas(1).cpu("100m"))
+    cluster = b.snapshot(*HOSTS, owner, owner.pod("web-0").on("n1"))
+    assert landings(decide(cluster, BOTH)) == {"web-0": "n2"}

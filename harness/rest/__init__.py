@@ -1,0 +1,1 @@
+"""Does a cluster that nobody else changes come to rest: random clusters, planned, moved and planned again."""

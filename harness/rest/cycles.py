@@ -1,0 +1,139 @@
+"""Plan, move, plan again, until nothing moves: what happened on the way, and whether it came to an end.
+
+The moves of each plan are carried out in full before the next plan, by the records of what comes back; nothing else changes.
+Pure but for the time that it takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import Move, Plan
+from rescheduler.planning.planner import plan
+from rescheduler.policies.framework import Judging, Policy, PolicyView
+from rescheduler.policies.objective import TIERS
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import IntArray, Profile
+from rescheduler.scheduling.state import SchedulingState
+
+CYCLES: Final = 12
+"""A cluster that moves pods for longer is called restless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What planning a cluster again and again did."""
+
+    cluster: Snapshot
+    """As it stands at the end."""
+    moves: tuple[int, ...]
+    """By cycle."""
+    returns: tuple[str, ...]
+    """Pods that came back to a node that they had left, in words."""
+    swaps: tuple[str, ...]
+    """Pods of one owner that a plan moved to each other's node, in words."""
+    badness: tuple[tuple[int, ...], ...]
+    """Of the placement before each cycle, and at the end."""
+
+    @property
+    def at_rest(self) -> bool:
+        """True if the last plan moved nothing."""
+        return not self.moves or self.moves[-1] == 0
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What must not happen, in words."""
+        restless = () if self.at_rest else (f"restless: moves by cycle {self.moves}",)
+        rising = tuple(
+            f"cycle {i}: badness {before} -> {after}"
+            for i, (before, after) in enumerate(zip(self.badness, self.badness[1:], strict=False))
+            if self.moves[i] and not after < before
+        )
+        return (*restless, *self.returns, *self.swaps, *rising)
+
+
+def course_of(
+    cluster: Snapshot, policies: Sequence[Policy], inputs: PlanningInputs, profile: Profile | None = None
+) -> Course:
+    """Plan and move until a plan moves nothing, at most ``CYCLES`` times."""
+    been: dict[str, set[str]] = {}
+    moves: list[int] = []
+    returns: list[str] = []
+    swaps: list[str] = []
+    state = SchedulingState(cluster, profile)
+    badness = [badness_of(cluster, policies, state)]
+    for number in range(CYCLES):
+        made = plan(cluster, policies, inputs, state)
+        moves.append(len(made.moves))
+        if not made.moves:
+            break
+        for move in made.moves:
+            left = been.setdefault(f"{move.pod.namespace}/{move.pod.name}", set())
+            left.add(move.source)
+            if move.target in left:
+                returns.append(f"cycle {number}: {_words(move)} returns")
+        swaps.extend(f"cycle {number}: {found}" for found in swapped(made))
+        cluster = moved(cluster, made)
+        badness.append(badness_of(cluster, policies, state))
+    return Course(cluster, tuple(moves), tuple(returns), tuple(swaps), tuple(badness))
+
+
+def badness_of(cluster: Snapshot, policies: Sequence[Policy], state: SchedulingState) -> tuple[int, ...]:
+    """The sum over the policies, by tier."""
+    state.sync(cluster)
+    view = PolicyView.of(cluster, state)
+    total: IntArray = np.zeros(TIERS, dtype=np.int64)
+    for policy in policies:
+        if isinstance(policy, Judging):
+            total += policy.badness(view)
+    return tuple(total.tolist())
+
+
+def moved(cluster: Snapshot, made: Plan) -> Snapshot:
+    """The cluster once all moves of a plan have been carried out."""
+    replacements = Replacements(cluster)
+    pods = dict(cluster.pods)
+    for move in made.moves:
+        key = ObjectKey(move.pod.namespace, move.pod.name)
+        old = pods.pop(key)
+        new = replacements.of(cluster.pods[key]).pod
+        if new is None:
+            raise LookupError(f"pod {key} was moved, and nothing comes back for it")
+        landed = _landed(old, new, move.target)
+        pods[landed.key] = landed
+    return dataclasses.replace(cluster, pods=pods)
+
+
+def swapped(made: Plan) -> Iterator[str]:
+    """Pairs of moves of one owner's pods that go to and fro between two nodes."""
+    ways: dict[tuple[object, ...], Move] = {}
+    for move in made.moves:
+        if move.controller is None:
+            continue
+        owner = (move.pod.namespace, move.controller.kind, move.controller.name)
+        back = ways.get((*owner, move.target, move.source))
+        if back is not None:
+            yield f"{_words(move)} swaps with {_words(back)}"
+        ways[(*owner, move.source, move.target)] = move
+
+
+def _landed(old: Pod, new: Pod, node: str) -> Pod:
+    spec = new.spec
+    return msgspec.structs.replace(
+        new, node=node, nominated_node="", uid=old.uid, name=old.name, phase=old.phase, ready=True,
+        created_at_s=old.created_at_s, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
+        held_score_memory_bytes=spec.score_memory_bytes,
+    )  # fmt: skip
+
+
+def _words(move: Move) -> str:
+    return f"{move.pod.name} {move.source} -> {move.target} ({move.policy}, {move.reason})"

@@ -1,0 +1,218 @@
+"""Spread constraints that pods carry, each counted once: how many pods are too many, and what a move changes in it.
+
+Pods of many classes can carry one constraint: those of one namespace whose selector, key, limits and counted nodes are the
+same. It counts as long as one pod that carries it stands. Its excess is the pods above the least count and maxSkew, summed
+over the domains: a function of where pods stand. Constraints are kept for a cluster and follow its pods. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rescheduler.model.records import Pod, SpreadConstraint
+from rescheduler.model.selectors import LabelSelector
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.spread_counts import counted_nodes
+from rescheduler.scheduling.classes import PodClass, PodGroup, standing
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.counts import domain_sums
+from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.matching import Matcher, NamespaceScope
+from rescheduler.scheduling.memo import Memo
+from rescheduler.scheduling.nodes import Column
+
+Wanted = Callable[[PodClass], Sequence[tuple[SpreadConstraint, LabelSelector | None]]]
+"""The constraints of a class of pods that are looked at, each with its final selector."""
+
+
+_FEW: Final = 16
+"""Of more classes it costs less to count again than to ask whether any of them changed."""
+
+
+class ExcessChange(NamedTuple):
+    """How many pods more (or fewer, below 0) are too many for one constraint."""
+
+    hard: bool
+    by_node: IntArray
+
+
+class _Domains:
+    """Which domains a constraint looks at; shared by all constraints that look at the same ones."""
+
+    def __init__(self, column: Column, counted: BoolArray) -> None:
+        self.column = column
+        self.counted = counted
+        self.whole = bool(counted.all())
+        self.codes = column.codes if self.whole else np.where(counted, column.codes, -1)
+        """Domain of each node; -1 if the constraint does not look at it."""
+        self.valid = np.bincount(self.codes[self.codes >= 0], minlength=len(column.values)) > 0
+        self.number = int(self.valid.sum())
+
+
+class SpreadGroup:
+    """One constraint of some pods, bound to the counts of the cluster."""
+
+    def __init__(self, constraint: SpreadConstraint, domains: _Domains, pods: PodGroup) -> None:
+        self.hard = constraint.hard
+        self.carriers: dict[PodClass, None] = {}
+        """The classes whose pods carry it, those without pods now included."""
+        self._skew = constraint.max_skew
+        self._pods = pods
+        self._domains = domains
+        self._codes, self._valid = domains.codes, domains.valid
+        self._floor = domains.number < max(constraint.min_domains, 1)
+        self._memo = Memo()
+
+    def excess(self) -> int:
+        """Pods above the least count and maxSkew; 0 while no pod carries the constraint."""
+        if not any(kind.pods for kind in self.carriers):
+            return 0
+        classes = self._pods.classes
+        if len(classes) > _FEW:
+            return self._total(self._counts())
+        return self._memo.of("excess", standing(classes), lambda: self._total(self._counts()))
+
+    def change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | None:
+        """What the excess changes by, by node, if a pod of class ``kind`` left node ``here`` and one of class ``then`` came.
+
+        None if nothing changes.
+        """
+        leaves, comes = self._pods in kind.groups, self._pods in then.groups
+        before = self.excess()
+        stays = then in self.carriers or any(len(known.pods) > (known is kind) for known in self.carriers)
+        if not stays:
+            return np.full(len(self._codes), -before) if before else None
+        counts, source = self._counts(), int(self._codes[here])
+        if leaves and source >= 0:
+            counts = counts.copy()
+            counts[source] -= 1
+        if not comes:
+            after = self._total(counts)
+            return np.full(len(self._codes), after - before) if after != before else None
+        # The last one is for nodes that the constraint does not look at: code -1 finds it by itself.
+        by_domain = np.append(self._totals_with_one_more(counts), self._total(counts)) - before
+        return by_domain[self._codes] if by_domain.any() else None
+
+    def _counts(self) -> IntArray:
+        """Pods by domain. Do not change the array."""
+        column = self._domains.column
+        if self._domains.whole:
+            return self._pods.in_domains(column).dense()
+        return domain_sums(column, np.where(self._domains.counted, self._pods.per_node.dense(), 0))
+
+    def _least(self, counts: IntArray) -> int:
+        return 0 if self._floor else int(counts[self._valid].min())
+
+    def _total(self, counts: IntArray) -> int:
+        # Domains that do not exist for the constraint have no pods, and so no excess.
+        return int(np.maximum(counts - (self._least(counts) + self._skew), 0).sum())
+
+    def _totals_with_one_more(self, counts: IntArray) -> IntArray:
+        """For each domain: the excess once one more pod stands there."""
+        least = self._least(counts)
+        limit = least + self._skew
+        totals = self._total(counts) + (counts >= limit).astype(np.int64)
+        # Where only one domain has the least count, a pod that goes there raises what all skews are measured from.
+        if not self._floor:
+            lowest = np.flatnonzero(self._valid & (counts == least))
+            if len(lowest) == 1:
+                raised = counts.copy()
+                raised[lowest] += 1
+                totals[lowest] = self._total(raised)
+        return totals
+
+
+class SpreadGroups:
+    """All constraints of one cluster."""
+
+    def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
+        self._cluster = cluster
+        self._wanted = wanted
+        self._seen = 0
+        self._groups: dict[tuple[object, ...], SpreadGroup] = {}
+        self._domains: dict[tuple[str, bytes], _Domains] = {}
+        self._by_pods: dict[PodGroup, list[SpreadGroup]] = {}
+        self._carried: dict[PodClass, tuple[SpreadGroup, ...]] = {}
+
+    @classmethod
+    def of(cls, owner: object, view: PolicyView, wanted: Wanted) -> SpreadGroups:
+        """Those of the view's cluster, kept for ``owner`` until nodes or selectors of Services change."""
+        cluster = view.cluster
+        stamp = cluster.nodes.epoch, cluster.selector_epoch
+        found = cluster.memo.of((cls, owner), stamp, lambda: cls(cluster, wanted))
+        found.follow()
+        return found
+
+    def excess(self) -> tuple[int, int]:
+        """Of all hard constraints, and of all soft ones."""
+        hard = soft = 0
+        for group in self._groups.values():
+            if group.hard:
+                hard += group.excess()
+            else:
+                soft += group.excess()
+        return hard, soft
+
+    def changes(self, pod: Pod, replacement: Pod, view: PolicyView) -> Iterator[ExcessChange]:
+        """By constraint, what a move to each node changes. The pod's own node is meant like any other here."""
+        kind, then = self._cluster.kind_of(pod), self._cluster.kind_of(replacement)
+        self.follow()
+        here = view.state.node_index[pod.node]
+        touched = dict.fromkeys((*self._about(kind), *(() if then is kind else self._about(then))))
+        for group in touched:
+            found = group.change(kind, then, here)
+            if found is not None:
+                yield ExcessChange(group.hard, found)
+
+    def _about(self, kind: PodClass) -> Iterator[SpreadGroup]:
+        yield from self._carried[kind]
+        for pods in kind.groups:
+            yield from self._by_pods.get(pods, ())
+
+    def follow(self) -> None:
+        """Look at classes of pods that are new."""
+        classes = self._cluster.classes
+        if len(classes) == self._seen:
+            return
+        for kind in islice(classes, self._seen, None):
+            self._carried[kind] = tuple(self._bind(kind))
+        self._seen = len(classes)
+
+    def _bind(self, kind: PodClass) -> Iterator[SpreadGroup]:
+        for constraint, selector in self._wanted(kind):
+            # A constraint that does not count its own pods is met or not by where those of others stand.
+            if selector is None or selector.empty or not selector.matches(kind.labels):
+                continue
+            group = self._group(kind, constraint, selector)
+            if kind not in group.carriers:
+                group.carriers[kind] = None
+                yield group
+
+    def _group(self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector) -> SpreadGroup:
+        nodes = self._cluster.nodes
+        column = nodes.column(constraint.topology_key)
+        counted = counted_nodes(kind.spec, constraint, nodes)
+        looks_at = constraint.topology_key, blake2b(np.packbits(counted).tobytes(), digest_size=16).digest()
+        key = (
+            kind.namespace,
+            selector,
+            looks_at,
+            constraint.max_skew,
+            constraint.min_domains,
+            constraint.hard,
+        )
+        group = self._groups.get(key)
+        if group is None:
+            matcher = Matcher(NamespaceScope(frozenset((kind.namespace,))), selector)
+            pods = self._cluster.group((matcher,), living=True)
+            domains = self._domains.get(looks_at)
+            if domains is None:
+                domains = self._domains[looks_at] = _Domains(column, counted)
+            group = self._groups[key] = SpreadGroup(constraint, domains, pods)
+            self._by_pods.setdefault(pods, []).append(group)
+        return group
