@@ -7,7 +7,8 @@ the actions come from the machines, and an action that failed is decided on agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,18 +93,21 @@ class Carrier:
     wake_at_s: float | None = None
     """When the next round must be at the latest, as far as answers that landed in this one are concerned."""
     _under_way: dict[ObjectKey, SentStep] = field(default_factory=dict)
+    _asked: Counter[TemplateKey] = field(default_factory=Counter)
+    """How many dry-run creations from each template are under way."""
 
     def carries(self, machine: ObjectKey) -> bool:
         """True while a step of the machine is under way: until it has landed, the machine takes no further step."""
         return machine in self._under_way
 
+    @property
+    def under_way(self) -> Collection[ObjectKey]:
+        """The machines that ``carries`` is true for; changes with each step."""
+        return self._under_way.keys()
+
     def asks(self, template: TemplateKey) -> bool:
         """True while a dry-run creation from this template is under way: its answer serves all moves of the workload."""
-        return any(
-            isinstance(action, moves.DryRunCreate) and action.template == template
-            for step in self._under_way.values()
-            for action in step.actions
-        )
+        return template in self._asked
 
     def begin(
         self,
@@ -137,6 +141,7 @@ class Carrier:
             landed=self._land,
         )
         self._under_way[machine] = step
+        self._asked.update(_asked_by(step))
         for action in actions:
             self._note_sent(machine, action)
         self.pool.begin(step, now_s)
@@ -162,6 +167,7 @@ class Carrier:
     def _land(self, step: SentStep, now_s: float) -> None:
         machine = step.machine
         del self._under_way[machine]
+        self._asked -= Counter(_asked_by(step))
         self.memory.expectations.restore(machine, step.before)
         for action, effect in zip(step.actions, step.effects, strict=False):
             self._remember(step, action, effect, now_s)
@@ -273,6 +279,10 @@ def _home_of(machine: ObjectKey, snapshot: Snapshot) -> str:
 def lane_of(actions: Sequence[Action]) -> str:
     """The namespace of people whose admission the calls of a step may wait for."""
     return next(filter(None, map(_namespace_of, actions)), OWN_LANE)
+
+
+def _asked_by(step: SentStep) -> Iterable[TemplateKey]:
+    return (action.template for action in step.actions if isinstance(action, moves.DryRunCreate))
 
 
 def _namespace_of(action: Action) -> str:

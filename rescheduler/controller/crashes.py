@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +23,8 @@ from rescheduler.reservations.actions import RecordEvent
 
 _LONGEST_MESSAGE: Final = 512
 _MOST_FRAMES: Final = 20
+MOST_LINES: Final = 256
+"""Of one place in the program."""
 
 
 class Step(enum.StrEnum):
@@ -53,13 +56,21 @@ class CrashReports:
 
     count: Callable[[Step], None] = uncounted
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.crashes"))
+    places: Counter[tuple[Step, str, int]] = field(default_factory=Counter)
+    """How often each place of the program crashed."""
 
     def tell(self, step: Step, about: ObjectKey | None, error: Exception, tries: int = 1) -> None:
         """Count it and log it. ``about``: the object whose step it was; ``tries``: how often in a row it crashed.
 
-        The traceback is logged at each doubling of ``tries``: an object that never recovers must not fill the log.
+        The traceback is logged at each doubling of ``tries``: an object that never recovers must not fill the log. Nor must many
+        objects that crash in the same place: from ``MOST_LINES`` on, each doubling of their number is logged.
         """
         self.count(step)
+        place = (step, *_place_of(error))
+        self.places[place] += 1
+        times = self.places[place]
+        if times > MOST_LINES and times & (times - 1):
+            return
         # As a text: log renderers that show local variables would take seconds for a snapshot of a large cluster.
         trace = {"exception": traceback_of(error)} if tries & (tries - 1) == 0 else {}
         self.log.error(
@@ -68,6 +79,7 @@ class CrashReports:
             object=str(about) if about is not None else "",
             error=words_of(error),
             tries=tries,
+            crashes_here=times,
             **trace,
         )
 
@@ -90,6 +102,14 @@ class CrashReports:
 def traceback_of(error: Exception) -> str:
     """The traceback, without local variables and without more frames than a reader takes in."""
     return "".join(traceback.format_exception(error, limit=-_MOST_FRAMES)).rstrip()
+
+
+def _place_of(error: Exception) -> tuple[str, int]:
+    """File and line that raised it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return (at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else ("", 0)
 
 
 def words_of(error: Exception) -> str:

@@ -25,7 +25,6 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
-from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
@@ -37,6 +36,7 @@ from rescheduler.coordination.observe_start_first import StartFirstObserver, Una
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
+from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.kube.errors import ApiError
@@ -123,18 +123,10 @@ class Reconciler:
         Raises:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
-        self._wake_at_s, self._now_s = None, now_s
-        self._carrier.wake_at_s = None
-        self.pool.begin_round()
-        self.awaited = {}
-        snapshot = self.informed(snapshot, now_s)
-        self._index = index = RoundIndex.of(snapshot, self._kept)
-        self._unadopted.follow(snapshot)
-        # Before the moves: what has begun or ended is stored before a move goes on because of it.
-        self.recorder.history.follow(snapshot, self.settings.limits)
-        self._guard(_HISTORY, lambda: self.recorder.store(now_s))
+        objects = self._begin(snapshot, now_s)
+        self._index = index = objects.index
         written = self._written()
-        replacements = Replacements(snapshot, index.pods_of)
+        replacements = Replacements(index.view, index.pods_of)
         self.placement.begin(replacements, written)
         start_first = self._start_first()
         rooms = self._ordered(self._observed(written))
@@ -152,21 +144,48 @@ class Reconciler:
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
-        observer = self._migrations(rooms, start_first, replacements)
-        settings = self.settings
-        found = [m for m in snapshot.migrations.values() if not self._carrier.carries(m.key)]
-        turn = self.memory.moves.of(found, observer.due, settings.migrations, settings.limits, now_s)
-        for migration in turn.moves:
+        observer = self._migrations(objects, rooms, start_first, replacements)
+        for migration in objects.moves:
             step = partial(self._step_migration, migration, observer)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
-        self._wake(turn.wake_at_s)
-        left = leftovers(index, self._unadopted, self.memory.sightings, self.settings.reservations, now_s)
+        self._end(objects)
+        return self._wake_at_s
+
+    def _begin(self, snapshot: Snapshot, now_s: float) -> RoundObjects:
+        """A new round: what has happened since the last one is taken in, and what it is about is chosen."""
+        self._wake_at_s, self._now_s = None, now_s
+        self._carrier.wake_at_s = None
+        self.pool.begin_round()
+        self.awaited = {}
+        index = self._index = RoundIndex.of(self.informed(snapshot, now_s), self._kept)
+        self._unadopted.follow(index.snapshot)
+        settings, history = self.settings, self.recorder.history
+        # Before the moves: what has begun or ended is stored before a move goes on because of it.
+        history.follow(index.snapshot, settings.limits)
+        self._guard(_HISTORY, lambda: self.recorder.store(now_s))
+        chooser = Chooser(memory=self.memory, under_way=self._carrier.under_way)
+        return chooser.of(
+            index,
+            history.counts,
+            reservations=settings.reservations,
+            migrations=settings.migrations,
+            limits=settings.limits,
+            now_s=now_s,
+        )
+
+    def _end(self, objects: RoundObjects) -> None:
+        """What belongs to no Reservation and no move, and when the next round must be."""
+        snapshot = self._index.snapshot
+        left = leftovers(
+            self._index, self._unadopted, self.memory.sightings, self.settings.reservations, self._now_s
+        )
         self._tend_leftovers(left)
         self._tend_hints()
         self._record()
-        self.memory.forget({*(ObjectKey("", n) for n in rooms), *snapshot.migrations, *self._helpers(left)})
-        self._wake(self._carrier.wake_at_s)
-        return self._wake_at_s
+        rooms = (ObjectKey("", name) for name in snapshot.reservations)
+        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
+        for at_s in (*objects.wake_at_s, self._carrier.wake_at_s):
+            self._wake(at_s)
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
@@ -243,6 +262,7 @@ class Reconciler:
 
     def _migrations(
         self,
+        objects: RoundObjects,
         rooms: Mapping[str, ObservedReservation],
         start_first: StartFirstObserver,
         replacements: Replacements,
@@ -252,8 +272,8 @@ class Reconciler:
             index=self._index,
             placement=self.placement,
             memory=self.memory,
-            concurrent_moves=ConcurrentMoves.of(self._index.snapshot.migrations.values(), begun),
-            earlier_moves=EarlierMoves.of(self._index.snapshot.migrations),
+            concurrent_moves=ConcurrentMoves.of(self._index.view.migrations.values(), begun),
+            earlier_moves=objects.earlier,
             start_first=start_first,
             replacements=replacements,
             unbudgeted=UnbudgetedWorkloads(
@@ -348,7 +368,9 @@ class Reconciler:
             actions = tuple(a for a in actions if isinstance(a, WriteReservationStatus))
             if observed.placeholder is not None:
                 return
-        self._carry_out(machine, actions, keep_failure=backs_off)
+        self.memory.rooms.stepped(observed.reservation, step, self._now_s)
+        if not self._carry_out(machine, actions, keep_failure=backs_off):
+            self.memory.rooms.turns.again(machine)
 
     def _step_migration(self, migration: PodMigration, observer: MigrationObserver) -> None:
         machine = migration.key
@@ -428,7 +450,7 @@ class Reconciler:
 
     def _crashed(self, step: Step, machine: ObjectKey, error: Exception, uid: str = "") -> None:
         """This object goes into backoff and gets an Event; the others go on."""
-        failure = self.memory.backoff.failed(machine, words_of(error), self._now_s, crashed=True)
+        failure = self.memory.crashed(machine, words_of(error), self._now_s)
         self._wake(failure.until_s)
         self.crashes.tell(step, machine, error, failure.count)
         event = self.crashes.event(step, machine, uid, error)

@@ -49,9 +49,9 @@ def assumed_rooms(
         if node and reservation.template is not None and reservation.status.phase not in FINISHED:
             yield AssumedRoom(reservation.name, hypothetical_pod(reservation), node)
     for migration in snapshot.migrations.values():
-        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         node = _of_move(migration, snapshot, written)
-        if node and pod is not None and migration.pod_uid in ("", pod.uid):
+        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name)) if node else None
+        if pod is not None and migration.pod_uid in ("", pod.uid):
             replacement = replacements.of(pod).pod
             if replacement is not None:
                 yield AssumedRoom(pod.uid, replacement, node)
@@ -69,9 +69,12 @@ def _of_reservation(reservation: Reservation, holder: Pod | None, written: Writt
 
 def _of_move(migration: PodMigration, snapshot: Snapshot, written: Written) -> str:
     status = migration.status
-    if room_of_move(migration, snapshot.reservations, name_of_reservation(migration)) is not None:
-        return ""  # counted for the Reservation, and not twice
     if status.phase is MigrationPhase.PENDING:
-        return written.get(migration.key, "")
-    reserves = status.phase is MigrationPhase.RESERVING and status.mode is not MoveMode.START_FIRST
-    return status.node_name if reserves else ""
+        node = written.get(migration.key, "")
+    else:
+        reserves = status.phase is MigrationPhase.RESERVING and status.mode is not MoveMode.START_FIRST
+        node = status.node_name if reserves else ""
+    if not node:
+        return ""
+    counted = room_of_move(migration, snapshot.reservations, name_of_reservation(migration))
+    return "" if counted is not None else node  # counted for the Reservation, and not twice

@@ -5,7 +5,8 @@ Built from an index that is kept between rounds, so that a round costs as much a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +43,9 @@ class RoundIndex:
     """Look-ups on one snapshot. Not valid after its round, because the next round changes ``kept``."""
 
     snapshot: Snapshot
+    view: Snapshot
+    """The same with only the Reservations and PodMigrations that this round is about. What visits all of them visits these;
+    ``snapshot`` is for look-ups."""
     gated: tuple[Pod, ...]
     """Pods with our gate."""
     waiting: tuple[Pod, ...]
@@ -56,7 +60,14 @@ class RoundIndex:
         pending = kept.pods.unbound.values()
         gated = tuple(pod for pod in pending if holds_gate(pod))
         waiting = tuple(pod for pod in pending if not pod.spec.gates and not pod.deleting)
-        return cls(snapshot, gated, waiting, kept)
+        return cls(snapshot, snapshot, gated, waiting, kept)
+
+    def about(
+        self, reservations: Mapping[str, Reservation], migrations: Mapping[ObjectKey, PodMigration]
+    ) -> RoundIndex:
+        """The same index for a round about these objects."""
+        view = dataclasses.replace(self.snapshot, reservations=reservations, migrations=migrations)
+        return dataclasses.replace(self, view=view)
 
     def pod(self, ref: ObjectRef) -> Pod | None:
         """The pod of that name, if it still has that uid."""

@@ -51,6 +51,12 @@ class KeptPods:
                 self._join(key, pod)
         return tuple(self._of_controller.get(uid, {}).values())
 
+    def has_any(self, uid: str) -> bool:
+        """True if a controller has pods."""
+        if self._of_controller is None:
+            self.of_controller(uid)
+        return uid in (self._of_controller or ())
+
     def _replace(self, key: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         if new is not None and _unbound(new):
             self.unbound[key] = new

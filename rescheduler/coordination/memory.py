@@ -14,6 +14,7 @@ from typing import Final
 from rescheduler.coordination.dry_run_creations import DryRunCreations
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.move_turns import MoveTurns
+from rescheduler.coordination.room_turns import RoomTurns
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
@@ -164,12 +165,20 @@ class Memory:
     creations: DryRunCreations = field(default_factory=DryRunCreations)
     sightings: Sightings = field(default_factory=Sightings)
     moves: MoveTurns = field(default_factory=MoveTurns)
+    rooms: RoomTurns = field(default_factory=RoomTurns)
+
+    def crashed(self, machine: ObjectKey, message: str, now_s: float) -> Failure:
+        """The step of a machine crashed: it rests, and others go before it."""
+        self.moves.turns.looked(machine, now_s, None, sure=False)
+        self.rooms.turns.looked(machine, now_s, None, sure=False)
+        return self.backoff.failed(machine, message, now_s, crashed=True)
 
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)
         self.sightings.forget(live)
         self.moves.turns.forget(live)
+        self.rooms.turns.forget(live)
         for table in (self.backoff.failures, self.answers.calls):
             for key in [k for k in table if k not in live]:
                 del table[key]

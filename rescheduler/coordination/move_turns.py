@@ -7,7 +7,7 @@ PodMigrations there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -35,9 +35,12 @@ _KNOWN_UNTIL: Final = frozenset(
 
 
 class MovesOfRound(NamedTuple):
-    """The moves that take a step, oldest first."""
+    """The moves of a round."""
 
     moves: tuple[PodMigration, ...]
+    """Those that take a step, oldest first."""
+    unreadable: tuple[PodMigration, ...]
+    """Those that count as under way because nobody can read whether they are, and take no step."""
     wake_at_s: float | None
     """When the next round has others to look at."""
 
@@ -52,8 +55,8 @@ class MoveTurns:
 
     def of(
         self,
-        migrations: Iterable[PodMigration],
-        under_way: Callable[[PodMigration], bool],
+        migrations: Mapping[ObjectKey, PodMigration],
+        under_way: Callable[[ObjectKey, PodMigration], bool],
         settings: MigrationSettings,
         limits: Limits,
         now_s: float,
@@ -65,22 +68,25 @@ class MoveTurns:
         moves: list[PodMigration] = []
         waiting: dict[ObjectKey, PodMigration] = {}
         wakes_s: list[float] = []
-        for migration in migrations:
+        unreadable: list[PodMigration] = []
+        for key, migration in migrations.items():
             pending = migration.status.phase is MigrationPhase.PENDING
-            if _in_each_round(migration) or (pending and under_way(migration)):
+            if _in_each_round(migration) or (pending and under_way(key, migration)):
                 moves.append(migration)
                 continue
+            if migration.status_unreadable:
+                unreadable.append(migration)
             collect_at_s = _collect_at_s(migration, settings)
             if now_s < collect_at_s:
                 wakes_s.append(collect_at_s)
             else:
-                waiting[migration.key] = migration
-        turn = self.turns.next(map(_waiting, waiting.values()), now_s)
+                waiting[key] = migration
+        turn = self.turns.next(list(map(_waiting, waiting, waiting.values())), now_s)
         moves += [waiting[key] for key in turn.keys]
         if turn.wake_at_s is not None:
             wakes_s.append(turn.wake_at_s)
         moves.sort(key=lambda m: (m.created_at_s, m.key))
-        return MovesOfRound(tuple(moves), min(wakes_s, default=None))
+        return MovesOfRound(tuple(moves), tuple(unreadable), min(wakes_s, default=None))
 
     def stepped(self, migration: PodMigration, step: MigrationStep, now_s: float) -> None:
         """What became of a look."""
@@ -97,6 +103,8 @@ class MoveTurns:
 def _in_each_round(migration: PodMigration) -> bool:
     """True while it is under way by its own status: room is held, or the replacement is watched."""
     status = migration.status
+    if migration.status_unreadable and not migration.deleting:
+        return False
     if status.phase is MigrationPhase.SUCCEEDED:
         return not status.ready_at_s and condition(status.conditions, CONDITION_READY) is None
     return status.phase is not MigrationPhase.PENDING and status.phase not in FINISHED
@@ -109,5 +117,5 @@ def _collect_at_s(migration: PodMigration, settings: MigrationSettings) -> float
     return status.finished_at_s + settings.finished_ttl_s if rests else 0.0
 
 
-def _waiting(migration: PodMigration) -> Waiting:
-    return Waiting(migration.key, migration.namespace, migration.created_at_s, migration.generation)
+def _waiting(key: ObjectKey, migration: PodMigration) -> Waiting:
+    return Waiting(key, migration.namespace, migration.created_at_s, migration.generation)

@@ -58,14 +58,6 @@ class MigrationObserver:
     history: MoveHistory
     now_s: float
 
-    def begun(self, migration: PodMigration) -> bool:
-        """True if its first step was written, or is recorded and follows; the cache may not show it yet."""
-        return migration.key in self.memory.expectations.begun or self.history.counts(migration)
-
-    def due(self, migration: PodMigration) -> bool:
-        """True if it takes a step in each round although its status does not say that it has begun."""
-        return self.begun(migration) or self.earlier_moves.over(migration)
-
     def of(self, migration: PodMigration) -> ObservedMigration:
         """One move."""
         snapshot = self.index.snapshot
@@ -202,7 +194,7 @@ class MigrationObserver:
         if not evicting or status.mode is MoveMode.START_FIRST or pod.controller is None:
             return ""
         uid = pod.controller.uid
-        begun = (m for m in self.index.snapshot.migrations.values() if m.status.phase not in _NOT_EVICTING)
+        begun = (m for m in self.index.view.migrations.values() if m.status.phase not in _NOT_EVICTING)
         others = (m for m in begun if self._controller_uid(m) == uid)
         return evicts_first(migration, others, self.index.pods_of(uid), self.now_s)
 
@@ -232,7 +224,7 @@ class MigrationObserver:
             return None
         served = {
             owner.uid
-            for other in self.index.snapshot.reservations.values()
+            for other in self.index.view.reservations.values()
             for owner in other.status.current_owners
         }
         link = link_of(migration)

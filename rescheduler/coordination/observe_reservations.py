@@ -6,7 +6,7 @@ No decisions: ``handover_order`` adds afterwards how the Reservations of a node 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.assumed import Written
@@ -17,7 +17,7 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.room_of_move import serves
+from rescheduler.model.room_of_move import key_of_move, serves
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
@@ -51,8 +51,8 @@ class ReservationObserver:
     now_s: float
 
     def all(self) -> dict[str, ObservedReservation]:
-        """Every Reservation. If two have claimed one pod, the pod belongs to the first by name."""
-        reservations = self.index.snapshot.reservations
+        """Every Reservation of the round. If two have claimed one pod, the pod belongs to the first by name."""
+        reservations = self.index.view.reservations
         rooms: dict[str, ObservedReservation] = {}
         claimed: set[str] = set()
         for name in sorted(reservations):
@@ -174,15 +174,29 @@ def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
     Of several the one that has not ended, and of these the one that goes first.
     """
     found: dict[str, PodMigration] = {}
-    for migration in index.snapshot.migrations.values():
-        name = name_of_reservation(migration)
+    for name, migration in _linked(index):
         reservation = index.snapshot.reservations.get(name)
-        if reservation is None or not serves(reservation, migration):
+        if (
+            reservation is None
+            or name != name_of_reservation(migration)
+            or not serves(reservation, migration)
+        ):
             continue
         known = found.get(name)
         if known is None or precedence(migration) < precedence(known):
             found[name] = migration
     return {name: link_of(migration) for name, migration in found.items()}
+
+
+def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
+    """The names of Reservations, each with a move that may be linked to it: by its annotation, or by the move's status."""
+    for name, reservation in index.view.reservations.items():
+        key = key_of_move(reservation)
+        if key is not None and (migration := index.snapshot.migrations.get(key)) is not None:
+            yield name, migration
+    for migration in index.view.migrations.values():
+        if migration.reservation_ref and migration.status.reservation_uid:
+            yield migration.reservation_ref, migration
 
 
 def link_of(migration: PodMigration) -> LinkedMigration:

@@ -87,7 +87,7 @@ class StartFirstObserver:
     def gate_keys(self) -> dict[str, str]:
         """Key of each ReplicaSet whose new pods must be held -> name of the replacement that they make room for."""
         keys: dict[str, str] = {}
-        for migration in self.index.snapshot.migrations.values():
+        for migration in self.index.view.migrations.values():
             status = migration.status
             if not _under_way(migration) or not status.eviction_requested_at_s or status.replacement is None:
                 continue
@@ -144,7 +144,7 @@ class StartFirstObserver:
         return ""
 
     def _others(self, migration: PodMigration) -> Iterable[PodMigration]:
-        for other in self.index.snapshot.migrations.values():
+        for other in self.index.view.migrations.values():
             if other.key == migration.key or other.status.phase in FINISHED:
                 continue
             if _under_way(other) or other.key in self.begun or other.status.eviction_requested_at_s:

@@ -55,6 +55,7 @@ class Turns:
     """The queue of one kind of objects. ``next`` once a round, then ``looked`` or ``again`` for those that were given."""
 
     at_once: int = AT_ONCE
+    longest_rest_s: float = LONGEST_REST_S
     _looks: dict[ObjectKey, _Look] = field(default_factory=dict)
     _served: dict[str, int] = field(default_factory=dict)
     """Namespace -> the round of its last look."""
@@ -93,7 +94,7 @@ class Turns:
         if sure and until_s is not None:
             self._looks[key] = look._replace(until_s=until_s)
             return
-        rest_s = min(LONGEST_REST_S, 2.0 * look.rest_s)
+        rest_s = min(self.longest_rest_s, 2.0 * look.rest_s)
         ends_s = now_s + look.rest_s
         self._looks[key] = look._replace(
             rest_s=rest_s, until_s=ends_s if until_s is None else min(ends_s, until_s)

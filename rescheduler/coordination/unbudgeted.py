@@ -42,7 +42,7 @@ class UnbudgetedWorkloads:
             self._pods_like(pod),
             self.now_s,
             leaving=self._leaving(migration),
-            missing=missing_pods(snapshot)[pod.controller.uid],
+            missing=missing_pods(self.index.view)[pod.controller.uid],
         )
 
     def _pods_like(self, pod: Pod) -> Iterable[Pod]:
@@ -59,7 +59,7 @@ class UnbudgetedWorkloads:
         """
         return frozenset(
             other.pod_uid
-            for other in self.index.snapshot.migrations.values()
+            for other in self.index.view.migrations.values()
             if (other.status.eviction_requested_at_s or (self.intents and other.key in self.intents))
             and other.status.mode is not MoveMode.START_FIRST
             and other.key != migration.key

@@ -31,14 +31,13 @@ def orphan_actions(
     pods_of: PodsOf,
 ) -> tuple[tuple[Pod, act.MigrationAction], ...]:
     """The action for each replacement that no live move refers to; no action for the others."""
+    alone = [pod for pod in orphans if is_unadopted(pod) and not pod.deleting]
+    if not alone:
+        return ()
     live = {m.uid for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting}
     result: list[tuple[Pod, act.MigrationAction]] = []
-    for replacement in orphans:
-        if (
-            not is_unadopted(replacement)
-            or replacement.deleting
-            or replacement.labels.get(names.LABEL_START_FIRST) in live
-        ):
+    for replacement in alone:
+        if replacement.labels.get(names.LABEL_START_FIRST) in live:
             continue
         action = _fate(replacement, workloads, pods_of)
         if action is not None:

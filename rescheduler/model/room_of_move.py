@@ -20,6 +20,12 @@ def made_for(reservation: Reservation) -> str:
     return reservation.annotations.get(ANNOTATION_MIGRATION) or ""
 
 
+def key_of_move(reservation: Reservation) -> ObjectKey | None:
+    """The key of the PodMigration that the Reservation was made for; None if it was made for none."""
+    namespace, slash, name = made_for(reservation).partition("/")
+    return ObjectKey(namespace, name) if slash else None
+
+
 def refusal(migration: PodMigration, reservation: Reservation) -> str:
     """Why the move may not use the Reservation of the name that it looks for; "" if it may.
 

@@ -65,14 +65,20 @@ def beyond_quota(
     waiting: dict[str, str] = {}
     rooms = (r for r in reservations if r.status.phase not in FINISHED and not r.deleting)
     for room in sorted(rooms, key=_turn):
-        demand = _demand(room, moves.get(room.name))
         homes = [
             accounts.get(home) or accounts.setdefault(home, _account(home, quotas, resource_quotas))
             for home in sorted(namespaces_of(room))
             if home
         ]
+        move, pending = moves.get(room.name), room.status.phase is ReservationPhase.PENDING
+        # Most of a crowd ends here, before its amounts are computed.
+        full = next((home for home in homes if home.full), None) if move is None and pending else None
+        if full is not None:
+            waiting[room.name] = full.too_many
+            continue
+        demand = _demand(room, move)
         words = next(filter(None, (home.refusal(demand) for home in homes)), "")
-        if words and room.status.phase is ReservationPhase.PENDING:
+        if words and pending:
             waiting[room.name] = words
             continue
         for home in homes:
@@ -151,14 +157,24 @@ class _Account:
         self.share += demand.share
         self.to_come += demand.own
 
+    @property
+    def full(self) -> bool:
+        """True if it may have no further Reservation."""
+        return self.quota.reservations is not None and self.rooms >= self.quota.reservations
+
+    @property
+    def too_many(self) -> str:
+        """What is said then."""
+        return f"namespace {self.home} may have {self.quota.reservations} Reservations, and has {self.rooms}"
+
     def refusal(self, demand: _Demand) -> str:
         """Why ``demand`` must wait, or ""."""
         return self._beyond_share(demand) or self._beyond_own(demand)
 
     def _beyond_share(self, demand: _Demand) -> str:
         home, quota = self.home, self.quota
-        if quota.reservations is not None and demand.rooms and self.rooms >= quota.reservations:
-            return f"namespace {home} may have {quota.reservations} Reservations, and has {self.rooms}"
+        if demand.rooms and self.full:
+            return self.too_many
         for name, most in quota.amounts:
             has, wants = self.share.amount(name), demand.share.amount(name)
             if wants > 0 and has + wants > most:

@@ -7,12 +7,13 @@ from scenes import NODE, Scene
 from structlog.testing import capture_logs
 
 from rescheduler.controller import reconcile
+from rescheduler.controller.crashes import MOST_LINES, CrashReports, Step
 from rescheduler.controller.cycle import Cycle
 from rescheduler.coordination.observe_reservations import ReservationObserver
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Node
+from rescheduler.model.records import Node, ObjectKey
 from rescheduler.reservations import machine as reservation_machine
 
 DEFECTS = [
@@ -166,3 +167,18 @@ def test_crashes_in_a_row_come_ever_more_rarely(scene, monkeypatch):
     pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
     assert len(moments) <= 12
     assert pauses[-1] > 10.0
+
+
+def test_many_objects_that_crash_in_one_place_do_not_fill_the_log():
+    counted = []
+    reports = CrashReports(count=counted.append)
+    with capture_logs() as logs:
+        for number in range(4 * MOST_LINES):
+            try:
+                int("no number")
+            except ValueError as error:
+                reports.tell(Step.RESERVATION, ObjectKey("", f"r{number}"), error)
+        reports.tell(Step.RESERVATION, ObjectKey("", "another"), KeyError("elsewhere"))
+    assert len(counted) == 4 * MOST_LINES + 1
+    assert MOST_LINES < len(logs) <= MOST_LINES + 3
+    assert logs[-1]["object"].endswith("another")

@@ -89,8 +89,9 @@ def test_a_move_that_waits_costs_no_look_until_its_wait_is_over():
     crowd = [move(f"z{number}") for number in range(40)]
 
     def looked_at(now_s, *moves):
-        earlier = EarlierMoves.of({m.key: m for m in moves})
-        found = turns.of(moves, earlier.over, settings, limits, now_s).moves
+        by_key = {m.key: m for m in moves}
+        earlier = EarlierMoves.of(by_key)
+        found = turns.of(by_key, lambda _, m: earlier.over(m), settings, limits, now_s).moves
         return {m.key for m in found}
 
     assert c.key in looked_at(0.0, a, c)

@@ -1,0 +1,171 @@
+"""What a hundred thousand objects of one tenant cost everybody: rounds with them beside twenty moves of others under way.
+
+``python -m bench.crowds [CROWD ...] [--objects 100000] [--nodes 500]`` (default: every crowd, each in a process of its own). The
+objects are decoded from JSON as a watch brings them, damaged ones included. Seconds are CPU seconds of the core thread; no call
+is sent. Ends with 1 if a round takes longer than ``BAR_S``, or if a move of others is not looked at in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import click
+import msgspec
+import structlog
+
+from bench.planning import NOW_S
+from bench.reconciling import EVENTS_BETWEEN, NAMESPACE, Counting, changes, filled
+from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.reconcile import Reconciler
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.model.cluster import ClusterState
+from rescheduler.model.decode import BadObject, Decoder
+from rescheduler.model.encode import migration_manifest, reservation_manifest
+from rescheduler.model.kinds import Kind
+from rescheduler.model.reservation import ControllerRef, ReservationOwner
+from rescheduler.planning.limits import Protections
+from rescheduler.scheduling.framework import Profile
+
+BAR_S: Final = 5.0
+"""For one round."""
+ROUNDS: Final = 10
+TENANT: Final = "tenant"
+TEMPLATE: Final = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}}
+
+Manifest = dict[str, Any]
+
+
+def _reservation(number: int) -> Manifest:
+    owner = ReservationOwner(controller=ControllerRef(namespace=TENANT, kind="ReplicaSet", uid=f"u{number}"))
+    return _identified(reservation_manifest(f"idle-{number}", template=TEMPLATE, owners=(owner,)))
+
+
+def _move(number: int) -> Manifest:
+    return _identified(migration_manifest(TENANT, f"idle-{number}", pod_name=f"nobody-{number}"))
+
+
+def _identified(manifest: Manifest) -> Manifest:
+    meta = manifest["metadata"]
+    meta |= {"uid": meta["name"], "resourceVersion": "1", "creationTimestamp": "2027-01-01T00:00:00Z"}
+    return manifest
+
+
+def _with(make: Callable[[int], Manifest], part: str, **fields: object) -> Callable[[int], Manifest]:
+    def made(number: int) -> Manifest:
+        manifest = make(number)
+        return manifest | {part: {**manifest.get(part, {}), **fields}}
+
+    return made
+
+
+CROWDS: Final[dict[str, tuple[Kind, Callable[[int], Manifest]]]] = {
+    "reservations": (Kind.RESERVATION, _reservation),
+    "reservations-without-ttl": (Kind.RESERVATION, _with(_reservation, "spec", ttl="9999999999h")),
+    "reservations-without-status": (Kind.RESERVATION, _with(_reservation, "status", conditions=7)),
+    "moves": (Kind.POD_MIGRATION, _move),
+    "moves-without-ttl": (Kind.POD_MIGRATION, _with(_move, "spec", ttl="9999999999h")),
+    "moves-without-status": (Kind.POD_MIGRATION, _with(_move, "status", conditions=7)),
+    "moves-that-ended": (Kind.POD_MIGRATION, _with(_move, "status", phase="Failed", observedGeneration=0)),
+}
+"""Name -> kind, and the object of a number. "Without": the field is there and cannot be read."""
+
+
+def take_in(state: ClusterState, name: str, objects: int) -> float:
+    """Decode and apply them; the seconds that it took."""
+    kind, make = CROWDS[name]
+    texts = [msgspec.json.encode(make(number)) for number in range(objects)]
+    decoder, begun_s = Decoder(), time.process_time()
+    for text in texts:
+        found = decoder.attempt(kind, text)
+        if isinstance(found, BadObject):
+            found = decoder.stand_in(kind, text)
+        state.apply(kind, found)
+    return time.process_time() - begun_s
+
+
+class Watched(Counting):
+    """Notes which moves of others were acted for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def execute(self, action: Any) -> Any:
+        key = getattr(action, "migration", None)
+        if key is not None and key.namespace != TENANT:
+            self.seen.add(str(key))
+        return super().execute(action)
+
+
+def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
+    """Seconds: taking the objects in, the first round, the longest later one."""
+    state, watched = filled(nodes), Watched()
+    taken_in_s = take_in(state, name, objects)
+    reconciler = Reconciler(
+        executor=watched,
+        gate=Mirror(switch=watched, lenient=True),
+        hints=Mirror(switch=watched),
+        recorder=MoveRecorder(mirror=Mirror(switch=watched)),
+        placement=RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
+    )
+    gc.collect()
+    gc.freeze()
+    stream, rounds_s = changes(state), list[float]()
+    for number in range(ROUNDS):
+        _change(state, stream)
+        at_s = NOW_S + number
+        snapshot = state.snapshot(at_s)
+        begun_s = time.process_time()
+        reconciler.reconcile(snapshot, at_s)
+        rounds_s.append(time.process_time() - begun_s)
+    return {
+        "take_in_s": taken_in_s,
+        "first_round_s": rounds_s[0],
+        "longest_later_s": max(rounds_s[1:]),
+        "moves_of_others_served": len(watched.seen),
+    }
+
+
+def _change(state: ClusterState, stream: Iterator[Any]) -> None:
+    for pod in itertools.islice(stream, EVENTS_BETWEEN):
+        state.apply(Kind.POD, pod)
+
+
+def _alone(name: str, nodes: int, objects: int) -> bool:
+    """Measure one crowd in a process of its own; True if it is within the bars."""
+    command = [sys.executable, "-m", "bench.crowds", name, "--nodes", str(nodes), "--objects", str(objects)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+@click.command()
+@click.argument("crowds", type=click.Choice(list(CROWDS)), nargs=-1)
+@click.option("--objects", default=100_000, show_default=True)
+@click.option("--nodes", default=500, show_default=True)
+def main(crowds: tuple[str, ...], objects: int, nodes: int) -> None:
+    """Print one line per crowd."""
+    if len(crowds) != 1:
+        kept = [_alone(name, nodes, objects) for name in crowds or CROWDS]  # all of them, also after a miss
+        sys.exit(0 if all(kept) else 1)
+    # What is logged costs, so it is written, to where nobody reads it.
+    with open("/dev/null", "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device
+        structlog.configure(
+            wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+            logger_factory=structlog.PrintLoggerFactory(nowhere),
+        )
+        figures = measure(crowds[0], nodes, objects)
+    print(json.dumps({"crowd": crowds[0], "objects": objects} | {k: round(v, 3) for k, v in figures.items()}))
+    slow = max(figures["first_round_s"], figures["longest_later_s"]) > BAR_S
+    sys.exit(1 if slow or not figures["moves_of_others_served"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The Reservations and PodMigrations that a round is about: what it visits, and which moves take a step. Pure.
+
+In view are those that hold something, maybe hold something (``unreadable``), or have their turn (``room_turns``, ``move_turns``), and for each of them the other side of its
+link, ended or not. All later stages of the round visit these alone, so that no number of other objects makes a
+round long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from rescheduler.coordination.earlier_moves import EarlierMoves
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.memory import Memory
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_of_move import key_of_move
+from rescheduler.planning.limits import Limits
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.placeholder import placeholder_name
+
+
+@dataclass(frozen=True, slots=True)
+class RoundObjects:
+    """What a round is about."""
+
+    index: RoundIndex
+    moves: tuple[PodMigration, ...]
+    """Those that take a step, oldest first."""
+    earlier: EarlierMoves
+    """Which moves others begin after."""
+    wake_at_s: tuple[float | None, ...]
+    """When others are to be looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chooser:
+    """Chooses the objects of each round. ``under_way``: machines whose step has not landed; changes from round to round."""
+
+    memory: Memory
+    under_way: Collection[ObjectKey]
+
+    def of(
+        self,
+        index: RoundIndex,
+        counts: Callable[[PodMigration], bool],
+        *,
+        reservations: ReservationSettings,
+        migrations: MigrationSettings,
+        limits: Limits,
+        now_s: float,
+    ) -> RoundObjects:
+        """``counts``: whether limits count a move already, although its status does not show that it has begun."""
+        snapshot, begun = index.snapshot, self.memory.expectations.begun
+        rooms = self.memory.rooms.of(
+            snapshot.reservations, lambda room: self._holds(index, room), reservations, now_s
+        )
+        earlier = EarlierMoves.of(snapshot.migrations)
+        moves = self.memory.moves.of(
+            snapshot.migrations,
+            lambda key, move: key in begun or key in self.under_way or counts(move) or earlier.over(move),
+            migrations,
+            limits,
+            now_s,
+        )
+        view = {move.key: move for move in (*moves.moves, *moves.unreadable)}
+        for room in rooms.rooms.values():
+            key = key_of_move(room)
+            if key is not None and (move := snapshot.migrations.get(key)) is not None:
+                view[key] = move
+        taken = (m for m in snapshot.migrations.values() if m.reservation_ref and m.status.reservation_uid)
+        view |= {move.key: move for move in taken}
+        wakes_s = (rooms.wake_at_s, moves.wake_at_s)
+        return RoundObjects(index.about(rooms.rooms, view), moves.moves, earlier, wakes_s)
+
+    def _holds(self, index: RoundIndex, room: Reservation) -> bool:
+        """A pod or another object may hold it, or what is being written for it."""
+        expectations, key = self.memory.expectations, ObjectKey("", room.name)
+        if key in self.under_way or key in expectations.nodes or expectations.claims.get(room.name):
+            return True
+        koordinator = index.snapshot.koordinator
+        return index.kept.pods.has_any(room.uid) or (
+            bool(koordinator) and placeholder_name(room) in koordinator
+        )
