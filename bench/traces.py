@@ -61,6 +61,8 @@ class Trace:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[ObjectKey, Pod] = {}
         self.workloads: dict[str, Workload] = {}
+        self._flavours: dict[str, dict[PodSpec, int]] = {}
+        """By group, the number of each flavour."""
         self._free: dict[str, list[int]] = {}
         self._rng = random.Random(SEED)
         self.unplaced = 0
@@ -81,10 +83,13 @@ class Trace:
             return
         self._free[where] = [have - need for have, need in zip(self._free[where], asked, strict=True)]
         labels = LabelSet({"app": owner})
-        ref = OwnerRef("apps/v1", "ReplicaSet", owner, owner)
-        known = self.workloads.get(owner)
-        self.workloads[owner] = Workload(
-            kind="ReplicaSet", namespace="trace", name=owner, uid=owner, template=spec, template_labels=labels,
+        # A group of several flavours is one ReplicaSet for each of them: what a ReplicaSet makes is all alike.
+        number = self._flavours.setdefault(owner, {}).setdefault(spec, len(self._flavours[owner]))
+        made_by = f"{owner}-{number}" if number else owner
+        ref = OwnerRef("apps/v1", "ReplicaSet", made_by, made_by)
+        known = self.workloads.get(made_by)
+        self.workloads[made_by] = Workload(
+            kind="ReplicaSet", namespace="trace", name=made_by, uid=made_by, template=spec, template_labels=labels,
             replicas=known.replicas + 1 if known else 1,
         )  # fmt: skip
         pod = Pod(

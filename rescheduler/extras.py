@@ -20,12 +20,14 @@ class Extra(enum.StrEnum):
     SANDBOX = "sandbox"
     WEBHOOK = "webhook"
     ZSTD = "zstd"
+    PROVE = "prove"
 
 
 PACKAGES: Final[Mapping[Extra, frozenset[str]]] = {
     Extra.SANDBOX: frozenset({"cel"}),
     Extra.WEBHOOK: frozenset({"cryptography"}),
     Extra.ZSTD: frozenset({"zstandard"}),
+    Extra.PROVE: frozenset({"highspy"}),
 }
 """What is imported of each extra: top-level packages that nothing else installs or uses."""
 

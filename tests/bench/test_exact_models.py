@@ -1,0 +1,164 @@
+"""The exact models find what trying everything finds, and plans are judged as they say."""
+
+import itertools
+import random
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("highspy", reason="highspy is not installed: make install")
+
+from bench.exact_models import Consolidation, Relief, fewest_violations, least_excess, most_emptied
+from bench.optima import planned
+from bench.placement import Places
+from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
+from bench.replay import replay
+from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+SECONDS = 120.0
+
+
+def tiny(seed):
+    """Two to four small nodes, one pod for each of a few ReplicaSets and two or three of one that has a rule."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    nodes = [
+        b.node(f"n{i}").zone("ab"[i % 2]).cpu(rng.choice(["2", "3"])).label(disk=rng.choice(["ssd", "hdd"]))
+        for i in range(rng.randint(2, 4))
+    ]
+    objects = list(nodes)
+    ruled = b.replicaset("ruled").cpu("500m")
+    rule = rng.randrange(4)
+    if rule == 0:
+        ruled = ruled.apart(HOSTNAME, app="ruled")
+    elif rule == 1:
+        ruled = ruled.spread(ZONE, app="ruled")
+    elif rule == 2:
+        ruled = ruled.requires_node("disk", "ssd")
+    free = {node.build().name: node.build().allocatable.cpu_milli for node in nodes}
+    wanted = [(ruled, f"ruled-{i}", 500) for i in range(rng.randint(2, 3))]
+    for i in range(rng.randint(1, 2)):
+        size = rng.choice((500, 1000, 1500))
+        wanted.append((b.replicaset(f"app{i}").cpu(f"{size}m"), f"app{i}-0", size))
+    placed = []
+    for owner, name, size in wanted:
+        fit = [n for n, left in free.items() if left >= size]
+        if fit:
+            place = rng.choice(fit)
+            free[place] -= size
+            placed.append((owner, name, place))
+    for owner, pods in itertools.groupby(placed, key=lambda found: found[0]):
+        made = list(pods)
+        objects.append(owner.replicas(len(made)))
+        objects.extend(owner.pod(name).on(place) for _, name, place in made)
+    return b.snapshot(objects)
+
+
+def one_stage(placement):
+    """Counts after every set of moves that may run at once."""
+    pods = [
+        (k, n)
+        for k, n in zip(*np.nonzero(placement.start), strict=True)
+        for _ in range(placement.start[k, n])
+    ]
+    nodes = range(len(placement.nodes))
+    for targets in itertools.product(nodes, repeat=len(pods)):
+        counts, arrived = np.zeros_like(placement.start), np.zeros_like(placement.start)
+        for (k, n), target in zip(pods, targets, strict=True):
+            counts[k, target] += 1
+            arrived[k, target] += n != target
+        if (arrived.astype(bool) & ~placement.allowed).any():
+            continue
+        if (placement.load(placement.start + arrived) > placement.capacity)[arrived.any(axis=0)].any():
+            continue
+        if follows_rules(placement, counts, arrived):
+            yield counts, arrived
+
+
+def follows_rules(placement, counts, arrived):
+    for k, kind in enumerate(placement.kinds):
+        if kind.apart and ((arrived[k] > 0) & (placement.start[k] + arrived[k] > 1)).any():
+            return False
+        if kind.max_skew:
+            zones = np.bincount(placement.zones, weights=counts[k])
+            coming = np.bincount(placement.zones, weights=arrived[k]) > 0
+            if (coming & (zones - zones.min() > kind.max_skew)).any():
+                return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_fewest_violations_are_those_of_trying_everything(seed):
+    placement = Places(tiny(seed)).placement
+    least = min(placement.violations(counts) for counts, _ in one_stage(placement))
+    found = fewest_violations(placement, 1, SECONDS)
+    assert found.proven
+    assert round(found.objective) == least
+    assert fewest_violations(placement, 2, SECONDS).objective <= found.objective + 1e-6
+
+
+@pytest.mark.parametrize("max_moves", [1, 2, None])
+@pytest.mark.parametrize("seed", range(16, 24))
+def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
+    placement = Places(tiny(seed)).placement
+    full = {"cpu": 100.0, "memory": 100.0}
+    found = most_emptied(placement, Consolidation.of(placement, {"cpu": 101.0}, full, max_moves), SECONDS)
+    best = max(
+        placement.in_use(placement.start) - placement.in_use(counts)
+        for counts, arrived in one_stage(placement)
+        if max_moves is None or arrived.sum() <= max_moves
+    )
+    assert found.proven
+    assert round(-found.objective) == best
+
+
+@pytest.mark.parametrize("seed", range(24, 32))
+def test_least_excess_is_that_of_trying_everything(seed):
+    placement = Places(tiny(seed)).placement
+    low, high = {"cpu": 40.0}, {"cpu": 60.0}
+    asked = Relief.of(placement, low, high, None)
+    over = placement.load(placement.start)[:, 0] / placement.capacity[:, 0] > 0.6
+    best = min(
+        placement.excess(counts, high)
+        for counts, arrived in one_stage(placement)
+        if not (arrived.any(axis=0) & ~asked.free).any()
+        and not ((counts < placement.start).any(axis=0) & ~over).any()
+        and (placement.load(counts) <= asked.limit)[arrived.any(axis=0)].all()
+    )
+    found = least_excess(placement, asked, SECONDS)
+    assert found.objective == pytest.approx(best, abs=1e-3 * max(1.0, best))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_kind_and_a_seed_give_one_cluster(kind):
+    one, other = random_cluster(kind, 5), random_cluster(kind, 5)
+    assert one.snapshot.pods == other.snapshot.pods
+    assert one.snapshot.nodes == other.snapshot.nodes
+    placement = Places(one.snapshot).placement
+    assert 10 <= len(placement.nodes) <= 40
+    assert (placement.load(placement.start) <= placement.capacity).all()
+    assert (placement.violations(placement.start) > 0) == (kind in (Kind.TIGHT, Kind.ORDINARY))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_no_move_of_a_plan_is_refused(kind):
+    cluster = random_cluster(kind, 3)
+    assert planned(cluster.snapshot, cluster.policies).refused == 0
+
+
+def test_a_move_into_room_that_an_old_pod_of_its_stage_holds_is_refused():
+    nodes = [b.node(f"n{i}").label(disk=disk) for i, disk in enumerate(("hdd", "ssd", "hdd"))]
+    wrong = b.replicaset("wrong").cpu("3").requires_node("disk", "ssd")
+    there = b.replicaset("there").cpu("3")
+    alone = b.snapshot(nodes, [wrong, wrong.pod("wrong-0").on("n0")])
+    (repair,) = plan(alone, policies(*REPAIRS), PlanningInputs(unlimited=True), SchedulingState(alone)).moves
+    both = b.snapshot(nodes, [wrong, wrong.pod("wrong-0").on("n0")], [there, there.pod("there-0").on("n1")])
+    (pod,) = (p for p in both.pods.values() if p.name == "there-0")
+    named = msgspec.structs.replace(repair.pod, name=pod.name, uid=pod.uid)
+    aside = msgspec.structs.replace(repair, pod=named, source="n1", target="n2")
+    assert replay(both, [[aside, repair]]).refused == (repair,)
+    assert replay(both, [[aside], [repair]]).refused == ()
