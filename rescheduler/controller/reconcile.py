@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -20,36 +20,32 @@ from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Carrier, Listener, silent
 from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
+from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
-from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
-from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder, SchedulerLag, taint_machine
+from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.leftovers import Leftover, leftovers
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
-from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
-from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
-from rescheduler.coordination.room_assignment import RoomAssignment
-from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
-from rescheduler.coordination.switches import avoid_keys, gate_keys, outdated_hints, taint_switches
+from rescheduler.coordination.switches import avoid_keys, outdated_hints
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
-from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import (
     ReleasePod,
@@ -98,6 +94,7 @@ class Reconciler:
     awaited: dict[str, Reservation] = field(default_factory=dict)
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
     _carrier: Carrier = field(init=False)
+    _gatherer: Gatherer = field(init=False)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
@@ -114,6 +111,14 @@ class Reconciler:
             crashed=self._crashed_in_call,
             clock=self.clock,
         )
+        self._gatherer = Gatherer(
+            placement=self.placement,
+            memory=self.memory,
+            unadopted=self._unadopted,
+            unseen=self._unseen,
+            releasing=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
+            crashed=self._crashed_in_gathering,
+        )
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """Take every machine one step further.
@@ -124,28 +129,22 @@ class Reconciler:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         objects = self._begin(snapshot, now_s)
-        self._index = index = objects.index
-        written = self._written()
-        replacements = Replacements(index.view, index.pods_of)
-        self.placement.begin(replacements, written)
-        start_first = self._start_first()
-        rooms = self._ordered(self._observed(written))
-        assignment = self._assigned(rooms, start_first)
+        self._index = objects.index
+        found = self._gather()
+        self._index, rooms = found.index, found.rooms
         # Before the moves: a move proves its gate key by a dry-run creation, so the key must be written by then.
-        gate = gate_keys(rooms.values(), index)
-        self._follow(_GATE, self.gate, {**gate.keys, **start_first.gate_keys()})
-        rooms.update(gate.left_out)
-        self._switch_taints(rooms)
+        self._guard(_GATE, lambda: self.gate.follow(found.gate_keys, now_s))
+        self._switch_taints(found)
         for name, observed in rooms.items():
-            pods = assignment.claims.get(name, ())
+            pods = found.assignment.claims.get(name, ())
             step = partial(
                 self._step_reservation, dataclasses.replace(observed, assigned=pods) if pods else observed
             )
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
-        self._release(assignment)
+        self._release(found.assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
-        observer = self._migrations(objects, rooms, start_first, replacements)
-        for migration in objects.moves:
+        observer = self._migrations(objects, found)
+        for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             step = partial(self._step_migration, migration, observer)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
         self._end(objects)
@@ -197,75 +196,31 @@ class Reconciler:
 
     # Gathering
 
-    def _written(self) -> dict[ObjectKey, str]:
-        """Rooms whose creation was sent and that are not in this snapshot yet."""
-        expectations = self.memory.expectations
-        expectations.nodes = {m: n for m, n in expectations.nodes.items() if self._unseen(m)}
-        return expectations.nodes
-
-    def _start_first(self) -> StartFirstObserver:
-        declared = self.settings.migrations
-        return StartFirstObserver(
-            index=self._index,
-            unadopted=self._unadopted,
-            begun=self.memory.expectations.begun,
-            by_default=declared.default_mode is MoveMode.START_FIRST,
-            policies=declared.start_first_policies,
-        )
-
-    def _observed(self, written: Written) -> dict[str, ObservedReservation]:
-        settings, links = self.settings.reservations, links_of(self._index)
-        return ReservationObserver(
-            index=self._index,
-            placement=self.placement,
-            memory=self.memory,
-            links=links,
-            written=written,
-            beyond_quota=rooms_beyond_quota(self._index, links, settings.quotas),
-            namespace=settings.namespace,
-            koordinator_scheduler=settings.koordinator_scheduler,
-            crashed=lambda r, error: self._crashed(Step.RESERVATION, ObjectKey("", r.name), error, r.uid),
-            now_s=self._now_s,
-        ).all()
-
-    def _ordered(self, rooms: Mapping[str, ObservedReservation]) -> dict[str, ObservedReservation]:
-        return HandoverOrder(
-            placement=self.placement,
-            settings=self.settings.reservations,
-            sightings=self.memory.sightings,
-            unbound=self._index.unbound(),
-            waiting=self._index.waiting,
-            unseen=lambda name: self._unseen(ObjectKey("", name)),
-            now_s=self._now_s,
-            lag=self.lag,
-        ).of(rooms)
-
-    def _assigned(
-        self, rooms: Mapping[str, ObservedReservation], start_first: StartFirstObserver
-    ) -> Assignment:
+    def _gather(self) -> Gathered:
         limit_s = self.settings.reservations.gate_limit_s
         for pod in self._index.gated:
             released_s = pod.created_at_s + limit_s
             if self._now_s < released_s:
                 self._wake(released_s)
-        return RoomAssignment(
-            index=self._index,
-            placement=self.placement,
-            unseen=lambda name: self._unseen(ObjectKey("", name)),
-            claims=self.memory.expectations.claims,
-            released=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
-            start_first=start_first.gate_keys(),
-            resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), self._now_s),
-            gate_limit_s=limit_s,
-            now_s=self._now_s,
-        ).of(rooms)
+        settings = self.settings
+        return self._gatherer.of(
+            RoundInput(
+                index=self._index,
+                reservations=settings.reservations,
+                migrations=settings.migrations,
+                lag=self.lag,
+                now_s=self._now_s,
+            )
+        )
+
+    def _crashed_in_gathering(self, member: Reservation | PodMigration, error: Exception) -> None:
+        step = Step.POD_MIGRATION if isinstance(member, PodMigration) else Step.RESERVATION
+        self._crashed(step, machine_of(member), error, member.uid)
 
     def _migrations(
         self,
         objects: RoundObjects,
-        rooms: Mapping[str, ObservedReservation],
-        start_first: StartFirstObserver,
-        replacements: Replacements,
+        found: Gathered,
     ) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
         return MigrationObserver(
@@ -274,12 +229,12 @@ class Reconciler:
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(self._index.view.migrations.values(), begun),
             earlier_moves=objects.earlier,
-            start_first=start_first,
-            replacements=replacements,
+            start_first=found.start_first,
+            replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(
                 index=self._index, intents=expectations.intents, now_s=self._now_s
             ),
-            rooms=rooms,
+            rooms=found.rooms,
             history=self.recorder.history,
             now_s=self._now_s,
         )
@@ -332,17 +287,14 @@ class Reconciler:
         for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
             self._do(_hints_machine(action.node), action, Step.NODE)
 
-    def _switch_taints(self, rooms: Mapping[str, ObservedReservation]) -> None:
+    def _switch_taints(self, found: Gathered) -> None:
         settle_s = self.settings.reservations.taint_settle_s
         # A preallocation keeps the taint until the scheduler has seen its nomination again, and no event tells when.
-        if any(observed.needs_taint and not in_flight(observed) for observed in rooms.values()):
+        if any(observed.needs_taint and not in_flight(observed) for observed in found.rooms.values()):
             self._wake(self._now_s + settle_s)
-        switches = taint_switches(
-            rooms.values(), self._index.kept.nodes.shut, lambda name: self._unseen(ObjectKey("", name))
-        )
-        for node, reservation in switches.on:
+        for node, reservation in found.taints.on:
             self._switch_node(node, TaintNode(node, reservation))
-        for node in switches.off:
+        for node in found.taints.off:
             self._switch_node(node, UntaintNode(node))
 
     def _switch_node(self, node: Node, action: TaintNode | UntaintNode) -> None:

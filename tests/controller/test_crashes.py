@@ -6,7 +6,7 @@ import pytest
 from scenes import NODE, Scene
 from structlog.testing import capture_logs
 
-from rescheduler.controller import reconcile
+from rescheduler.controller import gathering
 from rescheduler.controller.crashes import MOST_LINES, CrashReports, Step
 from rescheduler.controller.cycle import Cycle
 from rescheduler.coordination.observe_reservations import ReservationObserver
@@ -121,7 +121,7 @@ def test_the_claimant_of_a_reservation_that_rests_is_let_go_in_time(scene, monke
 
 
 def test_a_round_that_crashes_is_tried_again_and_decisions_go_on(scene, monkeypatch):
-    crashing(monkeypatch, reconcile, "taint_switches", ValueError("no"), when=lambda *_: True)
+    crashing(monkeypatch, gathering, "taint_switches", ValueError("no"), when=lambda *_: True)
     program = scene.start(document=TAINTS)
     scene.taint("n1")
     scene.until(lambda: crashes(program, "round") >= 3)

@@ -1,0 +1,65 @@
+"""Of many objects those are found of which a computation over all of them crashes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.coordination.isolation import MOST_GROUPS, isolated
+
+
+class BadError(Exception):
+    pass
+
+
+class Computation:
+    def __init__(self, groups, *guilty):
+        self.groups, self.guilty, self.tries = groups, guilty, 0
+
+    def __call__(self, out):
+        self.tries += 1
+        for group in self.groups:
+            if group not in out and group in self.guilty:
+                raise BadError(group)
+        return [group for group in self.groups if group not in out]
+
+
+@given(st.integers(1, 300), st.sets(st.integers(0, 299), max_size=MOST_GROUPS))
+def test_those_are_left_out_that_are_to_blame_and_no_others(count, guilty):
+    groups = list(range(count))
+    guilty = {group for group in guilty if group < count}
+    compute = Computation(groups, *guilty)
+    found, bad = isolated(compute, lambda: groups)
+    assert set(bad) == guilty
+    assert found == [group for group in groups if group not in guilty]
+    assert all(error.args == (group,) for group, error in bad.items())
+    assert compute.tries <= 3 + 10 * len(guilty)
+
+
+def test_who_was_to_blame_before_is_tried_first():
+    compute = Computation(range(1000), 700)
+    assert set(isolated(compute, lambda: range(1000), known={700, 4000})[1]) == {700}
+    assert compute.tries == 2
+
+
+def test_who_was_to_blame_and_is_mended_is_served():
+    assert isolated(Computation(range(9)), lambda: range(9), known={3}) == (list(range(9)), {})
+
+
+def test_what_is_nobodys_fault_is_raised():
+    def compute(_):
+        raise BadError("always")
+
+    with pytest.raises(BadError, match="always"):
+        isolated(compute, lambda: range(100))
+
+
+def test_what_is_everybodys_fault_is_raised():
+    with pytest.raises(BadError):
+        isolated(Computation(range(100), *range(100)), lambda: range(100))
+
+
+def test_what_must_not_be_caught_is_raised_at_once():
+    compute = Computation(range(100), 3)
+    with pytest.raises(BadError):
+        isolated(compute, lambda: range(100), fatal=(BadError,))
+    assert compute.tries == 1
