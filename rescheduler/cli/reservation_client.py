@@ -13,6 +13,7 @@ import msgspec
 from tenacity import stop_before_delay
 
 from rescheduler.cli.errors import CommandError
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
@@ -212,8 +213,16 @@ def _installed() -> Iterator[None]:
         ) from error
 
 
+class _CreatedMeta(msgspec.Struct):
+    uid: str = ""
+
+
+class _Created(msgspec.Struct):
+    metadata: _CreatedMeta
+
+
 def _uid(body: bytes) -> str:
-    return str(msgspec.json.decode(body)["metadata"].get("uid", ""))
+    return read_answer(body, _Created).metadata.uid
 
 
 def _group(body: Mapping[str, Any]) -> str:

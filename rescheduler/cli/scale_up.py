@@ -27,6 +27,7 @@ from rescheduler.cli.reservation_client import (
     wait_for,
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
 from rescheduler.kube.gate import Gate
@@ -233,7 +234,7 @@ class ScaleUp:
 
     def _write_scale(self) -> None:
         path = f"{self.workload.name.path}/scale"
-        scale = msgspec.json.decode(self.tools.api.get(path), type=_ScaleWire)
+        scale = read_answer(self.tools.api.get(path), _ScaleWire)
         if scale.spec.replicas == self.replicas:
             return
         self._check_unchanged(scale.spec.replicas)

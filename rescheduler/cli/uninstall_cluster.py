@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from rescheduler.cli.uninstall_steps import Removal
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model import names
@@ -228,7 +229,7 @@ class InstalledCluster:
 
 
 def _decoded(body: bytes) -> Json:
-    return msgspec.json.decode(body, type=dict[str, Any])
+    return read_answer(body, dict[str, Any])
 
 
 def _title(kind: str, obj: Json) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.records import OwnerRef
@@ -110,7 +111,7 @@ def read_workload(api: KubeApi, name: WorkloadName) -> FoundWorkload:
         ApiError, TransportError: the server rejected the request or did not answer.
     """
     try:
-        wire = msgspec.json.decode(api.get(name.path), type=_WorkloadWire)
+        wire = read_answer(api.get(name.path), _WorkloadWire)
     except NotFoundError:
         message = f"there is no {name} in namespace {name.namespace}"
         raise CommandError(message, EXIT_USAGE) from None
@@ -140,7 +141,7 @@ def _unsettled(name: WorkloadName, wire: _WorkloadWire) -> str:
 def _current_replica_set(api: KubeApi, name: WorkloadName, deployment: _WorkloadWire) -> _WorkloadWire:
     revision = (deployment.metadata.annotations or {}).get(_REVISION)
     for body in api.list(f"/apis/apps/v1/namespaces/{name.namespace}/replicasets"):
-        for found in msgspec.json.decode(body, type=_PageWire).items or ():
+        for found in read_answer(body, _PageWire).items or ():
             owners = found.metadata.owner_references or ()
             owned = any(o.controller and o.uid == deployment.metadata.uid for o in owners)
             if owned and revision and (found.metadata.annotations or {}).get(_REVISION) == revision:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.move_log import by_policy
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
 from rescheduler.model.bounds import MOST_MOVE_TTL
@@ -94,7 +94,7 @@ class ApiIssuer:
 
         If that fails, the move reserves first, as every move does whose mode is not declared.
         """
-        body: dict[str, Any] = msgspec.json.decode(created)
+        body = read_answer(created, dict[str, Any])
         body["status"] = {"phase": MigrationPhase.PENDING.value, "mode": MoveMode.START_FIRST.value}
         path = RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, key.name) + "/status"
         try:

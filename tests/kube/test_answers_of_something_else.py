@@ -1,11 +1,14 @@
 """A proxy or a login page that answers 200, and servers that answer another shape: never a success, never a crash."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rescheduler
+from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.answers import NotAnApiServerError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
@@ -85,3 +88,59 @@ def test_any_json_is_read_or_refused_in_words(read, body):
         read(api_that_says(json.dumps(body).encode()))
     except ApiError as error:
         assert error.message  # noqa: PT017 - any outcome but another error is right
+
+
+COMMANDS = {
+    "workload": lambda api: read_workload(api, parse_workload("deployment/web", "default")),
+    "replica sets": lambda api: read_workload(
+        Answers(api, "replicasets", {"metadata": {"uid": "u"}, "spec": {}}),
+        parse_workload("deployment/web", "d"),
+    ),
+}
+
+
+class Answers:
+    """The API of a server that answers something else for paths with one word only."""
+
+    def __init__(self, api, word, other):
+        self.api, self.word, self.other = api, word, json.dumps(other).encode()
+
+    def get(self, path):
+        return self.api.get(path) if self.word in path else self.other
+
+    def list(self, path):
+        return [self.api.get(path)]
+
+
+@pytest.mark.parametrize("read", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(
+    "body", [b'{"metadata": 7}', b'{"metadata":{},"spec":[]}', b'{"items":[7]}'], ids=repr
+)
+def test_an_answer_of_another_shape_is_told_by_the_commands(read, body):
+    if b"metadata" in body and read is COMMANDS["replica sets"]:
+        body = b'{"items":[' + body + b"]}"
+    with pytest.raises(NotAnApiServerError, match="not that of an API server"):
+        read(api_that_says(body))
+
+
+NO_ANSWERS = {
+    "answers.py": "the one place",
+    "election.py": "its errors are those of an answer to the elector",
+    "metrics_api.py": "items of a list, of which each may be damaged",
+    "registration.py": "items of a list, of which each may be damaged",
+    "reservation_client.py": "the template that the command was given",
+    "create.py": "the files that the command was given, and what it is about to send",
+    "printing.py": "what the command is about to print",
+}
+"""Modules that decode JSON by other means than ``read_answer``, and what it is that they decode."""
+
+
+def test_every_answer_goes_through_the_one_decoder():
+    package = Path(rescheduler.__file__).parent
+    found = {
+        path.name
+        for part in ("kube", "cli", "controller", "webhook")
+        for path in (package / part).rglob("*.py")
+        if "msgspec.json.decode(" in path.read_text()
+    }
+    assert found <= set(NO_ANSWERS)
