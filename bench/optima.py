@@ -22,16 +22,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.exact_models import (
+from bench.exact_fillings import (
     Consolidation,
     Relief,
     fewest_emptying_moves,
     fewest_relieving_moves,
-    fewest_repairing_moves,
-    fewest_violations,
     least_excess,
     most_emptied,
 )
+from bench.exact_models import fewest_repairing_moves, fewest_violations
 from bench.integer_program import Solution
 from bench.placement import Places
 from bench.random_clusters import Kind, RandomCluster, random_cluster

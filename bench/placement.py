@@ -104,6 +104,10 @@ class Places:
         """Kind of each pod, by uid."""
         self.placement = self._derive(snapshot)
 
+    def number(self, pod: Pod) -> int | None:
+        """The kind of a pod; None for one that belongs to its node."""
+        return self._numbers.get(pod.uid)
+
     def counts(self, snapshot: Snapshot) -> IntArray:
         """(kinds, nodes) of the pods of a later snapshot, which have the same uids."""
         found = np.zeros_like(self.placement.start)

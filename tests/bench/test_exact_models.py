@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
-from bench.exact_models import Consolidation, Relief, fewest_violations, least_excess, most_emptied
+from bench.exact_fillings import Consolidation, Relief, least_excess, most_emptied
+from bench.exact_models import best_repairs, fewest_violations
 from bench.optima import planned
 from bench.placement import Places
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
@@ -17,6 +18,7 @@ from bench.replay import replay
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -131,6 +133,42 @@ def test_least_excess_is_that_of_trying_everything(seed):
     )
     found = least_excess(placement, asked, SECONDS)
     assert found.objective == pytest.approx(best, abs=1e-3 * max(1.0, best))
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(Kind.TIGHT, 0), (Kind.TIGHT, 7), (Kind.ORDINARY, 5)])
+def test_the_scheduler_makes_every_move_of_the_best_repairs(kind, seed):
+    cluster = random_cluster(kind, seed)
+    places = Places(cluster.snapshot)
+    state, replacements = SchedulingState(cluster.snapshot), Replacements(cluster.snapshot)
+    standing = {}
+    for pod in cluster.snapshot.pods.values():
+        if (number := places.number(pod)) is not None:
+            standing.setdefault((number, state.node_index[pod.node]), []).append(pod)
+    stages = best_repairs(places.placement, 2, SECONDS)
+    assert any(stages)
+    for stage in stages:
+        arrived, waiting = {}, stage
+        while waiting:
+            left = [move for move in waiting if not made(move, state, replacements, standing, arrived)]
+            assert len(left) < len(waiting), "in no order"
+            waiting = left
+        for place, pods in arrived.items():
+            standing.setdefault(place, []).extend(pods)
+
+
+def made(move, state, replacements, standing, arrived):
+    """Makes the move if the scheduler would."""
+    old = standing[move.kind, move.source][-1]
+    new = msgspec.structs.replace(replacements.of(old).pod, node="", uid=old.uid)
+    mark = state.checkpoint()
+    state.remove(old)
+    if not state.feasible(new)[move.target]:
+        state.rollback(mark)
+        return False
+    standing[move.kind, move.source].pop()
+    placed = state.place(new, state.node_names[move.target])
+    arrived.setdefault((move.kind, move.target), []).append(placed)
+    return True
 
 
 @pytest.mark.parametrize("kind", Kind)

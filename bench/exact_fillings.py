@@ -1,0 +1,195 @@
+"""The most nodes emptied and the least excess with so many moves, as integer programs on counts of pods by kind and node.
+
+One stage of moves, with the rules of ``bench.exact_models``. Thresholds are percent, as HighNodeUtilization and LowNodeUtilization have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bench.exact_models import Expression, Terms, above, negative, spread_rows
+from bench.integer_program import IntegerProgram, Solution
+from bench.placement import BoolArray, IntArray, Placement
+
+_EPSILON: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """Which nodes may be emptied, how full nodes may become, and how many moves there are."""
+
+    candidates: BoolArray
+    limit: IntArray
+    """(nodes, resources)"""
+    max_moves: int | None
+
+    @classmethod
+    def of(
+        cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
+    ) -> Consolidation:
+        """Thresholds in percent, as HighNodeUtilization has them."""
+        load = placement.load(placement.start)
+        candidates = placement.start.sum(axis=0) > 0
+        for resource, percent in low.items():
+            at = placement.resources.index(resource)
+            candidates &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
+        return cls(candidates, filled_to(placement, high), max_moves)
+
+
+def filled_to(placement: Placement, high: dict[str, float]) -> IntArray:
+    """(nodes, resources): what nodes may hold, with thresholds in percent."""
+    limit = placement.capacity.copy()
+    for resource, percent in high.items():
+        at = placement.resources.index(resource)
+        limit[:, at] = np.floor(placement.capacity[:, at] * (percent / 100) + 1e-6).astype(np.int64)
+    return limit
+
+
+def most_emptied(placement: Placement, asked: Consolidation, seconds: float) -> Solution:
+    """The objective is minus the most nodes that can be emptied; all pods of a node move or none."""
+    program, emptied, pods = _emptying(placement, asked, cost_of_node=-1.0)
+    if asked.max_moves is not None:
+        program.row({emptied[n]: pods[n] for n in emptied}, most=asked.max_moves)
+    return program.solve(seconds)
+
+
+def fewest_emptying_moves(placement: Placement, asked: Consolidation, nodes: int, seconds: float) -> Solution:
+    """Fewest moves that empty so many nodes."""
+    program, emptied, _ = _emptying(placement, asked, cost_of_move=1.0)
+    program.row(dict.fromkeys(emptied.values(), 1.0), least=nodes)
+    return program.solve(seconds)
+
+
+def _emptying(
+    placement: Placement, asked: Consolidation, *, cost_of_node: float = 0.0, cost_of_move: float = 0.0
+) -> tuple[IntegerProgram, dict[int, int], dict[int, float]]:
+    program = IntegerProgram()
+    start, load = placement.start, placement.load(placement.start)
+    pods = {n: float(start[:, n].sum()) for n in np.flatnonzero(asked.candidates).tolist()}
+    emptied = {n: program.column(1.0, cost=cost_of_node + cost_of_move * pods[n]) for n in pods}
+    arriving: dict[tuple[int, int], int] = {}
+    after: list[list[Expression]] = []
+    for k, kind in enumerate(placement.kinds):
+        row: list[Expression] = []
+        balance: Terms = {}
+        for n in range(len(placement.nodes)):
+            here = Expression(float(start[k, n]), {})
+            if n in emptied and start[k, n]:
+                here = here.plus({emptied[n]: -float(start[k, n])})
+                balance[emptied[n]] = -float(start[k, n])
+            receives = placement.allowed[k, n] and start[:, n].any() and not (kind.apart and start[k, n])
+            most = _most_that_fit(placement, asked.limit[n] - load[n], k) if receives else 0
+            if most:
+                new = arriving[k, n] = program.column(float(most))
+                balance[new] = 1.0
+                here = here.plus({new: 1.0})
+            row.append(here)
+        program.row(balance, least=0.0, most=0.0)
+        after.append(row)
+    for n in range(len(placement.nodes)):
+        coming = {k: column for (k, at), column in arriving.items() if at == n}
+        for r in range(len(placement.resources)):
+            room = max(float(asked.limit[n, r] - load[n, r]), 0.0)
+            terms = {column: float(placement.requests[k, r]) for k, column in coming.items()}
+            if n in emptied and terms:
+                terms[emptied[n]] = room
+            program.row(terms, most=room)
+        # Of each kind by itself too: without it the bound is weak, and pods that ask for nothing would still come.
+        if n in emptied:
+            for k, column in coming.items():
+                most = float(_most_that_fit(placement, asked.limit[n] - load[n], k))
+                program.row({column: 1.0, emptied[n]: most}, most=most)
+    spread_rows(program, placement, after, arriving)
+    return program, emptied, pods
+
+
+def _most_that_fit(placement: Placement, room: IntArray, kind: int) -> int:
+    """Pods of a kind that fit into the room of a node, and that there are."""
+    asked, most = placement.requests[kind], int(placement.start[kind].sum())
+    fit = min([most, *(int(room[r] // asked[r]) for r in np.flatnonzero(asked).tolist())])
+    return max(0, min(fit, 1) if placement.kinds[kind].apart else fit)
+
+
+@dataclass(frozen=True)
+class Relief:
+    """Target thresholds in percent, who may receive, and how many moves there are."""
+
+    high: dict[str, float]
+    free: BoolArray
+    limit: IntArray
+    max_moves: int | None
+
+    @classmethod
+    def of(
+        cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
+    ) -> Relief:
+        """Thresholds as LowNodeUtilization has them."""
+        load = placement.load(placement.start)
+        free = np.ones(len(placement.nodes), dtype=np.bool_)
+        for resource, percent in low.items():
+            at = placement.resources.index(resource)
+            free &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
+        return cls(high, free, filled_to(placement, high), max_moves)
+
+
+def least_excess(placement: Placement, asked: Relief, seconds: float) -> Solution:
+    """Least sum over nodes and resources of the share above the target threshold."""
+    program, moves, excess = _relieving(placement, asked)
+    if asked.max_moves is not None:
+        program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
+    total = program.column(cost=1.0, integer=False)
+    program.row({total: 1.0, **negative(dict.fromkeys(excess, 1.0))}, least=0.0)
+    return program.solve(seconds, gap=1e-3)
+
+
+def fewest_relieving_moves(placement: Placement, asked: Relief, left: float, seconds: float) -> Solution:
+    """Fewest moves that leave no more than so much excess."""
+    program, moves, excess = _relieving(placement, asked)
+    total = program.column(cost=1.0)
+    program.row({total: 1.0, **negative(dict.fromkeys(moves, 1.0))}, least=0.0)
+    program.row(dict.fromkeys(excess, 1.0), most=left + 1e-6)
+    return program.solve(seconds)
+
+
+def _relieving(placement: Placement, asked: Relief) -> tuple[IntegerProgram, list[int], list[int]]:
+    """The program, its columns that count moves, and those that are the excess of a node and a resource."""
+    program = IntegerProgram()
+    start, load = placement.start, placement.load(placement.start)
+    named = [placement.resources.index(r) for r in asked.high]
+    share = {placement.resources.index(r): percent / 100 for r, percent in asked.high.items()}
+    over = [n for n in range(len(placement.nodes))
+            if any(load[n, r] / placement.capacity[n, r] > share[r] + _EPSILON for r in named)]  # fmt: skip
+    leaving: dict[tuple[int, int], int] = {}
+    arriving: dict[tuple[int, int], int] = {}
+    after: list[list[Expression]] = []
+    for k, kind in enumerate(placement.kinds):
+        balance: Terms = {}
+        row = [Expression(float(count), {}) for count in start[k].tolist()]
+        for n in over:
+            if start[k, n]:
+                leaving[k, n] = program.column(float(start[k, n]))
+                balance[leaving[k, n]] = -1.0
+                row[n] = row[n].plus({leaving[k, n]: -1.0})
+        for n in np.flatnonzero(asked.free & placement.allowed[k]).tolist():
+            most = _most_that_fit(placement, asked.limit[n] - load[n], k)
+            if most and not (kind.apart and start[k, n]) and balance:
+                arriving[k, n] = program.column(float(most))
+                balance[arriving[k, n]] = 1.0
+                row[n] = row[n].plus({arriving[k, n]: 1.0})
+        program.row(balance, least=0.0, most=0.0)
+        after.append(row)
+    for n in np.flatnonzero(asked.free).tolist():
+        for r in range(len(placement.resources)):
+            terms = {c: float(placement.requests[k, r]) for (k, at), c in arriving.items() if at == n}
+            program.row(terms, most=max(float(asked.limit[n, r] - load[n, r]), 0.0))
+    excess = []
+    for n in over:
+        for r in named:
+            size = float(placement.capacity[n, r])
+            gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
+            excess.append(above(program, Expression(float(load[n, r]) / size, gone), share[r]))
+    spread_rows(program, placement, after, arriving)
+    return program, list(arriving.values()), excess
