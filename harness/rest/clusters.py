@@ -50,12 +50,12 @@ _TAINTED, _CORDONED, _STATEFUL = 0.35, 0.05, 0.15
 _ROOM_MILLI: Final = {"2": 2000, "4": 4000, "8": 8000}
 
 
-def random_cluster(seed: int, *, nodes: int = 6, apps: int = 5) -> Snapshot:
+def random_cluster(seed: int, *, nodes: int = 8, apps: int = 8) -> Snapshot:
     """A cluster of at most so many nodes and applications; the same for the same arguments."""
     chance = random.Random(seed)  # noqa: S311 -- no secret, and the same cluster for the same seed
     objects: list[Any] = []
     room: list[int] = []
-    for i in range(chance.randint(2, nodes)):
+    for i in range(chance.randint(3, nodes)):
         size = chance.choice(list(_ROOM_MILLI))
         node = b.node(f"n{i}").zone("abc"[i % 3]).cpu(size).label({HOSTNAME: f"n{i}"})
         node = node.label(disk=chance.choice(["ssd", "hdd"]))
@@ -66,24 +66,24 @@ def random_cluster(seed: int, *, nodes: int = 6, apps: int = 5) -> Snapshot:
             node = node.cordoned()
         objects.append(node)
         room.append(_ROOM_MILLI[size])
-    for number in range(chance.randint(1, apps)):
+    for number in range(chance.randint(2, apps)):
         objects.extend(_application(f"app{number}", chance, room))
     return b.snapshot(*objects)
 
 
 def _application(name: str, chance: random.Random, room: list[int]) -> list[Any]:
     kind = b.statefulset if chance.random() < _STATEFUL else b.replicaset
-    milli = chance.choice([100, 300, 500, 900])
+    milli = chance.choice([200, 500, 900, 1500])
     owner = kind(name).cpu(f"{milli}m").template_label(tier=chance.choice(["web", "data"]))
     for rule in chance.sample(sorted(RULES), chance.randint(0, 3)):
         owner = RULES[rule](owner, name)
-    pods = []
+    pods: list[tuple[str, str]] = []
     # A few nodes get most of the pods, so that there is something to mend.
     places = chance.choices(range(len(room)), k=2) + list(range(len(room)))
-    for i in range(chance.randint(1, 7)):
+    for _ in range(chance.randint(1, 9)):
         at = chance.choice(places)
         if room[at] >= milli:
             room[at] -= milli
-            pods.append((f"{name}-{i}", f"n{at}"))
+            pods.append((f"{name}-{len(pods)}", f"n{at}"))
     owner = owner.replicas(max(len(pods), 1))
     return [owner, *(owner.pod(pod).on(node) for pod, node in pods)]

@@ -25,8 +25,8 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import IntArray, Profile
 from rescheduler.scheduling.state import SchedulingState
 
-CYCLES: Final = 12
-"""A cluster that moves pods for longer is called restless."""
+CYCLES: Final = 50
+"""A cluster that moves pods for longer is called restless; with one move at once a cycle makes one move."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.configuration.policy_types import PolicyTypeError, policy_names, policy_type
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
 from rescheduler.policies.framework import Policy
@@ -30,7 +31,7 @@ class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def build(self) -> Policy:
         """The policy itself."""
-        return REGISTRY[self.name].build(self.args)
+        return policy_type(self.name).build(self.args)
 
 
 def read_policies(reader: SectionReader) -> tuple[ConfiguredPolicy, ...]:
@@ -57,15 +58,15 @@ def read_policies(reader: SectionReader) -> tuple[ConfiguredPolicy, ...]:
 
 def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolicy | None:
     path: Path = ("policies", index)
-    known = ", ".join(sorted(REGISTRY))
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        reader.complain(path, "has no name", f"add 'name:' with one of {known}")
+        reader.complain(path, "has no name", f"add 'name:' with one of {', '.join(policy_names())}")
         return None
     name = entry["name"]
-    if name not in REGISTRY:
-        reader.complain((*path, "name"), f"unknown policy {name!r}", f"known policies: {known}")
+    try:
+        kind = policy_type(name)
+    except PolicyTypeError as e:
+        reader.complain((*path, "name"), e.problem, e.remedy)
         return None
-    kind = REGISTRY[name]
     args = reader.convert({k: v for k, v in entry.items() if k != "name"}, kind.args, path)
     if args is None:
         return None

@@ -1,4 +1,8 @@
-"""All policies by name. A new one is one module and one line here."""
+"""The policies of this package by name, and what a policy of another package gives to be one of them.
+
+A new policy here is one module and one line. A policy of another package is a ``PolicyType`` that an entry point of the
+group ``rescheduler.policies`` names (docs/policies.md).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,10 @@ from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 
+INTERFACE: Final = 1
+"""The version of what policies are given and asked for: ``framework.Policy`` and ``Judging``, ``simple.SimplePolicy``, the
+records of pods and nodes. It rises when a policy that was written for it would have to be changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyType:
@@ -25,6 +33,8 @@ class PolicyType:
     """The Struct that its YAML becomes."""
     build: Callable[[Any], Policy]
     """Makes the policy of those arguments."""
+    interface: int = INTERFACE
+    """The version that the policy was written for. Other packages write the number, not the name."""
 
     def problems(self, args: PolicyArgs) -> Sequence[ArgumentProblem]:
         """Value errors of arguments that have the right types: (path, message)."""

@@ -1,0 +1,37 @@
+"""Duplicates: copies of a workload that share a node, as descheduler's RemoveDuplicates sees them."""
+
+from collections.abc import Hashable, Sequence
+from math import comb
+
+from rescheduler.model.records import Pod
+from rescheduler.policies.registry import PolicyType
+from rescheduler.policies.simple import SimplePolicy
+from rescheduler.policies.wire import PolicyArgs
+
+
+class DuplicatesArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """``excludeOwnerKinds``: kinds of controllers whose pods may share a node."""
+
+    exclude_owner_kinds: tuple[str, ...] = ()
+
+
+class Duplicates(SimplePolicy[DuplicatesArgs]):
+    """Every pair of copies on one node costs one pod, so that a workload ends up spread evenly over what takes it."""
+
+    name = "Duplicates"
+    reason = "Duplicate"
+    message = "shares node {node} with a copy of itself"
+
+    def group(self, pod: Pod) -> Hashable | None:
+        """Copies have one controller and the same images."""
+        owner = pod.controller
+        if owner is None or owner.kind in self.args.exclude_owner_kinds:
+            return None
+        return pod.namespace, owner.uid, pod.spec.images
+
+    def cost_together(self, pods: Sequence[Pod]) -> float:
+        """Pairs of them."""
+        return comb(len(pods), 2)
+
+
+POLICY = PolicyType("Duplicates", DuplicatesArgs, Duplicates, interface=1)

@@ -1,0 +1,81 @@
+"""The sets of policies that are tried: every shipped document, and every two policies with arguments of any kind, in both orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.policies.framework import Policy
+from rescheduler.policies.registry import REGISTRY
+
+DOCUMENTS: Final = Path(__file__).parents[2] / "policies"
+
+_EVEN: Final[dict[str, Any]] = {
+    "use_deviation_thresholds": True,
+    "thresholds": {"cpu": 10.0, "pods": 10.0},
+    "target_thresholds": {"cpu": 10.0, "pods": 10.0},
+}
+_FULL: Final[dict[str, Any]] = {"thresholds": {"cpu": 50.0}, "target_thresholds": {"cpu": 90.0}}
+
+VARIANTS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("taints", "NodeTaints", {"include_prefer_no_schedule": True}),
+    ("affinity", "NodeAffinity", {"types": ("required", "preferred"), "minimum_difference": 0.1}),
+    ("score", "NodeAffinity", {"types": ("score",), "minimum_score_difference": 0.05}),
+    ("apart", "InterPodAntiAffinity", {}),
+    ("spread", "TopologySpread", {"constraints": ("DoNotSchedule", "ScheduleAnyway")}),
+    ("balance", "LowNodeUtilization", {}),
+    ("even", "LowNodeUtilization", _EVEN),
+    ("pack", "HighNodeUtilization", _FULL),
+)
+"""Name, policy and arguments: those of each policy that make it want the most moves."""
+
+
+class PolicySet(NamedTuple):
+    """Policies that plan together."""
+
+    name: str
+    policies: tuple[Policy, ...]
+    inputs: PlanningInputs
+
+
+def documents() -> Iterator[PolicySet]:
+    """Every document of ``policies/``, with its limits and without, but for the age of pods."""
+    for path in sorted(DOCUMENTS.glob("*.yaml")):
+        document = parse_configuration(path.read_text(), path.name)
+        for unlimited in (False, True):
+            inputs = document.inputs(unlimited=unlimited)
+            name = f"{path.stem}{' unlimited' if unlimited else ''}"
+            yield PolicySet(name, document.build_policies(), _of_any_age(inputs))
+
+
+def pairs() -> Iterator[PolicySet]:
+    """Two policies each, in both orders, and all of them."""
+    for chosen in permutations(VARIANTS, 2):
+        if chosen[0][1] != chosen[1][1] and not _contradict(chosen):
+            yield _set(chosen)
+    ordinary = tuple(variant for variant in VARIANTS if variant[0] != "pack")
+    packing = tuple(variant for variant in VARIANTS if variant[1] != "LowNodeUtilization")
+    for several in (ordinary, ordinary[::-1], packing, packing[::-1]):
+        yield _set(several)
+
+
+def _set(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> PolicySet:
+    policies = tuple(REGISTRY[policy].build(REGISTRY[policy].args(**args)) for _, policy, args in chosen)
+    inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
+    return PolicySet("+".join(name for name, _, _ in chosen), policies, inputs)
+
+
+def _contradict(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> bool:
+    """True if nobody can want both on the same nodes: a configuration that asks for it is refused."""
+    return {"LowNodeUtilization", "HighNodeUtilization"} <= {policy for _, policy, _ in chosen}
+
+
+def _of_any_age(inputs: PlanningInputs) -> PlanningInputs:
+    protections = msgspec.structs.replace(inputs.protections, min_age_s=0.0)
+    return msgspec.structs.replace(inputs, protections=protections)
