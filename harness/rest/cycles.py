@@ -19,7 +19,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import plan
-from rescheduler.policies.framework import Judging, Policy, PolicyView
+from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.objective import TIERS
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import IntArray, Profile
@@ -93,8 +93,7 @@ def badness_of(cluster: Snapshot, policies: Sequence[Policy], state: SchedulingS
     view = PolicyView.of(cluster, state)
     total: IntArray = np.zeros(TIERS, dtype=np.int64)
     for policy in policies:
-        if isinstance(policy, Judging):
-            total += policy.badness(view)
+        total += policy.badness(view)
     return tuple(total.tolist())
 
 

@@ -160,10 +160,17 @@ class AvailabilityLedger:
 
     def take(self, pod: Pod, policy: str = "") -> None:
         """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
+        self._spend(pod, policy, 1)
+
+    def give_back(self, pod: Pod, policy: str = "") -> None:
+        """Undo ``take``."""
+        self._spend(pod, policy, -1)
+
+    def _spend(self, pod: Pod, policy: str, times: int) -> None:
         if self._unlimited or self._covered(pod) or self._starts_first(pod, policy):
             return
         uid = self._snapshot.workload_uid(pod)
-        self._taken[uid] += pod.uid in self._of(uid, pod).available
+        self._taken[uid] += times * (pod.uid in self._of(uid, pod).available)
 
     def _of(self, uid: str, pod: Pod) -> Availability:
         if uid not in self._known:

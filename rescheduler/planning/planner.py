@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
@@ -42,15 +41,18 @@ from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.total_change import Objective, refusal_of_group
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
-from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, OverloadPolicy, Policy, PolicyView
+from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.measurement import Unmeasured, warning
+from rescheduler.policies.objective import lowers, nothing, reaches
 from rescheduler.policies.planned_moves import PlannedMoves
-from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
+from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue, Proposals
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -67,7 +69,9 @@ def plan(
     warnings: tuple[str, ...] = (),
 ) -> Plan:
     """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
-    return decide(snapshot, policies, inputs, state, source=source, warnings=warnings).plan()
+    return decide(
+        snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True
+    ).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,11 @@ def decide(
     *,
     source: str = "",
     warnings: tuple[str, ...] = (),
+    looks_ahead: bool = False,
 ) -> Decided:
     """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
+
+    ``looks_ahead``: the plan tells what the policies would find after it; that takes as long as to ask them once more.
 
     To decide again on the same cluster costs less with the same state, and gives the same plan.
     """
@@ -104,7 +111,8 @@ def decide(
     pending = sum(map(_waits, state.unplaced.values()))
     try:
         planner.run()
-        before, after = planner.before, planner.after
+        before = planner.before
+        after = planner.summaries_after() if looks_ahead else []
     finally:
         planner.trial.end()
     summary_before = summarise(snapshot, state, figures, before, pending)
@@ -139,8 +147,14 @@ class _Step(NamedTuple):
     move: Move
     pod: Pod
     replacement: Pod
-    proposed_gain: float
-    """The most that its policy expected of a move."""
+
+
+class _Asked(NamedTuple):
+    """What a policy proposed before anything was planned."""
+
+    found: Proposals
+    complete: bool
+    """False if spares may be missing."""
 
 
 class _Planner:
@@ -174,7 +188,6 @@ class _Planner:
             leaving=self._history.moving - self._history.starting_first.keys(),
             unlimited=inputs.unlimited,
         )
-        self._overload_policies = [policy for policy in policies if isinstance(policy, OverloadPolicy)]
         self._protector = Protector(
             self._replacements,
             inputs.protections,
@@ -195,65 +208,78 @@ class _Planner:
         self._answers: dict[PodClass, bool | None] = {}
         self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=not inputs.unlimited)
         self._targets = Targets(self.trial)
-        self._asked_at = state.cluster.version
+        self._objective = Objective(policies, self._view)
+        self._asked_at = self._began_at = state.cluster.version
         self.steps: list[_Step] = []
-        self.skipped = SkippedPods(self._why_left, self._hypothetical)
+        self._moved: set[str] = set()
+        """Uids of the pods that the plan moves."""
+        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
         self.before: list[PolicySummary] = []
-        self.after: list[PolicySummary] = []
 
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
         # Moves under way spend first: what is planned now must fit beside them.
         under_way = [f.pod for f in self._history.in_flight]
         for pod in evictions_to_come(self._snapshot, under_way):
-            policy = self._history.starting_first.get(pod.uid, "")
-            self._budgets.take(pod, policy, reserves_first=pod.uid in self._history.reserving_first)
+            mover = self._history.starting_first.get(pod.uid, "")
+            self._budgets.take(pod, mover, reserves_first=pod.uid in self._history.reserving_first)
         for move in self._history.unfinished:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
+        first = self._ask_all()
+        self._began_at = self.trial.version
         for number in range(ROUNDS):
             done = len(self.steps)
-            seen = [self._run_policy(policy) for policy in self._policies]
-            if number == 0:
-                self.before = seen
-            if len(self.steps) == done:
-                self.after = self.before if number == 0 else seen
-                return
-            if self._limits.exhausted:
-                self.after = [self._less_moved(summary) for summary in seen]
-                return
+            for policy, asked in zip(self._policies, first, strict=True):
+                self._run_policy(policy, asked if number == 0 else None)
+            if len(self.steps) == done or self._limits.exhausted:
+                break
             # Moves may have opened room or removed reasons, so the next round asks everything again. The last round's
             # answers stay: they are what the plan reports.
             if number < ROUNDS - 1:
                 self.skipped.clear()
                 self._targets.forget()
-        self.after = [policy_summary(p.name, p.candidates(self._view)) for p in self._policies]
+
+    def _ask_all(self) -> list[_Asked]:
+        """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
+        asked: list[_Asked] = []
+        for policy in self._policies:
+            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
+            spares = self._inputs.unlimited or not asked
+            found = policy.candidates(replace(self._view, spares=spares))
+            asked.append(_Asked(found, spares or found.empty))
+        self.before = [policy_summary(p.name, a.found) for p, a in zip(self._policies, asked, strict=True)]
+        return asked
+
+    def summaries_after(self) -> list[PolicySummary]:
+        """What the next decision would find, if nothing but the planned moves happened."""
+        if not self.steps:
+            return self.before
+        view = replace(self._view, settled=True, spares=False, memo=Memo(), movable=self._movable_next)
+        return [policy_summary(policy.name, policy.candidates(view)) for policy in self._policies]
 
     def unmeasured(self) -> dict[str, Unmeasured]:
         """By the name of each policy that leaves nodes out because their usage is not measured."""
         asked = ((p.name, p.unmeasured(self._view)) for p in self._policies if isinstance(p, MeasuringPolicy))
         return {name: found for name, found in asked if found is not None}
 
-    def _less_moved(self, summary: PolicySummary) -> PolicySummary:
-        """Within limits the rest of the cluster is not judged again: what was moved is taken off, no more."""
-        gains = [step.proposed_gain for step in self.steps if step.move.policy == summary.name]
-        return PolicySummary(
-            name=summary.name,
-            badly_placed=max(0, summary.badly_placed - len(gains)),
-            gain=round(max(0.0, summary.gain - sum(gains)), 4),
-        )
-
-    def _run_policy(self, policy: Policy) -> PolicySummary:
-        view = replace(self._view, spares=False) if self._limits.exhausted else self._view
+    def _run_policy(self, policy: Policy, asked: _Asked | None) -> None:
+        """``asked``: what the policy proposed before anything was planned; None in later rounds."""
+        if asked is not None and self._still_good(asked):
+            found = asked.found
+        else:
+            found = policy.candidates(self._view)
         self._asked_at = self.trial.version
-        proposals = policy.candidates(view)
-        if proposals.grouped:
+        if found.grouped and not self._limits.exhausted:
             self.skipped.settle()
-            for _, members in groupby(proposals, key=attrgetter("group")):
+            for _, members in groupby(found, key=attrgetter("group")):
                 self._plan_group(policy, list(members))
         else:
-            self._plan_each(policy, proposals.queue())
-        return policy_summary(policy.name, proposals)
+            self._plan_each(policy, found.queue())
+
+    def _still_good(self, asked: _Asked) -> bool:
+        # Once nothing more may be moved, it does not matter what earlier moves have changed.
+        return self._limits.exhausted or (asked.complete and self.trial.version == self._began_at)
 
     def _plan_one(self, policy: Policy, candidate: Candidate) -> None:
         if candidate.pod.uid in self._hypothetical:
@@ -288,6 +314,7 @@ class _Planner:
         start = self.trial.mark()
         first = len(self.steps)
         marks: list[TrialMark] = []
+        changes: list[IntArray] = [nothing()]
         for candidate in members:
             # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
             if candidate.pod.uid in self._hypothetical:
@@ -300,17 +327,42 @@ class _Planner:
                 if found is not None:
                     self._skip_group(members, candidate, found)
                 return
+            changes.append(changes[-1] + found.change)
             self._move(candidate, found)
+        if not reaches(changes[-1]):
+            self._undo(start, first)
+            why = refusal_of_group(changes[-1], members[0].pod.node)
+            for member in members:
+                self.skipped.add(member, why)
+            return
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
         # a pod without a target means that the node is not emptied at all.
-        for i, candidate in enumerate(members):
+        self._cut(members, marks, first, changes)
+
+    def _cut(
+        self, members: list[Candidate], marks: list[TrialMark], first: int, changes: list[IntArray]
+    ) -> None:
+        """Leave for later what the limits do not allow now of a group that is planned; what goes must make the whole better."""
+        taken = 0
+        limit: Blocked | None = None
+        for candidate in members:
             limit = self._limit(candidate)
             if limit is not None:
-                self._undo(marks[i], first + i)
-                for late in members[i:]:
-                    self.skipped.add(late, limit)
-                return
+                break
             self._take(candidate)
+            taken += 1
+        if limit is None:
+            return
+        # There is no later for a plan that ends here: it holds no node that is emptied by half.
+        falling = 0 if limit.reason is SkipReason.LIMIT_PLAN else taken
+        while falling and not lowers(changes[falling]):
+            falling -= 1
+        for candidate in members[falling:taken]:
+            self._limits.give_back(candidate.pod)
+            self._availability.give_back(candidate.pod, candidate.policy)
+        self._undo(marks[falling], first + falling)
+        for late in members[falling:]:
+            self.skipped.add(late, limit)
 
     def _limit(self, candidate: Candidate) -> Blocked | None:
         """Which of our own limits the move would pass, or None."""
@@ -346,14 +398,15 @@ class _Planner:
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
     ) -> Target | Blocked:
-        pod = candidate.pod
+        pod, replacement = candidate.pod, self._replacement(candidate.pod)
         return self._targets.choose(
             pod,
-            self._replacement(pod),
+            replacement,
             gains,
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
-            last=lambda: self._overloaded_nodes(policy, pod),
+            change=lambda: self._objective.change(pod, replacement),
+            in_group=bool(candidate.group),
             unadopted=unadopted,
         )
 
@@ -372,20 +425,13 @@ class _Planner:
         replica_set = self._snapshot.workloads.get(owner.uid) if owner is not None else None
         return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
-    def _overloaded_nodes(self, policy: Policy, pod: Pod) -> BoolArray:
-        """Nodes from which another policy would at once want a pod moved again."""
-        over = np.zeros(self._view.nodes.size, dtype=np.bool_)
-        for other in self._overload_policies:
-            if other is not policy:
-                over |= other.overloaded_with(pod, self._view)
-        return over
-
     def _move(self, candidate: Candidate, target: Target) -> None:
         pod = candidate.pod
         replacement = self._replacement(pod)
         self.trial.move(pod, replacement, target.node)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
+        self._moved.add(pod.uid)
         owner = pod.controller
         move = Move(
             pod=_ref(pod),
@@ -399,12 +445,13 @@ class _Planner:
             disruption=round(self._refusals.disruption(pod), 4),
             mode=target.mode,
         )
-        self.steps.append(_Step(move, pod, replacement, candidate.gain))
+        self.steps.append(_Step(move, pod, replacement))
 
     def _undo(self, mark: TrialMark, steps: int) -> None:
         self.trial.rollback(mark)
         while len(self.steps) > steps:
             step = self.steps.pop()
+            self._moved.discard(step.pod.uid)
             reserves_first = step.move.mode is MoveMode.RESERVE_FIRST
             self._budgets.give_back(step.pod, step.move.policy, reserves_first=reserves_first)
 
@@ -431,11 +478,11 @@ class _Planner:
         return self._answers[known]
 
     def _movable(self, pod: Pod) -> bool:
-        return (
-            pod.uid not in self._hypothetical
-            and pod.uid not in self._history.moving
-            and self._protector.movable(pod)
-        )
+        return pod.uid not in self._hypothetical and self._movable_next(pod)
+
+    def _movable_next(self, pod: Pod) -> bool:
+        """The same for the next decision, when replacements will be pods like others."""
+        return pod.uid not in self._history.moving and self._protector.movable(pod)
 
 
 def _others(members: Sequence[Candidate], failed: Candidate) -> Iterator[Candidate]:

@@ -32,10 +32,11 @@ Why = Callable[[Batch, Sequence[Pod]], list[tuple[Blocked, Sequence[Pod]]]]
 class SkippedPods:
     """Collects them while a plan is made."""
 
-    def __init__(self, why: Why, hypothetical: AbstractSet[str]) -> None:
-        """``why``: the reasons of pods left over. ``hypothetical``: uids of pods that are moved."""
+    def __init__(self, why: Why, hypothetical: AbstractSet[str], moved: AbstractSet[str]) -> None:
+        """``why``: the reasons of pods left over. ``moved``: uids of pods that are moved; ``hypothetical``: of what replaces them."""
         self._why = why
         self._hypothetical = hypothetical
+        self._moved = moved
         self._known: dict[str, _Skip] = {}
         self._left: list[Batch] = []
 
@@ -83,7 +84,7 @@ class SkippedPods:
 
     def _runs(self) -> Iterator[tuple[Batch, Blocked, Sequence[Pod]]]:
         """What was left over, without pods that are skipped or moved already: these of a batch are skipped for that reason."""
-        seen = set(self._known) | self._hypothetical
+        seen = self._known.keys() | self._hypothetical | self._moved
         for batch in self._left:
             fresh = [pod for pod in batch.pods if pod.uid not in seen]
             if fresh:

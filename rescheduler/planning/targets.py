@@ -1,4 +1,4 @@
-"""Where one pod goes: gain first, then the scheduler's own points, then the name. Refusals are values.
+"""Where one pod goes: where the whole gets best, then by gain, the scheduler's own points, the name. Refusals are values.
 
 Interchangeable pods are tried once: that no node takes a class is remembered until the next round.
 """
@@ -17,9 +17,11 @@ from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.total_change import TotalChange
 from rescheduler.planning.trial import Trial
+from rescheduler.policies.objective import best, falls
 from rescheduler.policies.planned_moves import PlannedMove
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
 """Refusing plugins that a message names."""
@@ -30,6 +32,8 @@ class Target(NamedTuple):
 
     node: str
     gain: float
+    change: IntArray
+    """Of the badness of the whole, shape (tiers,)."""
     mode: MoveMode = MoveMode.RESERVE_FIRST
 
 
@@ -43,8 +47,10 @@ class _Wish(NamedTuple):
     gains: FloatArray
     least_gain: float
     reason: str
-    late: BoolArray
-    """Nodes to take only if no other will do."""
+    change: TotalChange
+    """What the move changes for all policies together."""
+    in_group: bool
+    """True: the change of the whole group counts, not that of this move."""
 
 
 class Targets:
@@ -80,20 +86,24 @@ class Targets:
         *,
         least_gain: float,
         reason: str,
-        last: Callable[[], BoolArray] | None = None,
+        change: Callable[[], TotalChange],
+        in_group: bool = False,
         unadopted: Pod | None = None,
     ) -> Target | Blocked:
         """The best node, or why there is none, for a pod without a ``known_refusal``.
 
-        ``gains``: by node; nodes at or below 0 are no better. ``last``: gives nodes to take only if no other will do.
+        ``gains``: by node; nodes at or below 0 are no better. ``change``: tells what a move changes for all policies
+        together, which must get better, unless that is judged for a whole group.
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
         trial = self._trial
-        late = np.zeros_like(gains, dtype=np.bool_) if last is None else last()
-        allowed = np.ones_like(late) if unadopted is None else trial.targets_beside(pod, unadopted)
-        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, late)
+        if unadopted is None:
+            allowed = np.ones_like(gains, dtype=np.bool_)
+        else:
+            allowed = trial.targets_beside(pod, unadopted)
+        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change(), in_group)
         refused: Blocked | None = None
         while True:
             with trial.without(pod):
@@ -125,18 +135,24 @@ class Targets:
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             return Blocked(SkipReason.NO_BETTER_TARGET, f"{number} nodes would take it, none is better", "")
+        if not wish.in_group:
+            better = fit & falls(wish.change.total)
+            if not better.any():
+                return wish.change.refusal(fit)
+            fit = better
         same, other = self._avoided(pod, fit, wish.reason)
         fit &= ~same
         if not fit.any():
             names = ", ".join(self._trial.state.node_names[i] for i in np.flatnonzero(same)[:_HINTS])
             return Blocked(SkipReason.AVOIDED, f"it was moved away from {names} for the same reason", names)
-        best = float(gains[fit].max())
-        if best < wish.least_gain:
-            message = f"the best move gains {best:.2f}, less than {wish.least_gain:.2f}"
+        most = float(gains[fit].max())
+        if most < wish.least_gain:
+            message = f"the best move gains {most:.2f}, less than {wish.least_gain:.2f}"
             return Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
-        node = self._best(replacement, gains, fit & (gains >= wish.least_gain), other | wish.late)
+        node = self._best(wish, fit & (gains >= wish.least_gain), other)
         mode = MoveMode.RESERVE_FIRST if wish.unadopted is None else MoveMode.START_FIRST
-        return Target(self._trial.state.node_names[node], float(gains[node]), mode)
+        change = wish.change.total[:, node].copy()
+        return Target(self._trial.state.node_names[node], float(gains[node]), change, mode)
 
     def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
         """Remember that no node takes pods like this one."""
@@ -194,14 +210,15 @@ class Targets:
                 other[i] = bool(reasons)
         return same, other
 
-    def _best(self, replacement: Pod, gains: FloatArray, fit: BoolArray, last: BoolArray) -> int:
+    def _best(self, wish: _Wish, fit: BoolArray, last: BoolArray) -> int:
         first = fit & ~last
         nodes = np.flatnonzero(first if first.any() else fit)
+        nodes = nodes[best(wish.change.total, nodes)]
         # Gains that differ by less than a thousandth are equal: there the scheduler's own points decide.
-        rounded = np.round(gains[nodes], 3)
+        rounded = np.round(wish.gains[nodes], 3)
         equal = rounded == rounded.max()
         if int(np.count_nonzero(equal)) > 1:
-            points = self._trial.state.totals(replacement, nodes)
+            points = self._trial.state.totals(wish.replacement, nodes)
             equal &= points == points[equal].max()
         nodes = nodes[equal]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])

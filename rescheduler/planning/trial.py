@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
@@ -91,6 +92,8 @@ class Trial:
         self.state.remove(pod)
         placed = self.state.place(pod, node)
         self._expected.add(pod, placed)
+        if not belongs_to_node(pod):
+            self.planned.expected[self.state.node_index[node]] += 1
         self.hypothetical.add(placed.uid)
 
     def take_off(self, pod: Pod) -> None:

@@ -17,11 +17,12 @@ import numpy.typing as npt
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.measurement import Unmeasured
+from rescheduler.policies.objective import unchanged
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import FloatArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
@@ -86,6 +87,8 @@ class PolicyView:
     """The same for all pods of a class at once; None if each must be asked."""
     spares: bool = True
     """False once nothing more may be moved; spares are then not looked at and may be left out."""
+    settled: bool = False
+    """True: the planned moves are taken as done long ago, as the next decision will see them."""
     memo: Memo = field(default_factory=Memo)
     """What policies found out in this decision."""
 
@@ -104,6 +107,19 @@ class PolicyView:
         """All pods as columns, as they stand now."""
         cluster = self.state.cluster
         return self.memo.of(PodColumns, cluster.version, lambda: PodColumns.of(cluster))
+
+    def arrived(self, resource: str) -> IntArray:
+        """What the planned moves bring to each node; nothing once they are settled. Do not change the array."""
+        return self._none if self.settled else self.planned.arrived(resource)
+
+    def departed(self, resource: str) -> IntArray:
+        """What they take from each node."""
+        return self._none if self.settled else self.planned.departed(resource)
+
+    @property
+    def _none(self) -> IntArray:
+        none: IntArray = unchanged(self.nodes.size)[0]
+        return none
 
     def may_move(self, pod: Pod, kind: PodClass) -> bool:
         """``movable`` of a pod whose class is known."""
@@ -145,13 +161,6 @@ class Policy(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class Judging(Protocol):
-    """A policy that says how bad a placement is; see ``objective``."""
-
-    name: ClassVar[str]
-
     def badness(self, view: PolicyView) -> IntArray:
         """How bad the placement of ``view.state`` is: whole numbers by tier, shape (tiers,).
 
@@ -166,15 +175,6 @@ class Judging(Protocol):
         scheduler allows it or not; 0 for the pod's own node. ``objective.unchanged(nodes)`` if the policy has nothing to
         say of the pod. Asked for pods outside the policy's scope, too. Do not change the array.
         """
-        ...
-
-
-@runtime_checkable
-class OverloadPolicy(Protocol):
-    """A policy for which a node can hold too much."""
-
-    def overloaded_with(self, pod: Pod, view: PolicyView) -> BoolArray:
-        """Nodes that would be overloaded if this pod came; moves of other policies go there last."""
         ...
 
 

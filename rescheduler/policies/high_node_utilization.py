@@ -15,12 +15,15 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _EPSILON: Final = 1e-9
+_MANY: Final = 1024
+"""More pods than a node to be emptied has."""
 
 
 class HighNodeUtilizationArgs(
@@ -84,11 +87,11 @@ class HighNodeUtilization:
         load = Load.now(view, self._resources, REQUESTS)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        if view.planned.arrived("pods")[here] > 0:
+        if view.arrived("pods")[here] > 0:
             return nowhere(view)
         pressure = load.pressure()
         after = np.zeros(view.nodes.size)
-        fits = self._staying(here, load, view) & (view.planned.departed("pods") == 0)
+        fits = self._staying(here, load, view) & self._taking_part(load, view) & (view.departed("pods") == 0)
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
             limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
@@ -98,24 +101,87 @@ class HighNodeUtilization:
         gain = np.where(fits & (pressure > 0), gain, 0.0)
         return np.clip(gain, 0.0, 1.0)
 
-    def _low(self, load: Load, view: PolicyView) -> BoolArray:
-        """Nodes to be emptied: under-utilised, neither cordoned nor protected, with nothing arriving."""
-        low: BoolArray = view.nodes.usable.copy()
+    def badness(self, view: PolicyView) -> IntArray:
+        """In tier CONSOLIDATION the nodes in use; in tier EMPTYING the pods on nodes that are to be emptied."""
+        load = Load.now(view, self._resources, REQUESTS)
+        taking_part = self._taking_part(load, view)
+        counted = _counted(view)
+        found = nothing()
+        found[Tier.CONSOLIDATION] = np.count_nonzero(taking_part & (counted > 0))
+        found[Tier.EMPTYING] = _to_empty(counted)[self._under(load, view)].sum()
+        return found
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What that would change by."""
+        load = Load.now(view, self._resources, REQUESTS)
+        here = view.state.node_index[pod.node]
+        if belongs_to_node(pod):
+            return unchanged(view.nodes.size)
+        counted, taking_part = _counted(view), self._taking_part(load, view)
+        leaves = np.arange(view.nodes.size) == here
+        after = np.where(leaves, counted - 1, counted + 1)
+        low = self._under(load, view)
+        low_after = self._candidate_nodes(load, view)
         for resource, percent in self._args.thresholds.items():
-            low &= load.share(resource) < percent / PERCENT - _EPSILON
-        low &= view.planned.arrived("pods") == 0
-        kept = [i for i, node in enumerate(view.nodes.records) if node.do_not_disrupt]
-        low[kept] = False
+            gone, comes = load.carried(pod, replacement, resource)
+            amounts = load.amounts[resource] + np.where(leaves, -gone, comes)
+            low_after &= load.divide(amounts, resource) < percent / PERCENT - _EPSILON
+        change = np.zeros_like(unchanged(view.nodes.size))
+        used = taking_part & (counted > 0)
+        change[Tier.CONSOLIDATION] = (taking_part & (after > 0)).astype(np.int64) - used
+        change[Tier.EMPTYING] = np.where(low_after, _to_empty(after), 0) - np.where(
+            low, _to_empty(counted), 0
+        )
+        # So far each column tells of one node alone: of the one that receives, and of the one that is left.
+        change += change[:, [here]]
+        change[:, here] = 0
+        return change
+
+    def _taking_part(self, load: Load, view: PolicyView) -> BoolArray:
+        """The nodes of the policy that offer all the resources it goes by: of the others it cannot say how full they are."""
+
+        def find() -> BoolArray:
+            offering = self._scope.nodes(view.nodes).copy()
+            for resource in self._args.thresholds:
+                offering &= load.offers(resource)
+            return offering
+
+        return view.memo.of((self, "taking part"), None, find)
+
+    def _candidate_nodes(self, load: Load, view: PolicyView) -> BoolArray:
+        """Nodes that may be emptied, however full they are: neither cordoned nor protected. A new array."""
+
+        def find() -> BoolArray:
+            kept = np.fromiter((n.do_not_disrupt for n in view.nodes.records), np.bool_, view.nodes.size)
+            return np.asarray(view.nodes.usable & ~kept & self._taking_part(load, view), dtype=np.bool_)
+
+        found: BoolArray = view.memo.of((self, "may be emptied"), None, find).copy()
+        return found
+
+    def _under(self, load: Load, view: PolicyView) -> BoolArray:
+        """Those of them that are under-utilised. Do not change the array."""
+
+        def find() -> BoolArray:
+            low = self._candidate_nodes(load, view)
+            for resource, percent in self._args.thresholds.items():
+                low &= load.share(resource) < percent / PERCENT - _EPSILON
+            return low
+
+        under: BoolArray = view.memo.of((self, "under"), view.cluster.version, find)
+        return under
+
+    def _low(self, load: Load, view: PolicyView) -> BoolArray:
+        """Nodes to be emptied: under-utilised ones with nothing arriving. A new array."""
+        low: BoolArray = self._under(load, view) & (view.arrived("pods") == 0)
         return low
 
     def _staying(self, here: int, load: Load, view: PolicyView) -> BoolArray:
-        """Nodes that are not to be emptied before this one."""
-        low = self._low(load, view)
+        """Nodes that are not to be emptied before this one: the emptiest goes first, then by name."""
+        pressure, ranks = np.round(self._all_before(load), 9), view.nodes.ranks
+        later = (pressure > pressure[here]) | ((pressure == pressure[here]) & (ranks > ranks[here]))
+        stays: BoolArray = later | ~self._low(load, view)
         # The pod's own node may have left the under-utilised ones while its group was planned.
-        low[here] = True
-        order = _rank(np.flatnonzero(low).tolist(), self._all_before(load), view)
-        stays = np.ones(view.nodes.size, dtype=np.bool_)
-        stays[order[: order.index(here) + 1]] = False
+        stays[here] = False
         return stays
 
     def _before(self, node: int, load: Load) -> float:
@@ -148,6 +214,28 @@ class HighNodeUtilization:
 
 def _largest_first(pod: Pod) -> tuple[int, int, str, str]:
     return -pod.held.cpu_milli, -pod.held.memory_bytes, pod.namespace, pod.name
+
+
+def _counted(view: PolicyView) -> IntArray:
+    """Pods on each node that do not belong to it: a node without any is not in use."""
+
+    def find() -> IntArray:
+        # A pending pod may go elsewhere once this plan is carried out, so it makes no node one in use.
+        standing = view.state.requested("pods") - view.planned.expected
+        found: IntArray = standing - view.cluster.pods_of_nodes()
+        return found
+
+    return view.memo.of(_counted, view.cluster.version, find)
+
+
+def _to_empty(pods: IntArray) -> IntArray:
+    """What is left to do on nodes that are to be emptied, by their number of pods.
+
+    Each pod more adds less than the one before: so a step that takes a pod from the node with fewer to the node with
+    more lowers the sum, also while both are to be emptied.
+    """
+    few: IntArray = np.minimum(pods, _MANY)
+    return few * (2 * _MANY - few)
 
 
 def _rank(nodes: list[int], pressure: FloatArray, view: PolicyView) -> list[int]:

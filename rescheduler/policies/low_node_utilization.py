@@ -15,8 +15,10 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.policies.excess import Excess
 from rescheduler.policies.framework import PodColumns, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
+from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
@@ -102,7 +104,7 @@ class LowNodeUtilization:
             return Proposals([])
         excess = self._excess(load, bounds)
         worst = np.max(list(excess.values()), axis=0)
-        loaded = np.flatnonzero((worst > _EPSILON) & load.known).tolist()
+        loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view, load)).tolist()
         over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
@@ -117,28 +119,28 @@ class LowNodeUtilization:
         bounds = self._bounds(view, load)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        relief = self._relief(pod, here, load, bounds)
+        relief = self._relief(pod, here, load, bounds) if self._judged(view, load)[here] else 0.0
         if relief <= 0:
             return nowhere(view)
         after = np.zeros(view.nodes.size)
-        fits = bounds.free & load.known
+        fits = bounds.free.copy()
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
-            fits = fits & (share <= bounds.high[resource] + _EPSILON)
+            fits &= share <= bounds.high[resource] + _EPSILON
             after = np.maximum(after, share)
         gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
-    def overloaded_with(self, pod: Pod, view: PolicyView) -> BoolArray:
-        """Nodes above ``targetThresholds`` with the pod; none where there is no node to move pods to."""
-        load = self._load(view)
-        bounds = self._bounds(view, load)
-        over = np.zeros(view.nodes.size, dtype=np.bool_)
-        if int(bounds.free.sum()) < self._args.number_of_nodes:
-            return over
-        for resource in self._resources:
-            over |= load.share(resource) + load.part(pod, resource) > bounds.high[resource] + _EPSILON
-        return over & load.known
+    def badness(self, view: PolicyView) -> IntArray:
+        """In tier BALANCE: the shares above ``targetThresholds``, over all resources and nodes that are judged."""
+        found = nothing()
+        found[Tier.BALANCE] = self._excess_of(view).total()
+        return found
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What that sum would change by."""
+        here = view.state.node_index[pod.node]
+        return in_tier(Tier.BALANCE, self._excess_of(view).change(pod, replacement, here))
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
         """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""
@@ -146,6 +148,20 @@ class LowNodeUtilization:
             return None
         found = unmeasured(view.snapshot, view.state.node_names)
         return found if found.nodes else None
+
+    def _excess_of(self, view: PolicyView) -> Excess:
+        def find() -> Excess:
+            load = self._load(view)
+            targets = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
+            return Excess(
+                load, targets, self._judged(view, load), above_mean=self._args.use_deviation_thresholds
+            )
+
+        return view.memo.of((self, Excess), view.cluster.version, find)
+
+    def _judged(self, view: PolicyView, load: Load) -> BoolArray:
+        """The nodes that are judged: those of the policy whose usage is known."""
+        return self._scope.nodes(view.nodes) & load.known
 
     def _load(self, view: PolicyView) -> Load:
         return Load.now(view, self._resources, self._args.usage)
@@ -155,7 +171,7 @@ class LowNodeUtilization:
         high = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
-                shares = load.share(resource)[load.known]
+                shares = load.share(resource)[self._judged(view, load) & load.offers(resource)]
                 mean = float(shares.mean()) if shares.size else 0.0
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])
@@ -164,7 +180,7 @@ class LowNodeUtilization:
         return _Bounds(low, high, view.memo.of(self, None, lambda: self._free(view, load, low)))
 
     def _free(self, view: PolicyView, load: Load, low: dict[str, float]) -> BoolArray:
-        free = view.nodes.usable & load.known
+        free = view.nodes.usable & self._judged(view, load)
         for resource in self._resources:
             free &= load.before(resource) < low[resource] - _EPSILON
         return free
@@ -177,7 +193,7 @@ class LowNodeUtilization:
         best = 0.0
         for resource in self._resources:
             excess = float(load.share(resource)[node]) - bounds.high[resource]
-            if excess > _EPSILON and load.known[node]:
+            if excess > _EPSILON:
                 part = load.taken(pod, resource) / max(float(load.capacity[resource][node]), 1.0)
                 best = max(best, min(1.0, part / excess))
         return best

@@ -67,6 +67,13 @@ def lowers(change: IntArray) -> bool:
     return bool(falls(change.reshape(TIERS, 1))[0])
 
 
+def reaches(change: IntArray) -> bool:
+    """True if a column (tiers,) falls in what it is about: that a node is emptied further does not make a whole group of moves good."""
+    about = change.copy()
+    about[Tier.EMPTYING] = 0
+    return lowers(about)
+
+
 def worst_tier(change: IntArray) -> Tier | None:
     """The tier that decides that a column (tiers,) does not fall; None if nothing changes at all."""
     found = np.flatnonzero(change)
@@ -88,6 +95,11 @@ def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
         values = change[tier][nodes]
         chosen &= values < values[chosen].min() + telling
     return chosen
+
+
+def lowest(change: IntArray, nodes: NodeIndices) -> int:
+    """Of ``nodes`` (at least one) the first with the lowest change (tiers, all nodes), compared exactly."""
+    return int(nodes[np.lexsort(change[::-1, nodes])[0]])
 
 
 def _first_sign(change: IntArray) -> IntArray:

@@ -38,6 +38,8 @@ class PlannedMoves:
     def __init__(self, size: int) -> None:
         """``size``: how many nodes there are."""
         self.moves: list[PlannedMove] = []
+        self.expected: IntArray = np.zeros(size, dtype=np.int64)
+        """Pending pods that are taken as bound to each node, where the scheduler would put them now: nothing holds them there."""
         self._size = size
         self._arrived: dict[str, IntArray] = {}
         self._departed: dict[str, IntArray] = {}

@@ -83,6 +83,11 @@ class Proposals:
         return ProposalQueue(self._tiers)
 
     @property
+    def empty(self) -> bool:
+        """True if nothing is proposed."""
+        return not any(batch.pods for tier in self._tiers for batch in tier)
+
+    @property
     def grouped(self) -> bool:
         """True if the candidates come in groups."""
         return any(batch.group for tier in self._tiers for batch in tier)

@@ -14,13 +14,15 @@ import numpy as np
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.measurement import measured as measured_nodes
+from rescheduler.policies.objective import ONE
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 
 REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
 MEASURED: Final = ("cpu", "memory")
+_ALL_NODES: Final = slice(None)
 
 
 def goes_by_measurement(resources: Collection[str], usage: str) -> bool:
@@ -58,31 +60,54 @@ class Load:
         """Amount / capacity on each node."""
         found = self._shares.get(resource)
         if found is None:
-            found = self._shares[resource] = self._divide(self.amounts[resource], resource)
+            found = self._shares[resource] = self.divide(self.amounts[resource], resource)
         return found
 
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""
+        if self._view.settled:
+            return self.share(resource)
         if resource in self._unmoved:
-            return self._divide(self._unmoved[resource], resource)
+            return self.divide(self._unmoved[resource], resource)
         planned = self._view.planned
-        return self._divide(
+        return self.divide(
             self.amounts[resource] - planned.arrived(resource) + planned.departed(resource), resource
         )
 
     def gained(self, resource: str) -> FloatArray:
         """The share of each node that the moves planned so far brought."""
-        return self._divide(self._view.planned.arrived(resource).astype(np.float64), resource)
+        return self.divide(self._view.arrived(resource).astype(np.float64), resource)
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
         """The share of each node that the pod would take there."""
-        return self._divide(self.taken(pod, resource), resource)
+        return self.divide(self.taken(pod, resource), resource)
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
         held = float(taken_of(pod.held, resource))
         node = self._view.state.node_index.get(pod.node)
         return held * self._scale[resource][node] if node is not None and resource in self._scale else held
+
+    def offers(self, resource: str) -> BoolArray:
+        """Nodes that have any of the resource to give."""
+        offered: BoolArray = self.capacity[resource] > 0
+        return offered
+
+    def millionths(self, resource: str) -> IntArray:
+        """The share of each node in whole millionths."""
+        return self.millionths_with(0.0, resource)
+
+    def millionths_with(
+        self, more: float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
+    ) -> IntArray:
+        """The same with so much more on each node."""
+        capacity = self._capacity(resource)[1][nodes]
+        return np.rint((self.amounts[resource][nodes] + more) / capacity * ONE).astype(np.int64)
+
+    def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
+        """What a move takes from the pod's node, and what it brings to its target."""
+        leaves = self.taken(pod, resource)
+        return leaves, leaves if resource in self._scale else float(taken_of(replacement.held, resource))
 
     def taken_by(self, kinds: Sequence[PodClass], resource: str) -> FloatArray:
         """How much of the resource a pod of each class requests; times ``scale`` it is what it takes on a node."""
@@ -100,7 +125,8 @@ class Load:
         fullest: FloatArray = np.max([self.share(r) for r in self.resources], axis=0)
         return fullest
 
-    def _divide(self, amounts: FloatArray | float, resource: str) -> FloatArray:
+    def divide(self, amounts: FloatArray | float, resource: str) -> FloatArray:
+        """Amounts on each node as shares of what it can hold."""
         shares: FloatArray = amounts / self._capacity(resource)[1]
         return shares
 

@@ -16,6 +16,8 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.nodes import NodeTable
 
 ArgumentProblem = tuple[tuple[str | int, ...], str]
 """Where in the arguments, and what is wrong there."""
@@ -85,18 +87,25 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
 
     Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed. ``mode`` None:
-    the one of the configuration.
+    the one of the configuration. ``node_selector``: labels of the nodes that the policy is about (a pool); pods on other
+    nodes are not proposed, and utilisation is balanced and consolidated within these nodes only.
     """
 
     enabled: bool = True
     label_selector: LabelSelectorArgs | None = None
     namespaces: NamespacesArgs = NamespacesArgs()
+    node_selector: dict[str, str] = {}
     mode: PolicyMode | None = None
+
+    @property
+    def node_labels(self) -> tuple[tuple[str, str], ...]:
+        """``node_selector`` in order."""
+        return tuple(sorted(self.node_selector.items()))
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""
         selector = self.label_selector.compiled() if self.label_selector is not None else None
-        return Scope(selector, self.namespaces)
+        return Scope(selector, self.namespaces, self.node_labels)
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors; subclasses add theirs."""
@@ -111,6 +120,11 @@ class Scope(msgspec.Struct, frozen=True):
 
     selector: LabelSelector | None
     namespaces: NamespacesArgs
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+    def nodes(self, nodes: NodeTable) -> BoolArray:
+        """The nodes that the policy is about. Do not change the array."""
+        return nodes.labels_mask(self.node_labels) if self.node_labels else nodes.all
 
     def proposes(self, known: PodClass) -> bool:
         """True if the policy may propose pods of the class that stand and can come back."""

@@ -8,6 +8,7 @@ import pytest
 from rescheduler.model.records import NodeUsage
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
+from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -178,9 +179,9 @@ def test_of_a_pod_from_a_node_without_a_measurement_the_requests_are_counted(app
     state = SchedulingState(cluster)
     policy = LowNodeUtilization(LowNodeUtilizationArgs(**CPU, usage="actual"))
     pod = next(iter(cluster.pods.values()))
-    over = policy.overloaded_with(pod, PolicyView.of(cluster, state))
+    change = policy.change(pod, pod, PolicyView.of(cluster, state))[Tier.BALANCE]
     # 400m of 4 CPUs more: n2 would be at 55 %, n3 at 10 %.
-    assert dict(zip(state.node_names, over.tolist(), strict=True)) == {"n1": False, "n2": True, "n3": False}
+    assert dict(zip(state.node_names, change.tolist(), strict=True)) == {"n1": 0, "n2": 50_000, "n3": 0}
 
 
 def test_protected_pods_count_but_others_go(decide, app, landings):

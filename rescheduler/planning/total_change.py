@@ -1,0 +1,86 @@
+"""What a move changes for all policies together, and which of them it would make worse. Pure.
+
+Every policy that is switched on is asked about every move, whichever proposes it: so what one of them repairs is not
+spoilt by another, and no two of them move pods to and fro (docs/design/05-objective.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.plan import SkipReason
+from rescheduler.policies.framework import Policy, PolicyView
+from rescheduler.policies.objective import Tier, lowest, unchanged, worst_tier
+from rescheduler.scheduling.framework import BoolArray, IntArray
+
+_WORDS: Final = {
+    Tier.HARD: "break more rules",
+    Tier.SOFT: "meet fewer wishes",
+    Tier.BALANCE: "overload nodes more",
+    Tier.CONSOLIDATION: "use more nodes",
+    Tier.EMPTYING: "fill nodes that are to be emptied",
+}
+"""What a move would do that makes a tier worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class TotalChange:
+    """What one move to each node would change."""
+
+    total: IntArray
+    """The sum over all policies, shape (tiers, nodes)."""
+    parts: Sequence[tuple[str, IntArray]]
+    """By policy, without those that have nothing to say of the pod."""
+
+    def refusal(self, nodes: BoolArray) -> Blocked:
+        """Why none of these nodes, all of which would take the pod, makes the whole better."""
+        number = int(np.count_nonzero(nodes))
+        best = lowest(self.total, np.flatnonzero(nodes))
+        tier = worst_tier(self.total[:, best])
+        if tier is None:
+            return Blocked(
+                SkipReason.NO_BETTER_TARGET,
+                f"{number} nodes would take it, on none of them the whole would be better",
+                "",
+            )
+        against = ", ".join(dict.fromkeys(name for name, part in self.parts if part[tier, best] > 0))
+        return Blocked(
+            SkipReason.NO_BETTER_TARGET,
+            f"{number} nodes would take it, but for {against} even the best would be worse by more than is gained: "
+            f"the move would {_WORDS[tier]}",
+            against,
+        )
+
+
+def refusal_of_group(change: IntArray, node: str) -> Blocked:
+    """Why a node is not emptied, although each pod has a place: the change of the whole (tiers,) does not fall."""
+    tier = worst_tier(change)
+    worse = tier is not None and change[tier] > 0
+    words = f"would {_WORDS[tier]}" if tier is not None and worse else "would make nothing better"
+    return Blocked(SkipReason.NO_BETTER_TARGET, f"emptying node {node} {words} in sum", node)
+
+
+class Objective:
+    """Asks all policies of one decision about moves."""
+
+    def __init__(self, policies: Sequence[Policy], view: PolicyView) -> None:
+        self._policies = policies
+        self._view = view
+
+    def change(self, pod: Pod, replacement: Pod) -> TotalChange:
+        """What would change if the pod, which stands, left and its replacement stood on each node instead."""
+        nothing = unchanged(self._view.nodes.size)
+        asked = [(policy.name, policy.change(pod, replacement, self._view)) for policy in self._policies]
+        parts = [(name, change) for name, change in asked if change is not nothing]
+        if len(parts) <= 1:
+            return TotalChange(parts[0][1] if parts else nothing, parts)
+        total = parts[0][1] + parts[1][1]
+        for _, change in parts[2:]:
+            total += change
+        return TotalChange(total, parts)

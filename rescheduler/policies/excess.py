@@ -1,0 +1,118 @@
+"""How far nodes are above their targets, in whole millionths of a node, and what a move changes in it. Exact and pure.
+
+The target of a resource is one share for all nodes, or lies by a fixed deviation above their mean. The mean changes with
+every move between nodes of different size, and with it the excess of all other nodes: that is counted, too. So the excess
+is a function of the placement, and no move is worth something only because a mean has not been worked out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.policies.objective import ONE
+from rescheduler.policies.utilization import Load
+from rescheduler.scheduling.framework import BoolArray, IntArray
+
+
+class Excess:
+    """The excess of one moment, over some resources."""
+
+    def __init__(
+        self, load: Load, targets: Mapping[str, float], nodes: BoolArray, *, above_mean: bool
+    ) -> None:
+        """``targets``: shares (0..1) of each resource, or how far above the mean they lie. ``nodes``: those that are judged."""
+        kind = _AboveMean if above_mean else _Resource
+        self._resources = [kind(load, name, round(target * ONE), nodes) for name, target in targets.items()]
+
+    def total(self) -> int:
+        """The sum over nodes and resources."""
+        return sum(resource.total for resource in self._resources)
+
+    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
+        """What the total would change by, for each node that the pod could go to from ``here``."""
+        changes = [resource.change(pod, replacement, here) for resource in self._resources]
+        changed: IntArray = changes[0]
+        for change in changes[1:]:
+            changed += change
+        changed[here] = 0
+        return changed
+
+
+class _Resource:
+    """One resource with one target for all nodes."""
+
+    def __init__(self, load: Load, name: str, target: int, nodes: BoolArray) -> None:
+        self._load = load
+        self._name = name
+        self._judged = nodes
+        self._target = target
+        self._shares = load.millionths(name)
+        self._now = np.where(nodes, np.maximum(self._shares - target, 0), 0)
+        self.total = int(self._now.sum())
+
+    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
+        """By node."""
+        leaves, comes = self._load.carried(pod, replacement, self._name)
+        if not leaves and not comes:
+            return np.zeros_like(self._shares)
+        left = int(self._load.millionths_with(-leaves, self._name, np.array([here]))[0])
+        filled = self._load.millionths_with(comes, self._name)
+        gone = max(left - self._target, 0) - int(self._now[here]) if self._judged[here] else 0
+        there: IntArray = np.where(self._judged, np.maximum(filled - self._target, 0), 0) - self._now + gone
+        return there
+
+
+class _AboveMean:
+    """One resource with a target above the mean of the nodes that offer it."""
+
+    def __init__(self, load: Load, name: str, deviation: int, nodes: BoolArray) -> None:
+        self._load = load
+        self._name = name
+        self._judged = nodes & load.offers(name)
+        self._deviation = deviation
+        self._shares = load.millionths(name)
+        judged = np.sort(self._shares[self._judged])
+        self._number = len(judged)
+        self._sum = int(judged.sum())
+        self._sorted = judged
+        # How much lies in the shares from each place of that order to its end.
+        self._rest = np.append(np.cumsum(judged[::-1])[::-1], 0)
+        self.total = int(self._over(self._targets(np.array([self._sum])))[0])
+
+    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
+        """By node: the excess of all nodes under the mean that the move would leave, less that of now."""
+        leaves, comes = self._load.carried(pod, replacement, self._name)
+        if not leaves and not comes:
+            return np.zeros_like(self._shares)
+        left = int(self._load.millionths_with(-leaves, self._name, np.array([here]))[0])
+        filled = self._load.millionths_with(comes, self._name)
+        stood, counts = int(self._shares[here]), bool(self._judged[here])
+        gone = left - stood if counts else 0
+        targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))
+        after = self._over(targets)
+        there = np.maximum(filled - targets, 0) - np.maximum(self._shares - targets, 0)
+        after += np.where(self._judged, there, 0)
+        if counts:
+            after += np.maximum(left - targets, 0) - np.maximum(stood - targets, 0)
+        return after - self.total
+
+    def _targets(self, sums: IntArray) -> IntArray:
+        """The target where the shares have each of these sums."""
+        targets: IntArray = np.minimum(sums // max(self._number, 1) + self._deviation, ONE)
+        return targets
+
+    def _over(self, targets: IntArray) -> IntArray:
+        """How much of the shares of now lies above each target, in sum."""
+        # One pod changes the mean by little, so that there are few targets; what lies above is found once for each.
+        lowest, highest = int(targets.min()), int(targets.max())
+        if highest - lowest > len(targets):
+            return self._over_each(targets)
+        return self._over_each(np.arange(lowest, highest + 1))[targets - lowest]
+
+    def _over_each(self, targets: IntArray) -> IntArray:
+        first = np.searchsorted(self._sorted, targets, side="right")
+        found: IntArray = self._rest[first] - targets * (self._number - first)
+        return found
