@@ -104,7 +104,7 @@ class LoopTimings:
     stale_s: float = 120.0
     """No decision is made on caches that were not proven fresh for longer than this."""
     reconcile_gap_s: float = 0.02
-    """Shortest time between two reconciliations; after a long one, four times its CPU time.
+    """Shortest time between two reconciliations; after a long one, its CPU time.
 
     Time spent waiting for answers of the API server does not count.
     """
@@ -308,8 +308,8 @@ class Loop:
         resync_s = self._timings.turn_s * 10
         wait_s = resync_s if wake_s is None else min(resync_s, max(gap_s, wake_s - wall_s))
         self._reconcile_at_s = now_s + wait_s
-        # At most a fifth of the thread's time, however fast events come.
-        self._reconcile_after_s = self._clock() + max(gap_s, 4 * (self._cpu() - cpu_s))
+        # At most half of the thread's time, however fast events come: a move takes a dozen rounds, one after the other.
+        self._reconcile_after_s = self._clock() + max(gap_s, self._cpu() - cpu_s)
 
     def _decide(self, now_s: float) -> None:
         usage = self._usage.current(now_s)

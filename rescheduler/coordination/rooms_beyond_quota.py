@@ -16,9 +16,14 @@ def rooms_beyond_quota(
 ) -> dict[str, str]:
     """Pending Reservations that must wait until others have ended, by name, with the message."""
     snapshot = index.snapshot
+    defaults = [found for found in snapshot.priority_classes.values() if found.default]
     moves = {name: _room(index, link) for name, link in links.items() if link.created}
     return beyond_quota(
-        snapshot.reservations.values(), quotas, tuple(snapshot.resource_quotas.values()), moves
+        snapshot.reservations.values(),
+        quotas,
+        tuple(snapshot.resource_quotas.values()),
+        moves,
+        min(defaults, key=lambda found: (found.value, found.name)).name if defaults else "",
     )
 
 
@@ -29,4 +34,5 @@ def _room(index: RoundIndex, link: LinkedMigration) -> RoomOfMove:
     else:
         pod = index.snapshot.pods.get(ObjectKey(namespace, link.pod_name))
     stands = pod is not None and not pod.terminal
-    return RoomOfMove(link.requested, pod.spec.requests if pod is not None and stands else None)
+    spec = pod.spec if pod is not None and stands else None
+    return RoomOfMove(link.requested, spec.requests if spec is not None else None, spec)

@@ -167,6 +167,9 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     None: ``requests`` with ``score_cpu_milli`` and ``score_memory_bytes``.
     """
     priority: int = 0
+    priority_class: str = ""
+    deadline: bool = False
+    """It has an activeDeadlineSeconds: a quota with scopes counts it as terminating."""
     preempts: bool = True
     scheduler_name: str = "default-scheduler"
     node_selector: tuple[tuple[str, str], ...] = ()

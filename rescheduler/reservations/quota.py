@@ -11,15 +11,16 @@ back; in shares the whole room, if people asked for the move.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
+from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import namespaces_of
@@ -46,6 +47,8 @@ class RoomOfMove(NamedTuple):
     """True if people asked for it."""
     pod: Resources | None
     """Requests of the pod that is moved; None: it is gone."""
+    spec: PodSpec | None = None
+    """Its spec: its scopes are those of its replacement, which the template of the room does not show in full."""
 
 
 NO_MOVES: Final[Mapping[str, RoomOfMove]] = MappingProxyType({})
@@ -56,17 +59,20 @@ def beyond_quota(
     quotas: Mapping[str, Quota],
     resource_quotas: Collection[ResourceQuota] = (),
     moves: Mapping[str, RoomOfMove] = NO_MOVES,
+    default_class: str = "",
 ) -> dict[str, str]:
     """Pending Reservations that must wait until others have ended, by name, with the words.
 
-    ``moves``: rooms that were made for moves, by name of the Reservation.
+    ``moves``: rooms that were made for moves, by name of the Reservation. ``default_class``: the PriorityClass that pods
+    without any get; "": none.
     """
     accounts: dict[str, _Account] = {}
     waiting: dict[str, str] = {}
     rooms = (r for r in reservations if r.status.phase not in FINISHED and not r.deleting)
     for room in sorted(rooms, key=_turn):
         homes = [
-            accounts.get(home) or accounts.setdefault(home, _account(home, quotas, resource_quotas))
+            accounts.get(home)
+            or accounts.setdefault(home, _account(home, quotas, resource_quotas, default_class))
             for home in sorted(namespaces_of(room))
             if home
         ]
@@ -108,18 +114,21 @@ class _Demand(NamedTuple):
     share: Resources
     own: Resources
     """Of the ResourceQuotas of the namespace, ``pods`` included: what its pods will use that are not there yet."""
+    pod: PodSpec
+    """What the scopes of these are asked about."""
 
 
 def _demand(room: Reservation, move: RoomOfMove | None) -> _Demand:
     asked = _asked(room)
+    spec = (move.spec if move is not None else None) or room.template or PodSpec()
     claimed = room.allocate_once and bool(room.status.current_owners)  # its pod is there and counts itself
     to_come = NO_RESOURCES if claimed else asked
     if move is None:
         pods = 0 if claimed else 1
-        return _Demand(1, asked, msgspec.structs.replace(to_come, pods=pods))
+        return _Demand(1, asked, msgspec.structs.replace(to_come, pods=pods), spec)
     excess = _beyond(asked, move.pod) if move.pod is not None else NO_RESOURCES
     own = _beyond(to_come, move.pod) if move.pod is not None else to_come
-    return _Demand(1, asked, own) if move.requested else _Demand(0, excess, own)
+    return _Demand(1, asked, own, spec) if move.requested else _Demand(0, excess, own, spec)
 
 
 def _beyond(asked: Resources, given_back: Resources) -> Resources:
@@ -146,16 +155,18 @@ class _Account:
 
     home: str
     quota: Quota
-    own: tuple[tuple[str, QuotaLimit], ...]
-    """With the name of the ResourceQuota."""
+    own: tuple[ResourceQuota, ...]
+    default_class: str
     rooms: int = 0
     share: Resources = field(default=NO_RESOURCES)
-    to_come: Resources = field(default=NO_RESOURCES)
+    to_come: dict[str, Resources] = field(default_factory=dict)
+    """Of what each ResourceQuota counts, by its name."""
 
     def add(self, demand: _Demand) -> None:
         self.rooms += demand.rooms
         self.share += demand.share
-        self.to_come += demand.own
+        for quota in self._counting(demand):
+            self.to_come[quota.name] = self.to_come.get(quota.name, NO_RESOURCES) + demand.own
 
     @property
     def full(self) -> bool:
@@ -166,6 +177,9 @@ class _Account:
     def too_many(self) -> str:
         """What is said then."""
         return f"namespace {self.home} may have {self.quota.reservations} Reservations, and has {self.rooms}"
+
+    def _counting(self, demand: _Demand) -> Iterator[ResourceQuota]:
+        return (quota for quota in self.own if quota.counts(demand.pod, self.default_class))
 
     def refusal(self, demand: _Demand) -> str:
         """Why ``demand`` must wait, or ""."""
@@ -186,8 +200,9 @@ class _Account:
         return ""
 
     def _beyond_own(self, demand: _Demand) -> str:
-        for quota, (name, most, used) in self.own:
-            has, wants = self.to_come.amount(name), demand.own.amount(name)
+        limits = ((quota.name, limit) for quota in self._counting(demand) for limit in quota.limits)
+        for quota, (name, most, used) in limits:
+            has, wants = self.to_come.get(quota, NO_RESOURCES).amount(name), demand.own.amount(name)
             if wants > 0 and used + has + wants > most:
                 limit, now, held, more = (format_amount(name, n) for n in (most, used, has, wants))
                 return (
@@ -197,7 +212,8 @@ class _Account:
         return ""
 
 
-def _account(home: str, quotas: Mapping[str, Quota], resource_quotas: Collection[ResourceQuota]) -> _Account:
-    mine = sorted((q for q in resource_quotas if q.namespace == home), key=lambda q: q.name)
-    own = tuple((quota.name, limit) for quota in mine for limit in quota.limits)
-    return _Account(home, quota_of(home, quotas), own)
+def _account(
+    home: str, quotas: Mapping[str, Quota], resource_quotas: Collection[ResourceQuota], default_class: str
+) -> _Account:
+    own = sorted((q for q in resource_quotas if q.namespace == home), key=lambda q: q.name)
+    return _Account(home, quota_of(home, quotas), tuple(own), default_class)

@@ -8,7 +8,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "security.md").read_text().partition("## Threat model")[2].partition("\n## ")[0]
 ROWS = [line for line in SECTION.splitlines() if line.startswith("| ")][1:]
-ACTORS = {"tenant with `edit`", "reserver", "stolen token of the controller"}
+ACTORS = {
+    "tenant with `edit`",
+    "reserver",
+    "node",
+    "another controller",
+    "stolen token of the controller",
+}
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -81,7 +81,6 @@ def test_overlays_are_taken_by_the_api_server(bare, overlay):
     [
         "start-first/role-start-first.yaml",
         "dry-run-creation/role-dry-run-creation.yaml",
-        "flow-control/flowschema.yaml",
     ],
 )
 def test_components_are_taken_by_the_api_server(bare, file):

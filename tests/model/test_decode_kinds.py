@@ -373,10 +373,11 @@ def test_a_resource_quota_limits_requests_and_pods():
     )
 
 
-def test_a_quota_with_scopes_counts_where_ordinary_pods_are_in_them():
+def test_the_scopes_of_a_quota_are_requirements_on_pods():
     hard = {"cpu": "4"}
-    assert quota(hard, scopes=["NotTerminating", "NotBestEffort"]).limits == (("cpu", 4000, 0),)
-    assert quota(hard, scopes=["BestEffort"]).limits == ()
+    built = quota(hard, scopes=["NotTerminating", "NotBestEffort"])
+    assert built.limits == (("cpu", 4000, 0),)
+    assert built.scopes == (("NotTerminating", "Exists", ()), ("NotBestEffort", "Exists", ()))
     chosen = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
-    assert quota(hard, scopeSelector=chosen).limits == ()
+    assert quota(hard, scopeSelector=chosen).scopes == (("PriorityClass", "In", ("high",)),)
     assert quota(None).limits == ()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import PodAffinityTerm, PodSpec, WeightedPodAffinityTerm
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -16,8 +16,9 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota, ScopeRequirement
 from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector
 from rescheduler.reservations.quota import MOST_RESERVATIONS, Quota, RoomOfMove, beyond_quota, quota_of
 
 PENDING, AVAILABLE, FAILED = ReservationPhase.PENDING, ReservationPhase.AVAILABLE, ReservationPhase.FAILED
@@ -201,3 +202,65 @@ def test_what_is_let_in_never_exceeds_the_share_unless_it_was_held_before(drawn)
     let_in = sum(r.template.requests.cpu_milli for r in rooms if r.name not in waiting)
     assert let_in <= max(4000, held)
     assert all(r.status.phase is PENDING for r in rooms if r.name in waiting)
+
+
+# Their scopes
+
+
+def scoped(scope, operator="Exists", values=(), **limits):
+    return msgspec.structs.replace(own(**limits), scopes=(ScopeRequirement(scope, operator, tuple(values)),))
+
+
+ONE = Resources(cpu_milli=1000)
+PLAIN = PodSpec(requests=ONE)
+HIGH = PodSpec(requests=ONE, priority_class="high")
+DEADLINE = PodSpec(requests=ONE, deadline=True)
+NOTHING = PodSpec()
+ELSEWHERE = PodSpec(requests=ONE, pod_anti_affinity=(PodAffinityTerm(None, "zone", ("other",)),))
+ANYWHERE = PodSpec(
+    requests=ONE,
+    pod_affinity_preferred=(WeightedPodAffinityTerm(1, PodAffinityTerm(None, "zone", (), LabelSelector())),),
+)
+BESIDE = PodSpec(requests=ONE, pod_affinity=(PodAffinityTerm(None, "zone"),))
+PODS = [PLAIN, HIGH, DEADLINE, NOTHING, ELSEWHERE, ANYWHERE, BESIDE]
+
+
+@pytest.mark.parametrize(
+    ("quota", "counted"),
+    [
+        (own(), PODS),
+        (scoped("Terminating"), [DEADLINE]),
+        (scoped("NotTerminating"), [PLAIN, HIGH, NOTHING, ELSEWHERE, ANYWHERE, BESIDE]),
+        (scoped("BestEffort"), [NOTHING]),
+        (scoped("NotBestEffort"), [PLAIN, HIGH, DEADLINE, ELSEWHERE, ANYWHERE, BESIDE]),
+        (scoped("CrossNamespacePodAffinity"), [ELSEWHERE, ANYWHERE]),
+        (scoped("PriorityClass"), [HIGH]),
+        (scoped("PriorityClass", "In", ["high"]), [HIGH]),
+        (scoped("PriorityClass", "In", ["low"]), []),
+        (scoped("PriorityClass", "NotIn", ["high"]), [p for p in PODS if p is not HIGH]),
+        (scoped("PriorityClass", "DoesNotExist"), [p for p in PODS if p is not HIGH]),
+        (scoped("VolumeAttributesClass"), []),
+    ],
+)
+def test_which_pods_a_quota_with_scopes_counts(quota, counted):
+    assert [pod for pod in PODS if quota.counts(pod, "")] == counted
+
+
+def test_a_pod_without_a_priority_class_gets_the_default_one():
+    assert scoped("PriorityClass", "In", ["usual"]).counts(PLAIN, "usual")
+    assert not scoped("PriorityClass", "DoesNotExist").counts(PLAIN, "usual")
+
+
+def test_each_quota_counts_the_rooms_of_its_scopes_alone():
+    quota = scoped("PriorityClass", "In", ["high"], cpu=(1000, 0))
+    wanted = [room("a", template=HIGH), room("b", template=PLAIN), room("c", template=HIGH, created=1.0)]
+    assert list(beyond(*wanted, quotas={}, own=[quota])) == ["c"]
+
+
+def test_the_scopes_of_a_move_are_those_of_its_pod():
+    """The template of its room has no PriorityClass."""
+    quota = scoped("PriorityClass", "In", ["high"], cpu=(500, 0))
+    grown = {"move": RoomOfMove(True, Resources(cpu_milli=100), HIGH)}
+    assert list(beyond(room("move"), quotas={}, own=[quota], moves=grown)) == ["move"]
+    plain = {"move": RoomOfMove(True, Resources(cpu_milli=100), PLAIN)}
+    assert list(beyond(room("move"), quotas={}, own=[quota], moves=plain)) == []

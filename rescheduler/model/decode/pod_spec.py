@@ -70,6 +70,8 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         score_memory_bytes=requests.score_memory_bytes,
         fit_score=requests.fit_score,
         priority=wire.priority or 0,
+        priority_class=intern(wire.priority_class_name or ""),
+        deadline=wire.active_deadline_seconds is not None,
         preempts=wire.preemption_policy != "Never",
         scheduler_name=intern(wire.scheduler_name or "default-scheduler"),
         node_selector=tuple(sorted((key, value or "") for key, value in (wire.node_selector or {}).items())),

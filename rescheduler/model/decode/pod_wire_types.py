@@ -104,6 +104,8 @@ class PodSpecHead(Wire):
     resource_claims: Raw = ABSENT
     scheduling_group: Raw = ABSENT
     priority: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
     preemption_policy: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
@@ -333,6 +335,8 @@ class PodSpecWire(Wire):
     resource_claims: list[NamedWire] | None = None
     scheduling_group: SchedulingGroupWire | None = None
     priority: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
     preemption_policy: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None

@@ -8,14 +8,13 @@ from typing import Final
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.wire_types import MetaWire, ObjectWire, ResourceList, Wire
 from rescheduler.model.quantity import Amount
-from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota, ScopeRequirement
 from rescheduler.model.resources import is_scalar, parse_resources
 
 _REQUESTS: Final = "requests."
 _COUNTS: Final = "count/"
 _NAMES: Final = {"count/pods": "pods"}
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
-_OF_ALL_WITH_REQUESTS: Final = frozenset({"NotTerminating", "NotBestEffort"})
 
 
 class ScopeWire(Wire):
@@ -23,6 +22,7 @@ class ScopeWire(Wire):
 
     scope_name: str | None = None
     operator: str | None = None
+    values: list[str] | None = None
 
 
 class ScopeSelectorWire(Wire):
@@ -53,23 +53,24 @@ class ResourceQuotaWire(ObjectWire):
 
 
 def resource_quota(wire: ResourceQuotaWire, meta: MetaWire, shared: SharedParts) -> ResourceQuota:
-    """The record of a ResourceQuota; without limits if its scopes may leave an ordinary pod out."""
+    """The record of a ResourceQuota."""
     del shared
     spec, status = wire.spec or QuotaSpecWire(), wire.status or QuotaStatusWire()
-    limits = _limits(spec.hard or {}, status.used or {}) if _of_ordinary_pods(spec) else ()
     return ResourceQuota(
         namespace=meta.namespace or "default",
         name=meta.name or "",
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
-        limits=tuple(limits),
+        limits=tuple(_limits(spec.hard or {}, status.used or {})),
+        scopes=tuple(_scopes(spec)),
     )
 
 
-def _of_ordinary_pods(spec: QuotaSpecWire) -> bool:
-    selector = spec.scope_selector or ScopeSelectorWire()
-    scopes = {*(spec.scopes or ()), *(s.scope_name or "" for s in selector.match_expressions or ())}
-    return scopes <= _OF_ALL_WITH_REQUESTS
+def _scopes(spec: QuotaSpecWire) -> Iterator[ScopeRequirement]:
+    for scope in spec.scopes or ():
+        yield ScopeRequirement(scope)
+    for found in (spec.scope_selector or ScopeSelectorWire()).match_expressions or ():
+        yield ScopeRequirement(found.scope_name or "", found.operator or "Exists", tuple(found.values or ()))
 
 
 def _limits(hard: ResourceList, used: ResourceList) -> Iterator[QuotaLimit]:
