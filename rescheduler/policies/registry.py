@@ -20,7 +20,7 @@ from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadA
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 
 INTERFACE: Final = 1
-"""The version of what policies are given and asked for: ``framework.Policy`` and ``Judging``, ``simple.SimplePolicy``, the
+"""The version of what policies are given and asked for: ``framework.Policy``, ``simple.SimplePolicy``, the
 records of pods and nodes. It rises when a policy that was written for it would have to be changed."""
 
 
