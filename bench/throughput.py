@@ -1,20 +1,25 @@
 """Complete moves per second on the real control plane, and where the time goes.
 
-    python bench/throughput.py [--moves 60] [--at-once 20]
+    python bench/throughput.py [--moves 60] [--at-once 20] [--replicas 10] [--profile FILE]
 
 Pods of Deployments without budgets are moved to a node each, so many at a time: as soon as one move ends, the next is
 asked for. Fake kubelets start a pod at once. Prints moves per second, the median of every step from the times in
 ``status`` of the PodMigrations (written by the controller, one clock), the CPU seconds of each process from
-``/proc``, requests of the API server, and the load of the machine. Needs the binaries of ``make controlplane``.
+``/proc``, the requests that the API server answered for each move, and the load of the machine. ``--profile`` writes
+a CPU profile of the API server, for ``go tool pprof``. Needs the binaries of ``make controlplane``.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import re
 import statistics
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +30,7 @@ from moves import GROUP, Controllers, moment
 from harness.controlplane import manifests
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, node_of
+from rescheduler.kube.transport import Request
 from rescheduler.sandbox.kubelet import KubeletThread
 
 STEPS: Final = (
@@ -37,6 +43,7 @@ STEPS: Final = (
     ("whole move", "createdAt", "finishedAt"),
 )
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+PROFILED_S: Final = 12
 BINARIES: Final = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
 
 
@@ -79,6 +86,29 @@ def used() -> dict[int, tuple[str, float]]:
     return found
 
 
+def requests(world: World) -> Counter[str]:
+    """How many requests the API server has answered, by verb and resource."""
+    text = world.api.transport.send(Request(method="GET", path="/metrics")).body.decode()
+    found: Counter[str] = Counter()
+    for line in text.splitlines():
+        if line.startswith("apiserver_request_total{"):
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
+            what = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+            dry = " (dry run)" if labels["dry_run"] else ""
+            found[f"{labels['verb']} {what}{dry}"] += int(float(line.rpartition(" ")[2]))
+    return found
+
+
+def profile(world: World, seconds: int, file: Path) -> threading.Thread:
+    """Begin to write a CPU profile of the API server."""
+    request = Request(
+        method="GET", path="/debug/pprof/profile", query={"seconds": str(seconds)}, timeout_s=seconds + 30.0
+    )
+    thread = threading.Thread(target=lambda: file.write_bytes(world.api.transport.send(request).body))
+    thread.start()
+    return thread
+
+
 def migrations(world: World) -> dict[str, dict]:
     """Status by name, with the creation as one more time."""
     items = world.api.get(world.path("podmigrations", group=GROUP)).expect().items
@@ -89,11 +119,14 @@ def migrations(world: World) -> dict[str, dict]:
     }
 
 
-def drive(world: World, moves: int, at_once: int) -> tuple[float, dict[str, str], dict[str, float]]:
+def drive(
+    world: World, moves: int, at_once: int, replicas: int
+) -> tuple[float, dict[str, str], dict[str, float]]:
     """Asks for the moves and waits for them: seconds, target of each, moment of asking for each."""
     waiting = []
-    for number in range(-(-moves // 10)):
+    for number in range(-(-moves // replicas)):
         waiting += world.pods(f"app{number}")
+    random.Random(1).shuffle(waiting)
     waiting = waiting[:moves]
     targets: dict[str, str] = {}
     asked: dict[str, float] = {}
@@ -141,30 +174,40 @@ def report(world: World, seconds: float, targets: dict[str, str], asked: dict[st
 @click.command()
 @click.option("--moves", default=60, show_default=True)
 @click.option("--at-once", default=20, show_default=True)
-def main(moves: int, at_once: int) -> None:
+@click.option("--replicas", default=10, show_default=True, help="Of each Deployment.")
+@click.option(
+    "--profile", "profile_to", type=click.Path(path_type=Path), help="CPU profile of the API server."
+)
+def main(moves: int, at_once: int, replicas: int, profile_to: Path | None) -> None:
     """Moves per second."""
     with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
         api = plane.api()
         with KubeletThread(api.transport):
             manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
             with World(api, "moves") as world:
-                for number in range(-(-moves // 10)):
-                    world.node(f"src{number}", cpu="10")
-                    world.workload("Deployment", f"app{number}", 10)
-                for number in range(-(-moves // 10)):
-                    world.wait_ready(f"app{number}", 10, 60)
+                for number in range(-(-moves // replicas)):
+                    world.node(f"src{number}", cpu=str(replicas))
+                    world.workload("Deployment", f"app{number}", replicas)
+                for number in range(-(-moves // replicas)):
+                    world.wait_ready(f"app{number}", replicas, 120)
                 for number in range(moves):
                     world.node(f"to{number}", cpu="1")
                 controllers = Controllers(plane, Path(folder))
                 controllers.start()
                 time.sleep(5.0)
-                cpu, load = Cpu(), os.getloadavg()[0]
-                seconds, targets, asked = drive(world, moves, at_once)
-                spent = cpu.since()
+                cpu, load, before = Cpu(), os.getloadavg()[0], requests(world)
+                profiling = profile(world, PROFILED_S, profile_to) if profile_to else None
+                seconds, targets, asked = drive(world, moves, at_once, replicas)
+                spent, made = cpu.since(), requests(world) - before
                 kept = report(world, seconds, targets, asked)
                 for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
                     share, each = used_s / seconds, used_s / moves * 1000
                     print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
+                for what, count in made.most_common():
+                    if count * 10 >= moves:
+                        print(f"  {what:<52} {count / moves:6.2f} a move")
+                if profiling is not None:
+                    profiling.join()
                 print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
                 code = controllers.terminate()
                 if not kept or code:

@@ -21,6 +21,7 @@ from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Listener
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
+from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
 from rescheduler.controller.memory import sparing
@@ -29,7 +30,7 @@ from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
-from rescheduler.controller.reads import UsageReader
+from rescheduler.controller.reads import GateReader, UsageReader
 from rescheduler.controller.reconcile import Reconciler, Settings
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
@@ -157,7 +158,7 @@ class _Assembly:
         sender, issuer = self._strategy()
         executor = TableExecutor(sender=sender, settings=self._settings().reservations)
         recorder = MoveRecorder(
-            mirror=Mirror(switch=self._keys(sender, HISTORY_CONFIG_MAP)),
+            mirror=self._mirror(sender, HISTORY_CONFIG_MAP),
             required=not ports.dry_run,
             no_time=ports.server_time.problem,
         )
@@ -169,7 +170,6 @@ class _Assembly:
             cycle=Cycle(
                 issuer=issuer,
                 metrics=ports.metrics,
-                gate_ready=ports.gate_ready,
                 states=self.states,
                 whole_plans=ports.once,
                 clock=ports.clock,
@@ -180,9 +180,13 @@ class _Assembly:
             metrics=ports.metrics,
             crashes=CrashReports(ports.metrics.crashed),
             heartbeat=ports.heartbeat,
-            past_moves=recorder.current,
             pool=ports.pool,
-            usage=UsageReader(read=lambda: node_usage(ports.api), pool=ports.pool),
+            inputs=DecisionInputs(
+                usage=UsageReader(read=lambda: node_usage(ports.api), pool=ports.pool),
+                recorder=recorder,
+                gate=GateReader(read=ports.gate_ready, pool=ports.pool),
+                owner_kinds=owner_kinds,
+            ),
             on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
             deciding=ports.deciding,
             informed=reconciler.informed,
@@ -203,7 +207,7 @@ class _Assembly:
             still_leader=self.ports.leads,
             record_event=EventReporter(self.ports.events.record),
         )
-        return sender, ApiIssuer(self.ports.api, self.ports.leads)
+        return sender, ApiIssuer(self.ports.api, self.ports.leads, self.ports.pool, self.ports.clock)
 
     def _settings(self) -> Settings:
         return self.settings_of(self.configuration.current)
@@ -213,8 +217,8 @@ class _Assembly:
     ) -> Reconciler:
         return Reconciler(
             executor=executor,
-            gate=Mirror(switch=self._keys(sender, GATE_CONFIG_MAP), lenient=True, lasts_s=KEYS_LAST_S),
-            hints=Mirror(switch=self._keys(sender, AVOID_CONFIG_MAP)),
+            gate=self._mirror(sender, GATE_CONFIG_MAP, lenient=True, lasts_s=KEYS_LAST_S),
+            hints=self._mirror(sender, AVOID_CONFIG_MAP),
             recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
@@ -236,11 +240,23 @@ class _Assembly:
             return reconciler
         informers = self.ports.informers
         return ProbingReconciler(
-            reconciler, lambda: informers.gaps(Kind.POD), self.ports.api, process=self.ports.process
+            reconciler,
+            lambda: informers.gaps(Kind.POD),
+            self.ports.api,
+            process=self.ports.process,
+            pool=self.ports.pool,
         )
 
-    def _keys(self, sender: Sender, config_map: str) -> ConfigMapKeys:
-        return ConfigMapKeys(self.ports.api, sender, ObjectKey(self._namespace(), config_map))
+    def _mirror(
+        self, sender: Sender, config_map: str, *, lenient: bool = False, lasts_s: float = 0.0
+    ) -> Mirror:
+        return Mirror(
+            switch=ConfigMapKeys(self.ports.api, sender, ObjectKey(self._namespace(), config_map)),
+            what=f"ConfigMap {config_map}",
+            pool=self.ports.pool,
+            lenient=lenient,
+            lasts_s=lasts_s,
+        )
 
     def _namespace(self) -> str:
         return self.configuration.current.reservations.namespace

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from rescheduler.configuration.document import Configuration
-from rescheduler.controller.issuing import MoveIssuer, Order
+from rescheduler.controller.issuing import Issue, MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.unmeasured import UnmeasuredNodes
 from rescheduler.model.migration import MoveMode
@@ -31,12 +31,17 @@ from rescheduler.scheduling.state import SharedSchedulingState
 class Decision:
     """The result of one cycle. ``plan``: lists each skipped pod only if ``whole_plans`` is set.
 
-    ``issued``: the PodMigrations that were created.
+    ``issue``: its moves as they begin.
     """
 
     plan: Plan
-    issued: tuple[ObjectKey, ...]
+    issue: Issue
     seconds: float
+
+    @property
+    def issued(self) -> tuple[ObjectKey, ...]:
+        """The PodMigrations that exist so far."""
+        return self.issue.keys
 
 
 class Cycle:
@@ -47,7 +52,6 @@ class Cycle:
         *,
         issuer: MoveIssuer,
         metrics: Metrics,
-        gate_ready: Callable[[], bool],
         states: SharedSchedulingState,
         whole_plans: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -55,7 +59,6 @@ class Cycle:
         """``whole_plans``: a plan lists every skipped pod, not only their number."""
         self._issuer = issuer
         self._metrics = metrics
-        self._gate_ready = gate_ready
         self._whole_plans = whole_plans
         self._clock = clock
         self._states = states
@@ -64,12 +67,12 @@ class Cycle:
         self._configuration: Configuration | None = None
         self._log = structlog.get_logger("rescheduler.cycle")
 
-    def run(self, snapshot: Snapshot, configuration: Configuration) -> Decision:
-        """One decision. Raises ApiError and TransportError from beginning the moves."""
+    def run(self, snapshot: Snapshot, configuration: Configuration, *, gate_ready: bool) -> Decision:
+        """One decision, whose moves begin. ``gate_ready``: new replacements get the gate."""
         begun_s = self._clock()
         decided = self._decide(snapshot, configuration)
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
-        held_back = self._held_back(decided.moving.moves, configuration)
+        held_back = () if gate_ready else self._held_back(decided.moving.moves, configuration)
         plan = decided.plan() if self._whole_plans else decided.moving
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
@@ -80,12 +83,11 @@ class Cycle:
             modes=configuration.modes,
             ttl_s=configuration.reservations.ttl_s,
         )
-        try:
-            issued = self._issuer.issue(plan.moves, order) if plan.moves else ()
-        finally:  # after the moves have begun, because counting the skipped pods takes time
-            self._count(plan, decided.skipped.counts() + Counter(s.reason for s in held_back), seconds)
-        self._metrics.moves_planned.inc(len(issued))
-        return Decision(plan=plan, issued=issued, seconds=seconds)
+        now_s = self._clock()
+        issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
+        # After the moves have begun, because counting the skipped pods takes time.
+        self._count(plan, decided.skipped.counts() + Counter(s.reason for s in held_back), seconds)
+        return Decision(plan=plan, issue=issue, seconds=seconds)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Decided:
         if configuration is not self._configuration:
@@ -97,7 +99,7 @@ class Cycle:
 
     def _held_back(self, moves: tuple[Move, ...], configuration: Configuration) -> tuple[Skipped, ...]:
         """All moves as skipped if the gate is not in force. Only mode Soft evicts without a gate."""
-        if not moves or configuration.mode is MoveMode.SOFT or self._gate_ready():
+        if not moves or configuration.mode is MoveMode.SOFT:
             return ()
         self._log.warning(
             "The gate is not in force: no pod is moved",

@@ -1,23 +1,34 @@
 """Creates a PodMigration object for each move of a plan: the only way in which a plan takes effect.
 
 ``ApiIssuer`` creates the objects; ``DryRunIssuer`` only logs them. Names are derived from the pod's uid and the time of
-the decision, so that a creation that is sent again after a lost answer does not make a second object.
+the decision, so that a creation that is sent again after a lost answer does not make a second object. Calls wait for their
+answers in the pool, those of one namespace one after the other: ``Issue`` tells what has become of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
+from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.move_log import by_policy
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    RejectedError,
+)
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -29,6 +40,10 @@ from rescheduler.model.times import parse_duration
 from rescheduler.planning.plan import Move, PodRef
 from rescheduler.planning.stages import stages_of
 
+FRESH_S: Final = 10.0
+"""How old a decision may be when one of its moves begins: after slow answers the rest is decided anew."""
+_CHAINS: Final = OWN_LANE
+"""The row of all moves of chains, which may lead through several namespaces."""
 _NAME_LIMIT: Final = 52
 _MESSAGE_LIMIT: Final = 256
 _MOST_TTL_S: Final = parse_duration(MOST_MOVE_TTL)
@@ -47,12 +62,95 @@ class Order:
     modes: Mapping[str, MoveMode] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Issue:
+    """The moves of one decision as they begin. Used by the core thread only."""
+
+    pool: CallPool = field(default_factory=InlinePool)
+    waiting: list[Creations] = field(default_factory=list)
+    """Those whose namespace has no free worker."""
+    under_way: int = 0
+    """Namespaces whose creations are being answered."""
+    keys: tuple[ObjectKey, ...] = ()
+    """PodMigrations that exist now."""
+    error: Exception | None = None
+    """Why some could not be created; they are planned again by a later decision."""
+
+    @property
+    def done(self) -> bool:
+        """True once all is answered."""
+        return not self.waiting and not self.under_way
+
+    def go_on(self, now_s: float) -> None:
+        """Begin what has a free worker."""
+        for work in list(self.waiting):
+            if self.pool.accepts(work.lane):
+                self.waiting.remove(work)
+                self.under_way += 1
+                self.pool.begin(work, now_s)
+
+    def landed(self, keys: Iterable[ObjectKey], error: Exception | None) -> None:
+        """The creations of one namespace have been answered."""
+        self.under_way -= 1
+        self.keys = (*self.keys, *keys)
+        self.error = self.error or error
+
+
 class MoveIssuer(Protocol):
     """Begins moves."""
 
-    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
-        """Begin ``moves``. Returns the keys of the PodMigrations that now exist. Raises ApiError, TransportError."""
+    def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
+        """Begin ``moves``: the PodMigrations may exist later than this returns."""
         ...
+
+
+class ToCreate(NamedTuple):
+    """A move that begins."""
+
+    move: Move
+    earlier: tuple[ObjectKey, ...]
+    """The PodMigrations that it begins after."""
+    stage: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Creations:
+    """The PodMigrations of one namespace, or of all chains, in order, as a ``call_pool.Work``."""
+
+    lane: str
+    create: Callable[[ToCreate, Collection[ObjectKey | None]], ObjectKey | None]
+    """Creates one, if those exist that it begins after; None: it does not begin."""
+    wanted: Sequence[ToCreate]
+    issue: Issue
+    age_s: Callable[[], float]
+    """Seconds since the decision."""
+    told: Callable[[Move, ObjectKey | None], None]
+    """Called on the core thread for each move that was answered."""
+    _answers: list[ObjectKey | None] = field(default_factory=list)
+    _error: Exception | None = None
+
+    def call(self) -> bool:
+        """Create the next one; none once the decision has grown old."""
+        if self._answers and self.age_s() > FRESH_S:
+            self._error = TransportError(
+                "the answers took so long that the rest of the decision has grown old"
+            )
+            return False
+        try:
+            self._answers.append(self.create(self.wanted[len(self._answers)], self._answers))
+        except Exception as error:  # noqa: BLE001 - the core thread raises what it does not expect
+            self._error = error
+            return False
+        return len(self._answers) < len(self.wanted)
+
+    def land(self, now_s: float) -> None:
+        """Tell what was created. Raises NotLeaderError, and defects."""
+        del now_s
+        for wanted, key in zip(self.wanted, self._answers, strict=False):
+            self.told(wanted.move, key)
+        self.issue.landed((key for key in self._answers if key is not None), self._error)
+        if self._error is not None and not isinstance(self._error, ApiError | TransportError):
+            raise self._error
 
 
 @dataclass(frozen=True)
@@ -62,32 +160,58 @@ class ApiIssuer:
     api: KubeApi
     still_leader: Callable[[], bool] = lambda: True
     """Asked right before each creation."""
+    pool: CallPool = field(default_factory=InlinePool)
+    clock: Callable[[], float] = time.monotonic
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 
-    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
-        """Create one PodMigration for each move. Raises NotLeaderError besides."""
-        issued: list[ObjectKey] = []
+    def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
+        """Create one PodMigration for each move, those of one namespace or one chain in their order."""
+        issue, decided_s = Issue(self.pool), self.clock()
+        chained = {pod for move in moves if move.after for pod in (*move.after, move.pod)}
+        rows: dict[str, list[ToCreate]] = {}
         for move, stage in zip(moves, stages_of(moves), strict=True):
-            if not self.still_leader():
-                raise NotLeaderError("leadership was lost while a decision was made")
-            earlier = _earlier(move, order)
-            if not _all_issued(earlier, issued):
-                self.log.warning("A move is left out: one that it begins after was refused", **_facts(move))
-                continue
-            body = _manifest(move, order, earlier, stage)
-            key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
-            try:
-                created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
-                if declared_by_policy(move, order):
-                    self._declare(key, created)
-            except AlreadyExistsError:
-                pass  # by an earlier try of this creation, whose answer was lost
-            except (RejectedError, NotFoundError) as error:
-                self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
-                continue
-            issued.append(key)
+            row = _CHAINS if move.pod in chained else move.pod.namespace
+            rows.setdefault(row, []).append(ToCreate(move, _earlier(move, order), stage))
+        issue.waiting = [
+            Creations(
+                lane=row,
+                create=partial(self._create, order),
+                wanted=wanted,
+                issue=issue,
+                age_s=lambda: self.clock() - decided_s,
+                told=self._tell,
+            )
+            for row, wanted in rows.items()
+        ]
+        issue.go_on(now_s)
+        return issue
+
+    def _create(
+        self, order: Order, wanted: ToCreate, issued: Collection[ObjectKey | None]
+    ) -> ObjectKey | None:
+        """Runs on any thread."""
+        if not self.still_leader():
+            raise NotLeaderError("leadership was lost while a decision was made")
+        move = wanted.move
+        if not all(key in issued for key in wanted.earlier):
+            self.log.warning("A move is left out: one that it begins after was refused", **_facts(move))
+            return None
+        body = _manifest(move, order, wanted.earlier, wanted.stage)
+        key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
+        try:
+            created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
+            if declared_by_policy(move, order):
+                self._declare(key, created)
+        except AlreadyExistsError:
+            pass  # by an earlier try of this creation, whose answer was lost
+        except (RejectedError, NotFoundError) as error:
+            self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
+            return None
+        return key
+
+    def _tell(self, move: Move, key: ObjectKey | None) -> None:
+        if key is not None:
             self.log.info("A move begins", migration=str(key), **_facts(move))
-        return tuple(issued)
 
     def _declare(self, key: ObjectKey, created: bytes) -> None:
         """Write into the status, which authors of PodMigrations cannot write, that the policy declares the mode.
@@ -114,23 +238,19 @@ class DryRunIssuer:
     show: Callable[[Move], None] = field(default=lambda _: None)
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 
-    def issue(self, moves: Sequence[Move], order: Order) -> tuple[ObjectKey, ...]:
+    def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
         """Nothing is created."""
-        del order
+        del order, now_s
         for move in moves:
             self.log.info("A move would begin", **_facts(move))
             self.show(move)
-        return ()
+        return Issue()
 
 
 def _earlier(move: Move, order: Order) -> tuple[ObjectKey, ...]:
     """The PodMigrations that this one begins after."""
     decided_at_s = order.snapshot.taken_at_s
     return tuple(ObjectKey(pod.namespace, migration_name(pod, decided_at_s)) for pod in move.after)
-
-
-def _all_issued(earlier: Sequence[ObjectKey], issued: Collection[ObjectKey]) -> bool:
-    return all(key in issued for key in earlier)
 
 
 def _manifest(move: Move, order: Order, earlier: Sequence[ObjectKey], stage: int) -> dict[str, Any]:

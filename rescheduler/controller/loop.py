@@ -24,10 +24,11 @@ from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutc
 from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.crashes import CrashReports, Step
 from rescheduler.controller.cycle import Cycle, Decision
+from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.issuing import Issue
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.owner_kinds import OwnerKinds
-from rescheduler.controller.reads import UsageReader
 from rescheduler.controller.server import HealthReport, Heartbeat
 from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
@@ -36,8 +37,7 @@ from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.past_moves import PastMove
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 
@@ -130,8 +130,7 @@ class Loop:
         crashes: CrashReports,
         heartbeat: Heartbeat,
         pool: CallPool,
-        usage: UsageReader,
-        past_moves: Callable[[float], Mapping[str, PastMove]],
+        inputs: DecisionInputs,
         on_configuration: Callable[[Reload], None],
         deciding: Callable[[bool], AbstractContextManager[None]],
         informed: Callable[[Snapshot, float], Snapshot],
@@ -141,7 +140,7 @@ class Loop:
         wall: Callable[[], float],
         cpu: Callable[[], float],
     ) -> None:
-        """``past_moves``: what limits count besides PodMigrations; raises ApiError, TransportError.
+        """``inputs``: what a decision needs besides the cluster's objects.
 
         ``deciding``: a context for each decision; its argument is True for the first one.
 
@@ -152,9 +151,9 @@ class Loop:
         self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
         self._configuration, self._owner_kinds = configuration, owner_kinds
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
-        self._pool, self._usage = pool, usage
+        self._pool, self._inputs = pool, inputs
         self._deciding, self._informed = deciding, informed
-        self._past_moves, self._crashes = past_moves, crashes
+        self._crashes = crashes
         self._on_configuration = on_configuration
         self._once = once
         self._timings = timings
@@ -176,6 +175,8 @@ class Loop:
         """Events bring the next decision forward, but not to before this time."""
         self._put_off = False
         """The decision that is due is counted as ``not_ready`` already."""
+        self._issue: Issue | None = None
+        """The moves of the last decision, while they begin."""
         self._expected: set[ObjectKey] = set()
         """PodMigrations that the last decision created and the cache does not show yet."""
         self._expected_until_s = began_s
@@ -261,6 +262,7 @@ class Loop:
         self._attempt(Step.OWNER_KINDS, self._ask, now_s)
         if (self._dirty and now_s >= self._reconcile_after_s) or now_s >= self._reconcile_at_s:
             self._attempt(Step.ROUND, self._reconcile, now_s)
+        self._issue_moves(now_s)
         if self._once and self.decision is not None:
             return self._settled()
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
@@ -312,34 +314,52 @@ class Loop:
         self._reconcile_after_s = self._clock() + max(gap_s, self._cpu() - cpu_s)
 
     def _decide(self, now_s: float) -> None:
-        usage = self._usage.current(now_s)
-        if usage is None or self._first_reads_awaited():
+        first = self.decision is None
+        gated = self._configuration.current.mode is not MoveMode.SOFT
+        inputs = self._inputs.current(now_s, first=first, gated=gated)
+        if inputs is None:
             return
-        self._state.set_usage(usage)
-        configuration = self._configuration.current
-        self._state.set_past_moves(self._past_moves(self._wall()))
-        with self._deciding(self.decision is None):
-            self.decision = self._cycle.run(self.snapshot(), configuration)
+        self._state.set_usage(inputs.usage)
+        self._state.set_past_moves(inputs.past_moves)
+        with self._deciding(first):
+            self.decision = self._cycle.run(
+                self.snapshot(), self._configuration.current, gate_ready=inputs.gate_ready
+            )
+        self._issue = self.decision.issue
         self._put_off = False
-        self._expected = set(self.decision.issued)
-        self._expected_until_s = self._clock() + self._timings.expectations_s
         rest_s = max(self._timings.rest_s, 5 * self.decision.seconds)
-        self._decide_at_s = self._clock() + max(rest_s, configuration.interval_s)
+        self._decide_at_s = self._clock() + max(rest_s, self._configuration.current.interval_s)
         self._decide_after_s = self._clock() + rest_s
+        self._issue_moves(now_s)
 
-    def _first_reads_awaited(self) -> bool:
-        """The first decision, with ``once`` the only one, waits for what it may need to know; it waits only for answers."""
-        return self.decision is None and (self._usage.awaited or self._owner_kinds.awaited)
+    def _issue_moves(self, now_s: float) -> None:
+        """Go on with creating the moves of the last decision, and take the outcome once all were answered."""
+        issue = self._issue
+        if issue is None:
+            return
+        issue.go_on(now_s)
+        if not issue.done:
+            return
+        self._issue, self._expected = None, set(issue.keys)
+        self._expected_until_s = self._clock() + self._timings.expectations_s
+        self._metrics.moves_planned.inc(len(issue.keys))
+        if issue.error is None:
+            return
+        self._log.warning("Some moves could not begin; it is decided again", error=str(issue.error))
+        self._metrics.cycles.labels("failed").inc()
+        self._decide_at_s = self._clock() + self._timings.retry_s
+        if self._once and not issue.keys:
+            self.decision = None
 
     def _waits_for_own_writes(self, now_s: float) -> bool:
         """True while the cache does not show all moves of the last decision: the next one would not count them in its limits."""
         self._expected = {key for key in self._expected if self._state.get(Kind.POD_MIGRATION, key) is None}
-        return bool(self._expected) and now_s < self._expected_until_s
+        return self._issue is not None or (bool(self._expected) and now_s < self._expected_until_s)
 
     def _decision_due_s(self) -> float:
         if self._once and self.decision is not None:  # there is no second decision
             return self._reconcile_at_s
-        if self._first_reads_awaited():
+        if self._issue is not None or self._inputs.awaited(first=self.decision is None):
             return self._reconcile_at_s
         return max(self._decide_at_s, self._expected_until_s) if self._expected else self._decide_at_s
 

@@ -3,17 +3,20 @@
 Level-triggered: keys that a crash left behind are removed like any others. The stored content is read at intervals and
 after each failure; in between, the last known content is compared. Each patch takes effect only on the version that it
 was computed from, and a sender asks right before it whether this process leads: a process that slept and is not the
-leader any more takes away nothing that the new leader wrote.
+leader any more takes away nothing that the new leader wrote. Calls wait for their answers elsewhere (``call_pool``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
+from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.call_table import create_config_map, set_keys
 from rescheduler.controller.effects import Effect
+from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.sender import Sender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
@@ -21,6 +24,8 @@ from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.records import ObjectKey
 
 READ_AGAIN_S: Final = 30.0
+Done = Callable[[Exception | None, float], None]
+"""Takes what became of a call: the error that ended it, or None; and seconds since the epoch."""
 
 
 class Switch(Protocol):
@@ -75,43 +80,95 @@ def _version_after(effect: Effect) -> str:
     return effect.touched[0].version if effect.touched else ""
 
 
+def raised(error: Exception | None, now_s: float) -> None:
+    """The outcome of a call for callers that take errors as exceptions."""
+    del now_s
+    if error is not None:
+        raise error
+
+
 @dataclass(slots=True, kw_only=True)
 class Mirror:
-    """Writes what should be stored. ``lenient``: keep a stored value that is correct for some other key."""
+    """Writes what should be stored. Used by the core thread only, and never waits: calls are carried out by ``pool``.
+
+    At most one call is under way, so that what is written later arrives later. ``lenient``: keep a stored value that is
+    correct for some other key.
+    """
 
     switch: Switch
+    what: str = "ConfigMap"
+    pool: CallPool = field(default_factory=InlinePool)
     lenient: bool = False
     lasts_s: float = 0.0
     """How long keys are valid after they were written last, so that they end if nobody leads; 0: for ever.
 
     They are renewed when a third of that time has passed. Without keys nothing is renewed.
     """
+    behind: bool = True
+    """True unless the last ``follow`` found that all is stored as it should be."""
     _stored: StoredConfigMap | None = None
     _read_at_s: float = 0.0
+    _asks: bool = False
+    """A call is under way."""
+    _limited: bool = False
+    """There should be keys, and they end."""
+    _doubtful: bool = False
+    """A write was not answered: it may still arrive, unless another one changes the version before."""
 
-    def follow(self, should: Mapping[str, str], now_s: float) -> None:
-        """Write the difference, if there is one. Raises ApiError, TransportError, NotLeaderError."""
-        stored = self._current(now_s)
+    def follow(self, should: Mapping[str, str], now_s: float, done: Done = raised) -> None:
+        """Begin to write the difference, if there is one and nothing is under way.
+
+        ``done`` is called on the core thread with what became of a call, maybe before this returns.
+        """
+        self.behind, self._limited = True, bool(self.lasts_s and should)
+        stored = self._current(now_s, done)
+        if stored is None or self._asks:
+            return
         add, remove = difference(should, stored.data, lenient=self.lenient)
-        ends = bool(self.lasts_s and should) and stored.valid_until_s < now_s + self.lasts_s * 2 / 3
+        ends = self._limited and (self._doubtful or stored.valid_until_s < now_s + self.lasts_s * 2 / 3)
         if add or remove or ends:
-            # Forgotten first: if the call fails, it is not known whether the keys were written.
-            self._stored = None
-            self._stored = self.switch.write(
-                stored, add, remove, now_s + self.lasts_s if self.lasts_s else 0.0
-            )
+            until_s = now_s + self.lasts_s if self.lasts_s else 0.0
+            self._begin(lambda: self.switch.write(stored, add, remove, until_s), now_s, done, written=True)
+        else:
+            self.behind = False
 
-    def read(self, now_s: float) -> Mapping[str, str]:
-        """What is stored, as of the last reading or writing. Raises ApiError, TransportError."""
-        return self._current(now_s).data
+    def read(self, now_s: float, done: Done = raised) -> Mapping[str, str] | None:
+        """What is stored, as of the last reading or writing; None while that is not known. Begins to read if it is due."""
+        stored = self._current(now_s, done)
+        return None if stored is None else stored.data
 
-    def _current(self, now_s: float) -> StoredConfigMap:
-        stored = self._stored
-        if stored is None or now_s >= self._read_at_s + READ_AGAIN_S:
-            self._stored = None
-            stored = self.switch.read()
-            self._stored, self._read_at_s = stored, now_s
-        return stored
+    @property
+    def known(self) -> Mapping[str, str] | None:
+        """What is stored, as of the last reading or writing; None: not known."""
+        return None if self._stored is None else self._stored.data
+
+    def ends_before(self, at_s: float) -> bool:
+        """True if keys that should be stored are not known to hold pods until then."""
+        return self._limited and (self._stored is None or self._stored.valid_until_s < at_s)
+
+    def _current(self, now_s: float, done: Done) -> StoredConfigMap | None:
+        if not self._asks and (self._stored is None or now_s >= self._read_at_s + READ_AGAIN_S):
+            self._read_at_s = now_s
+            self._begin(self.switch.read, now_s, done, written=False)
+        return self._stored
+
+    def _begin(self, call: Callable[[], StoredConfigMap], now_s: float, done: Done, *, written: bool) -> None:
+        self._asks = True
+        took, failed = partial(self._take, done, written), partial(self._failed, done, written)
+        self.pool.begin(OneCall(self.what, call, took, failed), now_s)
+
+    def _take(self, done: Done, written: bool, stored: StoredConfigMap, now_s: float) -> None:  # noqa: FBT001
+        self._asks, self._stored = False, stored
+        self._doubtful = self._doubtful and not written
+        # After a read the next round writes the difference.
+        self.behind = not written
+        done(None, now_s)
+
+    def _failed(self, done: Done, written: bool, error: Exception, now_s: float) -> None:  # noqa: FBT001
+        # Forgotten: it is not known whether the keys were written.
+        self._asks, self._stored = False, None
+        self._doubtful = self._doubtful or written
+        done(error, now_s)
 
 
 def difference(

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from rescheduler.controller.call_pool import CallPool, InlinePool
-from rescheduler.controller.reads import Read
+from rescheduler.controller.one_call import OneCall
 from rescheduler.kube.discovery import ServedKinds
 from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -25,6 +25,7 @@ from rescheduler.model.records import OwnerRef
 from rescheduler.model.replacement_rules import GroupKind, ReplacementRules
 from rescheduler.replacements.controllers import BUILT_IN, group_kind
 
+ASKED: Final = "whether a kind of owner has a scale subresource"
 AGAIN_S: Final = 30.0
 """Wait before a kind is asked about again whose answer is missing."""
 
@@ -80,10 +81,8 @@ class OwnerKinds:
         now_s, before = self._clock(), self._known
         for kind in [kind for kind, at_s in self._open.items() if now_s >= at_s]:
             self._open[kind] = math.inf
-            read = Read(
-                partial(self._discovery, *kind), partial(self._answered, kind), partial(self._failed, kind)
-            )
-            self._pool.begin(read, now_s)
+            ask, take = partial(self._discovery, *kind), partial(self._answered, kind)
+            self._pool.begin(OneCall(ASKED, ask, take, partial(self._failed, kind)), now_s)
         return self._known is not before
 
     def asks_about(self, owner: OwnerRef | None) -> bool:
@@ -105,7 +104,7 @@ class OwnerKinds:
             self._rules = (configured, known, merged)
         return self._rules[2]
 
-    def _failed(self, asked: tuple[str, str], error: Exception) -> None:
+    def _failed(self, asked: tuple[str, str], error: Exception, _now_s: float) -> None:
         api_version, kind = asked
         self._open[asked] = self._clock() + AGAIN_S
         say = self._log.warning if self._seldom.due(asked, self._clock()) else self._log.debug
@@ -116,7 +115,7 @@ class OwnerKinds:
             error=str(error),
         )
 
-    def _answered(self, asked: tuple[str, str], served: ServedKinds) -> None:
+    def _answered(self, asked: tuple[str, str], served: ServedKinds, _now_s: float) -> None:
         api_version, kind = asked
         del self._open[asked]
         key, known = (api_version.rpartition("/")[0], kind), self._known

@@ -4,7 +4,7 @@ A hand-over relies on the order in which the scheduler sees its writes: first th
 placeholder. A watch keeps that order. After a restart of the API server the scheduler reads a new list, and its informer
 reports deletions first: for a moment any pod may take the room (2 of 20 were lost in this way). So, after each gap in our
 own view of pods, a hand-over does not delete its placeholder before a probe pod (``reservations.scheduler_probe``) has
-shown that its scheduler is up to date. Without an answer, it goes on after a limit.
+shown that its scheduler is up to date. Without an answer, it goes on after a limit. No call is waited for here.
 Promises: there is no probe while no hand-over waits; answers to a former process, or from before a gap, are not used;
 all probes are deleted.
 """
@@ -14,17 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
 
+from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
+from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.coordination.handover_order import SchedulerLag
 from rescheduler.kube.answers import read_answer
-from rescheduler.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, RejectedError
+from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError, RejectedError
 from rescheduler.kube.reflector import Gaps
-from rescheduler.kube.transport import TransportError
 from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import ObjectKey
@@ -68,7 +70,8 @@ class _Probe:
     """A probe that was not answered yet."""
 
     key: ObjectKey
-    uid: str
+    uid: str = ""
+    """Empty while its creation is under way."""
     seen: bool = False
     """True once the cache has shown it."""
     timed: bool = False
@@ -86,6 +89,7 @@ class ProbingReconciler:
     gaps: Callable[[], Gaps]
     api: ProbeApi
     process: str
+    pool: CallPool = field(default_factory=InlinePool)
     _gaps: Gaps | None = None
     _gap_at_s: float = 0.0
     _until_s: dict[str, float] = field(default_factory=dict)
@@ -95,6 +99,9 @@ class ProbingReconciler:
     _ask_at_s: float = 0.0
     _left: dict[ObjectKey, str] = field(default_factory=dict)
     """Probes that are not needed any more, with their uids ("": not known)."""
+    _tidied: set[ObjectKey] = field(default_factory=set)
+    """Those whose deletion is under way."""
+    _tidy_at_s: float = 0.0
     _gone: set[str] = field(default_factory=set)
     """Uids of probes that were deleted; the cache may show them a little longer."""
     _seldom: Seldom = field(default_factory=Seldom)
@@ -121,14 +128,14 @@ class ProbingReconciler:
 
     def _listen(self, snapshot: Snapshot, now_s: float) -> None:
         for scheduler, probe in list(self._asked.items()):
+            if not probe.uid:
+                continue  # the scheduler's time begins when it can have heard of it
             pod = snapshot.pods.get(probe.key)
             if pod is not None and pod.uid == probe.uid and answered(pod):
                 self._until_s[scheduler] = HEARD_S
                 self._discard(scheduler)
-            elif (
-                pod is None and probe.seen
-            ):  # another client deleted it: a new one is created if it is still needed
-                del self._asked[scheduler]
+            elif pod is None and probe.seen:
+                del self._asked[scheduler]  # by another client: a new one is created if it is still needed
             else:
                 probe.seen = pod is not None
                 if not probe.timed:
@@ -146,6 +153,8 @@ class ProbingReconciler:
     def _tell(self) -> None:
         self.reconciler.lag = SchedulerLag(known=dict(self._until_s), others_s=math.inf)
 
+    # Asking
+
     def _ask(self, scheduler: str, asks_for: Reservation, now_s: float) -> float:
         until_s = self._until_s.setdefault(scheduler, now_s + MOST_S)
         if scheduler in self._asked:
@@ -162,25 +171,42 @@ class ProbingReconciler:
             image=settings.pause_image,
             asks_for=asks_for,
         )
-        try:
-            body = self.api.create(RESOURCES[Kind.POD].object_path(key.namespace, ""), manifest)
-        except (
-            ForbiddenError,
-            RejectedError,
-        ) as error:  # perhaps a quota, or an API server that is starting: the wait is the estimate from the length of the outage
-            until_s = min(until_s, self._gap_at_s + rest_s(self._gaps.away_s if self._gaps else 0.0))
-            self._failed(scheduler, error, now_s)
-        except (ApiError, TransportError) as error:
-            self._left[key] = ""  # without an answer it may exist, so it is deleted in any case
+        self._asked[scheduler] = probe = _Probe(key)
+        path = RESOURCES[Kind.POD].object_path(key.namespace, "")
+        self.pool.begin(
+            OneCall(
+                f"probe of scheduler {scheduler}",
+                lambda: read_answer(self.api.create(path, manifest), _Created).metadata.uid,
+                partial(self._created, scheduler, probe),
+                partial(self._not_created, scheduler, probe),
+            ),
+            now_s,
+        )
+        until_s = self._until_s.get(scheduler, until_s)
+        return min(until_s, self._ask_at_s) if scheduler not in self._asked else until_s
+
+    def _created(self, scheduler: str, probe: _Probe, uid: str, _now_s: float) -> None:
+        probe.uid = uid
+        if self._asked.get(scheduler) is not probe:  # there was a gap meanwhile
+            self._left[probe.key] = uid
+        _log().debug("A scheduler is probed", scheduler=scheduler, pod=probe.key.name)
+
+    def _not_created(self, scheduler: str, probe: _Probe, error: Exception, now_s: float) -> None:
+        refused = isinstance(error, ForbiddenError | RejectedError)
+        if not refused:
+            self._left[probe.key] = ""  # without an answer it may exist, so it is deleted in any case
+        if self._asked.get(scheduler) is not probe:
+            return
+        del self._asked[scheduler]
+        if refused:
+            # Perhaps a quota, or an API server that is starting: the wait is the estimate from the length of the outage.
+            away_s = self._gaps.away_s if self._gaps else 0.0
+            until_s = min(self._until_s.get(scheduler, math.inf), self._gap_at_s + rest_s(away_s))
+        else:
             # The scheduler cannot list either: its time begins when the API server answers.
             until_s = now_s + MOST_S
-            self._failed(scheduler, error, now_s)
-        else:
-            self._asked[scheduler] = _Probe(key, read_answer(body, _Created).metadata.uid)
-            _log().debug("A scheduler is probed", scheduler=scheduler, pod=key.name)
-            return until_s
+        self._failed(scheduler, error, now_s)
         self._until_s[scheduler] = max(until_s, now_s)
-        return min(until_s, self._ask_at_s)
 
     def _failed(self, scheduler: str, error: Exception, now_s: float) -> None:
         self._ask_at_s = now_s + AGAIN_S
@@ -189,7 +215,7 @@ class ProbingReconciler:
 
     def _discard(self, scheduler: str) -> None:
         probe = self._asked.pop(scheduler, None)
-        if probe is not None:
+        if probe is not None and probe.uid:  # else it is deleted once its creation was answered
             self._left[probe.key] = probe.uid
 
     def _sweep(self) -> None:
@@ -197,25 +223,54 @@ class ProbingReconciler:
         namespace = self.reconciler.settings.reservations.namespace
         there = {p.uid: p.key for p in self.reconciler.unbound() if p.namespace == namespace and is_probe(p)}
         self._gone.intersection_update(there)
-        asked = {probe.uid for probe in self._asked.values()}
-        self._left.update({key: uid for uid, key in there.items() if uid not in asked | self._gone})
+        asked = {probe.key for probe in self._asked.values()}
+        self._left.update(
+            {key: uid for uid, key in there.items() if key not in asked and uid not in self._gone}
+        )
 
     def _tidy(self, now_s: float) -> float | None:
+        if now_s < self._tidy_at_s:
+            return self._tidy_at_s if self._left else None
         for key, uid in list(self._left.items()):
-            try:
-                self.api.delete(RESOURCES[Kind.POD].object_path(*key), uid=uid, grace_s=0)
-            except NotFoundError:
-                pass
-            except (ApiError, TransportError) as error:
-                if isinstance(
-                    error, ConflictError
-                ):  # another pod has the name now; if it is a probe, ``_sweep`` finds it
-                    del self._left[key]
-                _log().debug("A probe cannot be deleted yet", pod=key.name, error=str(error))
-                return now_s + AGAIN_S
-            self._gone.add(uid)
-            del self._left[key]
+            if key in self._tidied or not self.pool.accepts(OWN_LANE):
+                continue
+            self._tidied.add(key)
+            path = RESOURCES[Kind.POD].object_path(*key)
+            self.pool.begin(
+                OneCall(
+                    f"end of probe {key.name}",
+                    partial(self._delete, path, uid),
+                    partial(self._deleted, key, uid),
+                    partial(self._not_deleted, key, uid),
+                ),
+                now_s,
+            )
+            if now_s < self._tidy_at_s:
+                return self._tidy_at_s
         return None
+
+    def _delete(self, path: str, uid: str) -> None:
+        self.api.delete(path, uid=uid, grace_s=0)
+
+    def _deleted(self, key: ObjectKey, uid: str, _answer: None, _now_s: float) -> None:
+        self._tidied.discard(key)
+        self._gone.add(uid)
+        self._forget(key, uid)
+
+    def _not_deleted(self, key: ObjectKey, uid: str, error: Exception, now_s: float) -> None:
+        if isinstance(error, NotFoundError):
+            self._deleted(key, uid, None, now_s)
+            return
+        self._tidied.discard(key)
+        self._tidy_at_s = now_s + AGAIN_S
+        if isinstance(error, ConflictError):
+            self._forget(key, uid)  # another pod has the name now; if it is a probe, ``_sweep`` finds it
+        _log().debug("A probe cannot be deleted yet", pod=key.name, error=str(error))
+
+    def _forget(self, key: ObjectKey, uid: str) -> None:
+        """A uid that became known meanwhile is deleted in its turn."""
+        if self._left.get(key) == uid:
+            del self._left[key]
 
 
 def _log() -> Any:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Carrier, Listener, silent
@@ -22,6 +21,7 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
 from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
@@ -36,8 +36,6 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.switches import avoid_keys, outdated_hints
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
@@ -56,10 +54,6 @@ from rescheduler.reservations.actions import (
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import holds_gate, in_flight
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-
-_GATE: Final = ObjectKey("config map", "gate-keys")
-_AVOID: Final = ObjectKey("config map", "avoid-nodes")
-_HISTORY: Final = ObjectKey("config map", "move-history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +89,7 @@ class Reconciler:
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
     _carrier: Carrier = field(init=False)
     _gatherer: Gatherer = field(init=False)
+    _config_maps: OwnConfigMaps = field(init=False)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
@@ -119,6 +114,14 @@ class Reconciler:
             releasing=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
             crashed=self._crashed_in_gathering,
         )
+        self._config_maps = OwnConfigMaps(
+            gate=self.gate,
+            hints=self.hints,
+            recorder=self.recorder,
+            backoff=self.memory.backoff,
+            failed=self._carrier.failed,
+            crashed=self._config_map_crashed,
+        )
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """Take every machine one step further.
@@ -132,8 +135,8 @@ class Reconciler:
         self._index = objects.index
         found = self._gather()
         self._index, rooms = found.index, found.rooms
-        # Before the moves: a move proves its gate key by a dry-run creation, so the key must be written by then.
-        self._guard(_GATE, lambda: self.gate.follow(found.gate_keys, now_s))
+        # Before what relies on a key: a proof, and a status that says Available, wait until the keys are stored.
+        self._config_maps.follow_gate(found.gate_keys, now_s)
         self._switch_taints(found)
         for name, observed in rooms.items():
             pods = found.assignment.claims.get(name, ())
@@ -161,7 +164,7 @@ class Reconciler:
         settings, history = self.settings, self.recorder.history
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
         history.follow(index.snapshot, settings.limits)
-        self._guard(_HISTORY, lambda: self.recorder.store(now_s))
+        self._config_maps.store_history(now_s)
         chooser = Chooser(memory=self.memory, under_way=self._carrier.under_way)
         return chooser.of(
             index,
@@ -183,7 +186,7 @@ class Reconciler:
         self._record()
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
-        for at_s in (*objects.wake_at_s, self._carrier.wake_at_s):
+        for at_s in (*objects.wake_at_s, self._carrier.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
@@ -242,7 +245,7 @@ class Reconciler:
     def _helpers(self, left: Iterable[Leftover]) -> Iterable[ObjectKey]:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
-        yield from (_GATE, _AVOID, _HISTORY)
+        yield from (GATE, AVOID, HISTORY)
         for pod in index.gated:
             yield _pod_machine(pod.uid)
         yield from (leftover.machine for leftover in left)
@@ -253,26 +256,10 @@ class Reconciler:
 
     # Switches
 
-    def _follow(self, machine: ObjectKey, mirror: Mirror, should: dict[str, str]) -> None:
-        self._guard(machine, lambda: mirror.follow(should, self._now_s))
-
     def _record(self) -> None:
         """Store what this round has changed; a move that begins waits for it, so the next round follows at once."""
-        if self.recorder.behind and not self._backs_off(_HISTORY):
-            self._guard(_HISTORY, lambda: self.recorder.store(self._now_s))
+        if self.recorder.behind and self._config_maps.store_history(self._now_s):
             self._wake(self._now_s)
-
-    def _guard(self, machine: ObjectKey, write: Callable[[], None]) -> None:
-        if not self._backs_off(machine):
-            self._alone(Step.CONFIG_MAP, machine, partial(self._try, machine, write))
-
-    def _try(self, machine: ObjectKey, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except (ApiError, TransportError) as error:
-            self._carrier.failed(machine, "ConfigMap", error, self._now_s)
-        else:
-            self.memory.backoff.succeeded(machine)
 
     def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
         for leftover in left:
@@ -283,7 +270,7 @@ class Reconciler:
 
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted
-        self._follow(_AVOID, self.hints, avoid_keys(hinted, self._now_s))
+        self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
         for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
             self._do(_hints_machine(action.node), action, Step.NODE)
 
@@ -312,6 +299,8 @@ class Reconciler:
         if self.memory.backoff.crashed(machine, self._now_s):
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
+        if self._config_maps.gate_is_late(step.actions, self._now_s, observed):
+            return
         self._wake(step.wake_at_s)
         if observed.wait is not None:
             self.awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
@@ -330,8 +319,10 @@ class Reconciler:
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
-        self._wake(step.wake_at_s)
         self.memory.moves.stepped(migration, step, self._now_s)
+        if self._config_maps.gate_is_late(step.actions, self._now_s):
+            return
+        self._wake(step.wake_at_s)
         if any(isinstance(a, moves.DryRunCreate) and self._carrier.asks(a.template) for a in step.actions):
             return
         if step.begins:
@@ -399,6 +390,10 @@ class Reconciler:
             self._crashed(Step.RESERVATION, machine, error, reservation.uid)
         else:
             self._crashed(Step.ANSWER, machine, error)
+
+    def _config_map_crashed(self, machine: ObjectKey, error: Exception, now_s: float) -> None:
+        self._now_s = now_s
+        self._crashed(Step.CONFIG_MAP, machine, error)
 
     def _crashed(self, step: Step, machine: ObjectKey, error: Exception, uid: str = "") -> None:
         """This object goes into backoff and gets an Event; the others go on."""

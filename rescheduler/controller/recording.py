@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
 
-from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.mirror import Done, Mirror, raised
 from rescheduler.coordination.move_history import MoveHistory
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
@@ -41,36 +42,64 @@ class MoveRecorder:
     _bad: frozenset[str] = frozenset()
     """Keys of entries that were logged as ignored."""
 
-    def store(self, now_s: float) -> None:
-        """Take in what is stored, and write the difference to what should be. Raises ApiError, TransportError."""
-        try:
-            if problem := self.no_time():
-                raise UnknownTimeError(problem)
-            self._take(now_s)
-            self.mirror.follow(self.history.content(), now_s)
-            self._taken = self.mirror.read(now_s)
-        except (ApiError, TransportError) as error:
-            self._failed, self.history.problem = error, str(error)
-            raise
-        self.history.confirm()
-        self._failed, self.history.problem = None, ""
+    def store(self, now_s: float, done: Done = raised) -> None:
+        """Take in what is stored, then begin to write the difference to what should be.
+
+        ``done`` is called on the core thread with what became of each call.
+        """
+        if problem := self.no_time():
+            self._ended(UnknownTimeError(problem), now_s, done)
+            return
+        stored = self.mirror.read(now_s, partial(self._ended, done=done))
+        # Never written before it was read: what this process does not know yet would be removed.
+        if stored is None:
+            return
+        self._take(stored, now_s)
+        content, moves = self.history.content(), self.history.moves
+        self.mirror.follow(content, now_s, partial(self._wrote, moves, done))
+        if not self.mirror.behind:
+            self._stored(moves)
 
     @property
     def behind(self) -> bool:
         """True if something has changed that is not stored yet."""
         return self.history.stored is not self.history.moves
 
-    def current(self, now_s: float) -> Mapping[str, PastMove]:
-        """All past moves, for a decision. Raises ApiError, TransportError: they cannot be read or written."""
+    def current(self) -> Mapping[str, PastMove] | None:
+        """All past moves, for a decision; None: they are being read. Raises ApiError, TransportError: they cannot be."""
         if not self.required:
             return self.history.moves
         if self._failed is not None:
             raise self._failed
-        self._take(now_s)
-        return self.history.moves
+        return self.history.moves if self._taken is not None else None
 
-    def _take(self, now_s: float) -> None:
-        stored = self.mirror.read(now_s)
+    @property
+    def awaited(self) -> bool:
+        """True while a decision has to wait for the first read."""
+        return self.required and self._failed is None and self._taken is None
+
+    def _wrote(
+        self, moves: Mapping[str, PastMove], done: Done, error: Exception | None, now_s: float
+    ) -> None:
+        """A call has landed; ``moves``: what it wrote, if it was a write."""
+        if error is None and not self.mirror.behind:
+            self._stored(moves)
+        self._ended(error, now_s, done)
+
+    def _stored(self, moves: Mapping[str, PastMove]) -> None:
+        self.history.confirm(moves)
+        self._taken = self.mirror.known
+        self._failed, self.history.problem = None, ""
+
+    def _ended(self, error: Exception | None, now_s: float, done: Done) -> None:
+        if error is not None:
+            self.history.problem = str(error)
+            self._failed = (
+                error if isinstance(error, ApiError | TransportError) else TransportError(str(error))
+            )
+        done(error, now_s)
+
+    def _take(self, stored: Mapping[str, str], now_s: float) -> None:
         if stored is self._taken:
             return
         self._taken = stored

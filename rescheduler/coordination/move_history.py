@@ -83,9 +83,9 @@ class MoveHistory:
             }
         return self._content
 
-    def confirm(self) -> None:
-        """The API server has stored ``content``."""
-        self.stored = self.moves
+    def confirm(self, moves: Mapping[str, PastMove]) -> None:
+        """The API server has stored these: what ``moves`` was when ``content`` was sent."""
+        self.stored = moves
 
     def held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
         """Why a move that has not begun must wait; None if it may begin."""

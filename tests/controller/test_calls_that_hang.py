@@ -135,6 +135,46 @@ def test_measured_usage_that_is_not_answered_delays_no_move(cluster, quick):
         quick.wait(lambda: work.controller.decision, LIMIT_S)
 
 
+def test_the_core_thread_sends_nothing_itself(cluster, quick):
+    """A decision, its moves, their rooms, hand-overs, probes and the ConfigMaps: all of it is sent by other threads."""
+    sent = {}
+
+    def note(request):
+        if work.controller.loop is not None and work.controller.loop.decision is not None:
+            sent.setdefault(threading.current_thread().name, []).append(f"{request.method} {request.path}")
+        return False
+
+    with controller(cluster, lambda _: False, interval="1s", policies=[{"name": "NodeTaints"}]) as (
+        work,
+        hanging,
+    ):
+        quick.wait(lambda: work.controller.decision, LIMIT_S)
+        hanging.chosen = note
+        (pod,) = quick.pods("web")
+        there = quick.api.get(f"/api/v1/nodes/{node_of(pod)}").expect().body
+        taints = [*there["spec"]["taints"], {"key": "example.com/old", "effect": "NoSchedule"}]
+        quick.api.patch(f"/api/v1/nodes/{node_of(pod)}", {"spec": {"taints": taints}}).expect()
+        quick.wait(lambda: [node_of(p) for p in quick.pods("web")] == [f"{quick.namespace}-dst"], LIMIT_S)
+    lines = [line for lines in sent.values() for line in lines]
+    for path in ("podmigrations", "configmaps/gate-keys", "configmaps/move-history", "/eviction"):
+        assert any(path in line for line in lines), path
+    assert "controller" not in sent, sent["controller"]
+
+
+@pytest.mark.parametrize("what", ["gate-keys", "move-history"])
+def test_a_config_map_that_is_not_answered_holds_up_evictions_only(cluster, quick, what):
+    with controller(cluster, lambda _: False) as (work, hanging):
+        quick.wait(lambda: work.controller.decision, LIMIT_S)
+        hanging.chosen = lambda r: r.method in ("PATCH", "POST") and r.path.endswith((what, "configmaps"))
+        name = move(quick)
+        waits(quick, hanging)
+        assert work.controller._heartbeat.report() == HealthReport(ok=True)
+        assert never_in_the_core_thread(hanging)
+        assert not any(node_of(p) == f"{quick.namespace}-dst" for p in quick.pods("web")), "not evicted"
+        hanging.let_go.set()
+        assert succeeded(quick, name)
+
+
 # On the real control plane ----------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import pytest
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.controller.cycle import Cycle
+from rescheduler.controller.issuing import Issue
 from rescheduler.controller.metrics import Metrics
 from rescheduler.kube.transport import TransportError
 from rescheduler.planning.limits import Limits
@@ -28,11 +29,11 @@ class Issuer:
     def __init__(self, metrics, *, away):
         self.metrics, self.away, self.begun, self.counted = metrics, away, (), None
 
-    def issue(self, moves, order):
+    def issue(self, moves, order, now_s):
         self.begun, self.counted = moves, staying(self.metrics)
         if self.away:
-            raise TransportError("connection refused")
-        return tuple(move.pod.uid for move in moves)
+            return Issue(error=TransportError("connection refused"))
+        return Issue(keys=tuple(move.pod.uid for move in moves))
 
 
 @pytest.fixture
@@ -44,12 +45,9 @@ def cluster(app):
 def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
     metrics = Metrics()
     issuer = Issuer(metrics, away=away)
-    cycle = Cycle(issuer=issuer, metrics=metrics, gate_ready=lambda: True, states=SharedSchedulingState())
-    if away:
-        with pytest.raises(TransportError):
-            cycle.run(cluster, CONFIGURATION)
-    else:
-        assert len(cycle.run(cluster, CONFIGURATION).issued) == 1
+    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState())
+    decision = cycle.run(cluster, CONFIGURATION, gate_ready=True)
+    assert len(decision.issued) == (0 if away else 1)
     assert len(issuer.begun) == 1
     assert issuer.counted == 0
     assert staying(metrics) == 2
@@ -58,9 +56,8 @@ def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
 def test_without_a_gate_nothing_begins_and_everything_is_counted(cluster):
     metrics = Metrics()
     issuer = Issuer(metrics, away=False)
-    decision = Cycle(
-        issuer=issuer, metrics=metrics, gate_ready=lambda: False, states=SharedSchedulingState()
-    ).run(cluster, CONFIGURATION)
+    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState())
+    decision = cycle.run(cluster, CONFIGURATION, gate_ready=False)
     assert issuer.begun == ()
     assert decision.issued == ()
     assert staying(metrics) == 3

@@ -1,10 +1,15 @@
 """One slow answer holds up what waits for it, and nothing else: through the assembled controller, in virtual time."""
 
+import itertools
+
 import pytest
-from scenes import Scene
+from scenes import Scene, refusal
 
 from rescheduler.controller.carrying_out import FRESH_S, SentStep
-from rescheduler.controller.reads import Read
+from rescheduler.controller.issuing import Creations
+from rescheduler.controller.one_call import OneCall
+from rescheduler.controller.owner_kinds import ASKED
+from rescheduler.controller.reads import USAGE
 from rescheduler.migrations import actions as moves
 
 HANGS_S = 8.0
@@ -19,6 +24,11 @@ def scene():
 def carries(*kinds):
     """Works that are steps with such an action."""
     return lambda work: isinstance(work, SentStep) and any(isinstance(a, kinds) for a in work.actions)
+
+
+def asks(work, what):
+    """True if the work is a call of that kind."""
+    return isinstance(work, OneCall) and work.what == what
 
 
 def slow(program, chosen, seconds=HANGS_S):
@@ -74,7 +84,7 @@ def test_moves_of_one_workload_ask_for_one_dry_run_creation_together(scene):
 def test_usage_that_nobody_answers_delays_no_move(scene):
     scene.workload(nodes=["n1"])
     program = scene.start()
-    slow(program, lambda work: isinstance(work, Read), 10_000.0)
+    slow(program, lambda work: asks(work, USAGE), 10_000.0)
     assert moved(scene, scene.move(scene.pods()[0], "n2")) < HANGS_S
     assert program.loop.decision is None
 
@@ -82,10 +92,85 @@ def test_usage_that_nobody_answers_delays_no_move(scene):
 def test_the_first_decision_waits_for_usage_and_later_ones_do_not(scene):
     scene.workload(nodes=["n1"])
     program = scene.start()
-    slow(program, lambda work: isinstance(work, Read), 5.0)
+    slow(program, lambda work: asks(work, USAGE), 5.0)
     began_s = scene.now_s
     scene.until(lambda: program.loop.decision is not None)
     assert 5.0 <= scene.now_s - began_s < 8.0
+
+
+@pytest.mark.parametrize("what", ["gate-keys", "move-history", "avoid-nodes"])
+def test_a_config_map_that_is_answered_late_holds_up_only_what_relies_on_it(scene, what):
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: asks(work, f"ConfigMap {what}"))
+    name = scene.move(scene.pods()[0], "n2")
+    began_s = scene.now_s
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
+    (evicted,) = scene.calls.of(lambda call: call.evicts)
+    assert (evicted.at_s - began_s >= HANGS_S) == (what != "avoid-nodes")
+    scene.advance(60.0)
+    assert not scene.faults
+    assert not scene.leftovers()
+
+
+def test_the_gate_is_proven_only_while_no_write_of_its_keys_is_under_way(scene):
+    """A write that was computed before the intent could still take the key away that was just proven."""
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: asks(work, "ConfigMap gate-keys"), 5.0)
+    name = scene.move(scene.pods()[0], "n2")
+    scene.until(lambda: scene.over(name))
+    written = scene.calls.of(lambda c: c.path.endswith("/gate-keys") and c.method == "PATCH")
+    proofs = scene.calls.of(lambda c: c.proves_gate)
+    assert proofs
+    for proof in proofs:
+        assert not any(write.at_s <= proof.at_s < write.at_s + 5.0 for write in written)
+
+
+def test_no_room_is_available_before_its_gate_key_is_stored(scene):
+    scene.workload(nodes=["n1"])
+    program = scene.start()
+    slow(program, lambda work: asks(work, "ConfigMap gate-keys"))
+    began_s = scene.now_s
+    scene.room(node="n2")
+    scene.until(lambda: scene.phase("room") == "Available")
+    assert scene.now_s - began_s >= HANGS_S
+
+
+TAINTS = (
+    b"{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: [{name: NodeTaints}]}"
+)
+
+
+def test_moves_of_a_decision_that_begin_late_are_counted_before_the_next_one(scene):
+    scene.workload(nodes=["n1"])
+    scene.workload(name="api", nodes=["n1"])
+    program = scene.start(document=TAINTS)
+    slow(program, lambda work: isinstance(work, Creations), 6.0)
+    scene.until(lambda: program.loop.decision is not None)
+    other = scene.move(scene.pods("api")[0], "n4")
+    scene.advance(1.0)
+    scene.taint("n1")
+    scene.until(lambda: scene.over(other))
+    scene.until(lambda: not scene.on("n1"), 300.0)
+    created = [c.at_s for c in scene.calls.of(lambda c: c.method == "POST" and "podmigrations" in c.path)]
+    assert all(later - earlier >= 6.0 for earlier, later in itertools.pairwise(created))
+    scene.advance(60.0)
+    assert not scene.faults
+    assert not scene.leftovers()
+
+
+def test_a_decision_whose_moves_cannot_begin_is_made_again(scene):
+    scene.workload(nodes=["n1"])
+    scene.start(document=TAINTS)
+    refusals = iter([refusal(503, "ServiceUnavailable")] * 2)
+    scene.calls.answer(
+        lambda c: c.method == "POST" and c.path.endswith("/podmigrations"), lambda _: next(refusals, None)
+    )
+    scene.advance(5.0)
+    scene.taint("n1")
+    scene.until(lambda: not scene.on("n1"), 60.0)
 
 
 def test_nothing_is_evicted_on_a_decision_that_has_grown_old(scene):
@@ -123,7 +208,7 @@ def test_a_move_waits_for_the_answer_whether_its_controller_replaces_pods(scene)
     """To end it as not movable, because nothing is known yet, would be wrong a moment later."""
     scene.workload(nodes=["n1"])
     program = scene.start()
-    slow(program, lambda work: isinstance(work, Read), 20.0)
+    slow(program, lambda work: asks(work, ASKED), 20.0)
     pod = scene.pods()[0]
     owner = {**pod["metadata"]["ownerReferences"][0], "apiVersion": "example.com/v1", "kind": "Widget"}
     scene.api.patch(pod, {"metadata": {"ownerReferences": [owner]}})

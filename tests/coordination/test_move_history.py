@@ -87,12 +87,12 @@ def test_a_move_is_recorded_only_once_it_is_stored():
     assert not history.recorded(pending).begun
     history.begin(pending, "p-1")
     assert not history.recorded(pending).begun
-    history.confirm()
+    history.confirm(history.moves)
     assert history.recorded(pending).begun
     evicting = migration(MigrationPhase.EVICTING, started_at_s=NOW, eviction_requested_at_s=NOW + 1)
     history.follow(snapshot(evicting, at_s=NOW + 1), Limits())
     assert not history.recorded(evicting).evicting
-    history.confirm()
+    history.confirm(history.moves)
     assert history.recorded(evicting).evicting
 
 

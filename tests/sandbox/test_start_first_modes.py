@@ -36,7 +36,7 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
         mode=planned,
     )
     order = Order(snapshot=s.program.loop.snapshot(), mode=mode, modes=modes, ttl_s=60.0)
-    (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order)
+    (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order, 0.0).keys
     return key.name, target
 
 

@@ -1,0 +1,107 @@
+"""The controller's own ConfigMaps: gate keys, nodes to avoid, past moves. When each is written, and what waits for it.
+
+Level-triggered: in each round all is compared with what should be. A call that fails rests its ConfigMap alone; a defect
+is told and rests it, too. Nothing waits for an answer here: what relies on a key is taken in a later round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from rescheduler.controller.effects import Action, NotLeaderError
+from rescheduler.controller.mirror import Done, Mirror
+from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.memory import Backoff
+from rescheduler.coordination.switches import wants_gate
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
+from rescheduler.migrations import actions as moves
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reservations.actions import WriteReservationStatus
+from rescheduler.reservations.observed import ObservedReservation
+
+GATE: Final = ObjectKey("config map", "gate-keys")
+AVOID: Final = ObjectKey("config map", "avoid-nodes")
+HISTORY: Final = ObjectKey("config map", "move-history")
+GATE_MARGIN_S: Final = 10.0
+"""An eviction is sent only while gate keys hold pods for this much longer: until its replacement is created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnConfigMaps:
+    """Used by the core thread only."""
+
+    gate: Mirror
+    hints: Mirror
+    recorder: MoveRecorder
+    backoff: Backoff
+    failed: Callable[[ObjectKey, str, Exception, float], None]
+    """Called with ConfigMap, what was done, the error of a call, and the time: the ConfigMap goes into backoff."""
+    crashed: Callable[[ObjectKey, Exception, float], None]
+    """The same with a defect."""
+
+    def follow_gate(self, should: Mapping[str, str], now_s: float) -> None:
+        """Begin to store these gate keys."""
+        self._follow(GATE, self.gate, should, now_s)
+
+    def follow_hints(self, should: Mapping[str, str], now_s: float) -> None:
+        """Begin to store these nodes to avoid."""
+        self._follow(AVOID, self.hints, should, now_s)
+
+    def store_history(self, now_s: float) -> bool:
+        """Begin to store the past moves; True if all are stored."""
+        mirror = self.recorder.mirror
+        self._guard(HISTORY, mirror, lambda done: self.recorder.store(now_s, done), now_s)
+        return not self.recorder.behind
+
+    def again_s(self, now_s: float) -> float | None:
+        """When the first of them that rests is due again; None: none rests."""
+        resting = (self.backoff.pausing(machine, now_s) for machine in (GATE, AVOID, HISTORY))
+        return min((failure.until_s for failure in resting if failure is not None), default=None)
+
+    def gate_is_late(
+        self, actions: Iterable[Action], now_s: float, observed: ObservedReservation | None = None
+    ) -> bool:
+        """True while an action relies on gate keys that are not stored yet, or end soon: the step is taken later.
+
+        If they cannot be stored at the moment, the proof of the gate is sent all the same: it finds that out, and says so.
+        """
+        late = self.gate.behind and self.backoff.pausing(GATE, now_s) is None
+        ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
+        return any(
+            (late and isinstance(action, moves.ProveGate))
+            or (ends and isinstance(action, moves.Evict))
+            or (late and observed is not None and _becomes_available(action, observed))
+            for action in actions
+        )
+
+    def _follow(self, machine: ObjectKey, mirror: Mirror, should: Mapping[str, str], now_s: float) -> None:
+        self._guard(machine, mirror, lambda done: mirror.follow(should, now_s, done), now_s)
+
+    def _guard(self, machine: ObjectKey, mirror: Mirror, begin: Callable[[Done], None], now_s: float) -> None:
+        if self.backoff.pausing(machine, now_s) is not None:
+            return
+        try:
+            begin(partial(self._ended, machine, mirror))
+        except NotLeaderError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect here must not stop the machines
+            self.crashed(machine, error, now_s)
+
+    def _ended(self, machine: ObjectKey, mirror: Mirror, error: Exception | None, now_s: float) -> None:
+        if isinstance(error, ApiError | TransportError):
+            self.failed(machine, "ConfigMap", error, now_s)
+        elif error is not None:
+            self.crashed(machine, error, now_s)
+        elif not mirror.behind:
+            self.backoff.succeeded(machine)
+
+
+def _becomes_available(action: Action, observed: ObservedReservation) -> bool:
+    available, before = ReservationPhase.AVAILABLE, observed.reservation.status.phase
+    written = isinstance(action, WriteReservationStatus) and action.status.phase is available
+    return written and before is not available and wants_gate(observed)
