@@ -83,7 +83,23 @@ def build(world: World, moves: int) -> list[tuple[dict, str]]:
         world.node(f"src{number}", labels=LEFT, cpu=str(REPLICAS))
         world.workload("StatefulSet" if number % 2 else "Deployment", app, REPLICAS)
     pods = [pod for app in apps for pod in world.wait_ready(app, REPLICAS, 120)]
+    settled(world)
     return [(pod, world.node(f"to{number}", cpu="1")) for number, pod in enumerate(pods[:moves])]
+
+
+def settled(world: World) -> None:
+    """Until the status of each Deployment says that nothing is rolled out: its pods are Ready a little earlier."""
+    path = world.path("deployments", group="apps/v1")
+
+    def all_rolled_out() -> bool:
+        return all(
+            d["spec"]["replicas"]
+            == d.get("status", {}).get("updatedReplicas")
+            == d["status"].get("availableReplicas")
+            for d in world.api.get(path).expect().items
+        )
+
+    world.wait(all_rolled_out, 120)
 
 
 def run(world: World, wanted: list[tuple[dict, str]], minutes: float) -> Figures:

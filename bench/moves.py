@@ -20,7 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -75,7 +76,10 @@ class Controllers:
     ``deaths``: how often it ended by itself.
     """
 
-    def __init__(self, plane: ControlPlane, folder: Path, gate: str = "policy") -> None:
+    def __init__(
+        self, plane: ControlPlane, folder: Path, gate: str = "policy", identity: str = "bench"
+    ) -> None:
+        self.identity = identity
         config = folder / "config.yaml"
         port = free_port()
         way = (
@@ -87,7 +91,7 @@ class Controllers:
         code = "from rescheduler.cli.main import main; main()"
         kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
         self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
-        self._command += ["--config", str(config), "--log-format", "json", "--identity", "bench"]
+        self._command += ["--config", str(config), "--log-format", "json", "--identity", identity]
         self.log_path = folder / "controller.log"
         self.deaths = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -109,6 +113,19 @@ class Controllers:
                 self._process.kill()
                 self._process.wait()
                 self._process = None
+
+    @contextmanager
+    def signalled(self, begin: int, end: int) -> Iterator[None]:
+        """The process that runs now gets ``begin``, and afterwards ``end``; it is not started again meanwhile."""
+        with self._lock:
+            process = self._process
+        if process is not None:
+            process.send_signal(begin)
+        try:
+            yield
+        finally:
+            if process is not None:
+                process.send_signal(end)
 
     def terminate(self) -> int:
         """SIGTERM; its exit code."""

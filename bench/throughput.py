@@ -1,6 +1,6 @@
 """Complete moves per second on the real control plane, and where the time goes.
 
-    python bench/throughput.py [--moves 60] [--at-once 20] [--replicas 10] [--profile FILE]
+    python -m bench.throughput [--moves 60] [--at-once 20] [--replicas 10] [--profile FILE]
 
 Pods of Deployments without budgets are moved to a node each, so many at a time: as soon as one move ends, the next is
 asked for. Fake kubelets start a pod at once. Prints moves per second, the median of every step from the times in
@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-from moves import GROUP, Controllers, moment
 
+from bench.hostile import settled
+from bench.moves import GROUP, Controllers, moment
 from harness.controlplane import manifests
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, node_of
@@ -190,6 +191,7 @@ def main(moves: int, at_once: int, replicas: int, profile_to: Path | None) -> No
                     world.workload("Deployment", f"app{number}", replicas)
                 for number in range(-(-moves // replicas)):
                     world.wait_ready(f"app{number}", replicas, 120)
+                settled(world)
                 for number in range(moves):
                     world.node(f"to{number}", cpu="1")
                 controllers = Controllers(plane, Path(folder))
