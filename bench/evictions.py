@@ -63,7 +63,8 @@ class Watched:
         return threads
 
     def _watch(self, api: Api, kind: str, path: str) -> None:
-        listed = api.get(path).expect()
+        while not (listed := api.get(path)).ok:  # an API server that has just begun to serve our kinds
+            time.sleep(0.2)
         for each in listed.items:
             self.take({"type": "ADDED", "object": {**each, "kind": kind}})
         version = listed.version
