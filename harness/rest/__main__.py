@@ -38,7 +38,7 @@ def _tried(one: PolicySet, seeds: range) -> tuple[Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     faults: list[str] = []
     for seed in seeds:
-        course = course_of(random_cluster(seed), one.policies, one.inputs)
+        course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
         counts["moves"] += sum(course.moves)
         counts["restless"] += not course.at_rest
         counts["returns"] += len(course.returns)

@@ -16,6 +16,7 @@ import numpy as np
 
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.avoid import entry_for, with_entry
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import plan
@@ -62,9 +63,17 @@ class Course:
 
 
 def course_of(
-    cluster: Snapshot, policies: Sequence[Policy], inputs: PlanningInputs, profile: Profile | None = None
+    cluster: Snapshot,
+    policies: Sequence[Policy],
+    inputs: PlanningInputs,
+    *,
+    hints: bool,
+    profile: Profile | None = None,
 ) -> Course:
-    """Plan and move until a plan moves nothing, at most ``CYCLES`` times."""
+    """Plan and move until a plan moves nothing, at most ``CYCLES`` times.
+
+    ``hints``: moves leave hints on the nodes that pods left, as the controller does; they must not be needed for rest.
+    """
     been: dict[str, set[str]] = {}
     moves: list[int] = []
     returns: list[str] = []
@@ -83,6 +92,8 @@ def course_of(
                 returns.append(f"cycle {number}: {_words(move)} returns")
         swaps.extend(f"cycle {number}: {found}" for found in swapped(made))
         cluster = moved(cluster, made)
+        if hints:
+            cluster = _hinted(cluster, made)
         badness.append(badness_of(cluster, policies, state))
     return Course(cluster, tuple(moves), tuple(returns), tuple(swaps), tuple(badness))
 
@@ -110,6 +121,18 @@ def moved(cluster: Snapshot, made: Plan) -> Snapshot:
         landed = _landed(old, new, move.target)
         pods[landed.key] = landed
     return dataclasses.replace(cluster, pods=pods)
+
+
+def _hinted(cluster: Snapshot, made: Plan) -> Snapshot:
+    """The nodes that pods left carry hints, which hold for as long as the course takes."""
+    nodes, now_s = dict(cluster.nodes), cluster.taken_at_s
+    for move in made.moves:
+        owner = cluster.pods[ObjectKey(move.pod.namespace, move.pod.name)].controller
+        if owner is not None:
+            node = nodes[move.source]
+            entry = entry_for(owner, move.pod.namespace, move.policy, now_s)
+            nodes[move.source] = msgspec.structs.replace(node, avoid=with_entry(node.avoid, entry, now_s))
+    return dataclasses.replace(cluster, nodes=nodes)
 
 
 def swapped(made: Plan) -> Iterator[str]:

@@ -42,16 +42,18 @@ class PolicySet(NamedTuple):
     name: str
     policies: tuple[Policy, ...]
     inputs: PlanningInputs
+    hints: bool
+    """Moves leave hints on nodes, as in a cluster; without them rest comes from the badness alone."""
 
 
 def documents() -> Iterator[PolicySet]:
-    """Every document of ``policies/``, with its limits and without, but for the age of pods."""
+    """Every document of ``policies/``: as the controller runs it, and without limits and hints; pods are of any age."""
     for path in sorted(DOCUMENTS.glob("*.yaml")):
         document = parse_configuration(path.read_text(), path.name)
         for unlimited in (False, True):
             inputs = document.inputs(unlimited=unlimited)
             name = f"{path.stem}{' unlimited' if unlimited else ''}"
-            yield PolicySet(name, document.build_policies(), _of_any_age(inputs))
+            yield PolicySet(name, document.build_policies(), _of_any_age(inputs), hints=not unlimited)
 
 
 def pairs() -> Iterator[PolicySet]:
@@ -68,7 +70,7 @@ def pairs() -> Iterator[PolicySet]:
 def _set(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> PolicySet:
     policies = tuple(REGISTRY[policy].build(REGISTRY[policy].args(**args)) for _, policy, args in chosen)
     inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
-    return PolicySet("+".join(name for name, _, _ in chosen), policies, inputs)
+    return PolicySet("+".join(name for name, _, _ in chosen), policies, inputs, hints=False)
 
 
 def _contradict(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> bool:

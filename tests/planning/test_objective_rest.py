@@ -1,0 +1,51 @@
+"""A cluster that nobody else changes comes to rest, whatever policies are switched on; ``python -m harness.rest`` tries many."""
+
+import pytest
+
+from harness.rest.clusters import random_cluster
+from harness.rest.cycles import course_of
+from harness.rest.sets import documents, pairs
+from rescheduler.model.names import HOSTNAME
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.testing import builders as b
+
+
+@pytest.mark.parametrize("one", list(documents()), ids=lambda one: one.name)
+def test_every_shipped_document_comes_to_rest(one):
+    moves = 0
+    for seed in range(400, 412):
+        course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
+        assert course.faults == (), seed
+        moves += sum(course.moves)
+    assert moves > 10, "clusters that need no moves prove nothing"
+
+
+def test_any_two_policies_come_to_rest_in_any_order():
+    moves = 0
+    for number, one in enumerate(pairs()):
+        for seed in range(3 * number, 3 * number + 3):
+            course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
+            assert course.faults == (), (one.name, seed)
+            moves += sum(course.moves)
+    assert moves > 50
+
+
+def test_soft_spread_and_a_soft_taint_do_not_fight_over_a_deployment():
+    """Four pods, of which each taint wants two elsewhere and the spread wants two back: without end, one policy at a time."""
+    nodes = [b.node(f"n{i}").label({HOSTNAME: f"n{i}"}) for i in range(4)]
+    nodes[0], nodes[1] = (node.taint("old", effect="PreferNoSchedule") for node in nodes[:2])
+    owner = b.replicaset("web").cpu("100m").spread(HOSTNAME, hard=False, app="web").replicas(4)
+    cluster = b.snapshot(*nodes, owner, *(owner.pod(f"web-{i}").on(f"n{i}") for i in range(4)))
+    for names in (("NodeTaints", "TopologySpread"), ("TopologySpread", "NodeTaints")):
+        policies = [REGISTRY[name].build(REGISTRY[name].args(**WISHES[name])) for name in names]
+        inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
+        course = course_of(cluster, policies, inputs, hints=False)
+        assert course.faults == ()
+        assert sum(course.moves) <= 2
+
+
+WISHES = {
+    "NodeTaints": {"include_prefer_no_schedule": True},
+    "TopologySpread": {"constraints": ("DoNotSchedule", "ScheduleAnyway")},
+}
