@@ -21,6 +21,7 @@ from rescheduler.cli.output import emit, style
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.planning.limits import EFFORT, MOST_EFFORT
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html import plan_html
@@ -65,6 +66,13 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     callback=_moves,
     help="Limit of a plan without --next-cycle.",
 )
+@click.option(
+    "--effort",
+    type=click.IntRange(1, MOST_EFFORT),
+    default=EFFORT,
+    show_default=True,
+    help="How often the search for nodes to empty is repeated.",
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
 def plan_command(
     *,
@@ -79,6 +87,7 @@ def plan_command(
     output_file: str | None,
     next_cycle: bool,
     max_moves: int | None,
+    effort: int,
     exit_code: bool,
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
@@ -104,7 +113,9 @@ def plan_command(
     plan = make_plan(
         found.snapshot,
         configuration.build_policies(),
-        configuration.inputs(unlimited=not next_cycle, max_moves=max_moves),
+        msgspec.structs.replace(
+            configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
+        ),
         state,
     )
     metadata = msgspec.structs.replace(

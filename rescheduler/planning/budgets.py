@@ -90,6 +90,12 @@ class BudgetLedger:
             return None
         return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
 
+    def spent_by(self, pod: Pod, policy: str) -> list[tuple[ObjectKey, int]]:
+        """The budgets of which a move of the pod takes one, with what is left of each."""
+        if self._spends_nothing(pod, policy):
+            return []
+        return [(b.key, self._left(b)) for b in self.of(pod) if not _free(pod, b)]
+
     def take(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
         """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
         if reserves_first or not self._spends_nothing(pod, policy):
@@ -158,6 +164,23 @@ class LimitLedger:
         if self._unlimited:
             return self._max_moves is not None and self._this_hour - self._before >= self._max_moves
         return self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
+
+    @property
+    def left(self) -> int | None:
+        """How many more moves the plan may have, those of an hour where it is made within limits; None: any number."""
+        most = self._max_moves if self._unlimited else self._limits.moves_per_hour
+        return (
+            None
+            if most is None
+            else max(0, most - (self._this_hour - self._before if self._unlimited else 0))
+        )
+
+    def beyond(self, number: int) -> Blocked | None:
+        """Why so many moves, which belong together, are too many for the plan, or None: a plan ends between them."""
+        left = self.left
+        if not self._unlimited or left is None or number <= left:
+            return None
+        return self._used_up()
 
     @property
     def full(self) -> Blocked | None:

@@ -14,6 +14,12 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.selectors import LabelSelector
 
+EFFORT: Final = 128
+"""How often a search is repeated if nobody says otherwise: more found little more on random clusters."""
+
+
+MOST_EFFORT: Final = 100_000
+
 
 class RequestedLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of moves that people ask for, which are counted apart. Wide enough to empty some nodes within an hour."""
@@ -70,6 +76,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What policies declare for their own moves, by the policy's name; it goes before ``mode``."""
     unlimited: bool = False
     """True for ``plan``: show everything that is proposed, as if time passed; limits at once and per hour are ignored."""
+    effort: int = EFFORT
+    """How often the search for nodes to empty is repeated, at least 1; the same number gives the same plan."""
     max_moves: int | None = None
     """With so many moves an unlimited plan ends; None: when nothing is left to move."""
     namespace: str = DEFAULT_NAMESPACE

@@ -8,10 +8,8 @@ avoid. The first refusal is reported; the same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +21,8 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
+from rescheduler.planning.emptying import Emptying, Wanted
+from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import (
@@ -32,7 +32,6 @@ from rescheduler.planning.plan import (
     PlanMetadata,
     PodRef,
     PolicySummary,
-    SkipReason,
 )
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
@@ -41,17 +40,16 @@ from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
-from rescheduler.planning.total_change import Objective, refusal_of_group
+from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.measurement import Unmeasured, warning
-from rescheduler.policies.objective import lowers, nothing, reaches
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue, Proposals
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import FloatArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.state import SchedulingState
 
@@ -147,6 +145,8 @@ class _Step(NamedTuple):
     move: Move
     pod: Pod
     replacement: Pod
+    mark: TrialMark
+    """The trial before it."""
 
 
 class _Asked(NamedTuple):
@@ -214,6 +214,14 @@ class _Planner:
         self._moved: set[str] = set()
         """Uids of the pods that the plan moves."""
         self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
+        emptying = Emptying(
+            trial=self.trial,
+            targets=self._targets,
+            budgets=self._budgets,
+            replacement=self._replacement,
+            passes=inputs.effort,
+        )
+        self._groups = Groups(self, self._limits, self._refusals, emptying)
         self.before: list[PolicySummary] = []
 
     def run(self) -> None:
@@ -271,9 +279,7 @@ class _Planner:
             found = policy.candidates(self._view)
         self._asked_at = self.trial.version
         if found.grouped and not self._limits.exhausted:
-            self.skipped.settle()
-            for _, members in groupby(found, key=attrgetter("group")):
-                self._plan_group(policy, list(members))
+            self._groups.run(policy, found)
         else:
             self._plan_each(policy, found.queue())
 
@@ -285,11 +291,11 @@ class _Planner:
         if candidate.pod.uid in self._hypothetical:
             return
         blocked = self._refusals.of(candidate)
-        found = blocked or self._limit(candidate) or self._find(policy, candidate)
+        found = blocked or self.limit(candidate) or self.find(policy, candidate)
         match found:
             case Target():
-                self._move(candidate, found)
-                self._take(candidate)
+                self.move(candidate, found)
+                self.take(candidate)
             case Blocked():
                 self.skipped.add(candidate, found)
             case None:
@@ -309,71 +315,24 @@ class _Planner:
         found = [(why or self._limits.full, some) for why, some in self._refusals.of_many(batch, pods)]
         return [(why, some) for why, some in found if why is not None]
 
-    def _plan_group(self, policy: Policy, members: list[Candidate]) -> None:
-        """All members find room, or none is moved; what the limits leave for later follows in later cycles."""
-        start = self.trial.mark()
-        first = len(self.steps)
-        marks: list[TrialMark] = []
-        changes: list[IntArray] = [nothing()]
-        for candidate in members:
-            # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
-            if candidate.pod.uid in self._hypothetical:
-                self._undo(start, first)
-                return
-            marks.append(self.trial.mark())
-            found = self._refusals.of(candidate) or self._find(policy, candidate)
-            if not isinstance(found, Target):
-                self._undo(start, first)
-                if found is not None:
-                    self._skip_group(members, candidate, found)
-                return
-            changes.append(changes[-1] + found.change)
-            self._move(candidate, found)
-        if not reaches(changes[-1]):
-            self._undo(start, first)
-            why = refusal_of_group(changes[-1], members[0].pod.node)
-            for member in members:
-                self.skipped.add(member, why)
-            return
-        # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
-        # a pod without a target means that the node is not emptied at all.
-        self._cut(members, marks, first, changes)
-
-    def _cut(
-        self, members: list[Candidate], marks: list[TrialMark], first: int, changes: list[IntArray]
-    ) -> None:
-        """Leave for later what the limits do not allow now of a group that is planned; what goes must make the whole better."""
-        taken = 0
-        limit: Blocked | None = None
-        for candidate in members:
-            limit = self._limit(candidate)
-            if limit is not None:
-                break
-            self._take(candidate)
-            taken += 1
-        if limit is None:
-            return
-        # There is no later for a plan that ends here: it holds no node that is emptied by half.
-        falling = 0 if limit.reason is SkipReason.LIMIT_PLAN else taken
-        while falling and not lowers(changes[falling]):
-            falling -= 1
-        for candidate in members[falling:taken]:
-            self._limits.give_back(candidate.pod)
-            self._availability.give_back(candidate.pod, candidate.policy)
-        self._undo(marks[falling], first + falling)
-        for late in members[falling:]:
-            self.skipped.add(late, limit)
-
-    def _limit(self, candidate: Candidate) -> Blocked | None:
+    def limit(self, candidate: Candidate) -> Blocked | None:
         """Which of our own limits the move would pass, or None."""
         pod = candidate.pod
         return self._limits.refusal(pod) or self._availability.refusal(pod, candidate.policy)
 
-    def _take(self, candidate: Candidate) -> None:
+    def take(self, candidate: Candidate) -> None:
+        """Spend what the limits count."""
         self._limits.take(candidate.pod)
         self._availability.take(candidate.pod, candidate.policy)
 
-    def _find(self, policy: Policy, candidate: Candidate) -> Target | Blocked | None:
+    def give_back(self, candidate: Candidate) -> None:
+        """Undo ``take``."""
+        self._limits.give_back(candidate.pod)
+        self._availability.give_back(candidate.pod, candidate.policy)
+
+    def find(
+        self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None
+    ) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
         pod = candidate.pod
         replacement = self._replacement(pod)
@@ -385,6 +344,11 @@ class _Planner:
         gains = policy.gains(candidate, self._view)
         if not gains.size or gains.max() <= NO_NEED:
             return None
+        if refused is None and wanted is not None:
+            first = self._choose(policy, candidate, wanted.first(gains), unadopted)
+            if isinstance(first, Target):
+                return first
+            gains = wanted.others(gains)
         found = refused or self._choose(policy, candidate, gains, unadopted)
         if unadopted is None or isinstance(found, Target):
             return found
@@ -425,7 +389,9 @@ class _Planner:
         replica_set = self._snapshot.workloads.get(owner.uid) if owner is not None else None
         return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
-    def _move(self, candidate: Candidate, target: Target) -> None:
+    def move(self, candidate: Candidate, target: Target) -> None:
+        """Plan it."""
+        mark = self.trial.mark()
         pod = candidate.pod
         replacement = self._replacement(pod)
         self.trial.move(pod, replacement, target.node)
@@ -445,26 +411,24 @@ class _Planner:
             disruption=round(self._refusals.disruption(pod), 4),
             mode=target.mode,
         )
-        self.steps.append(_Step(move, pod, replacement))
+        self.steps.append(_Step(move, pod, replacement, mark))
 
-    def _undo(self, mark: TrialMark, steps: int) -> None:
-        self.trial.rollback(mark)
-        while len(self.steps) > steps:
+    def number(self) -> int:
+        """Of the moves planned so far."""
+        return len(self.steps)
+
+    def undo(self, number: int) -> None:
+        """Take back all but the first ``number`` moves."""
+        while len(self.steps) > number:
             step = self.steps.pop()
+            self.trial.rollback(step.mark)
             self._moved.discard(step.pod.uid)
             reserves_first = step.move.mode is MoveMode.RESERVE_FIRST
             self._budgets.give_back(step.pod, step.move.policy, reserves_first=reserves_first)
 
-    def _skip_group(self, members: list[Candidate], failed: Candidate, why: Blocked) -> None:
-        self.skipped.add(failed, why)
-        name = f"{failed.pod.namespace}/{failed.pod.name}"
-        for member in _others(members, failed):
-            self.skipped.add(
-                member,
-                Blocked(
-                    SkipReason.GROUP, f"node {failed.pod.node} cannot be emptied because of {name}", name
-                ),
-            )
+    def is_planned(self, candidate: Candidate) -> bool:
+        """True if the plan has moved its pod already."""
+        return candidate.pod.uid in self._hypothetical
 
     def _movable_class(self, known: PodClass) -> bool | None:
         """``_movable`` of all pods of a class; None if they differ."""
@@ -483,10 +447,6 @@ class _Planner:
     def _movable_next(self, pod: Pod) -> bool:
         """The same for the next decision, when replacements will be pods like others."""
         return pod.uid not in self._history.moving and self._protector.movable(pod)
-
-
-def _others(members: Sequence[Candidate], failed: Candidate) -> Iterator[Candidate]:
-    return (member for member in members if member is not failed)
 
 
 def _ref(pod: Pod) -> PodRef:

@@ -70,7 +70,7 @@ class Targets:
 
     def known_refusal(self, pod: Pod, replacement: Pod, unadopted: Pod | None = None) -> Blocked | None:
         """Why no node at all takes it, whatever a move would gain, as far as that is known or costs nothing to find out."""
-        known = self._refused.get(self._kind(pod, replacement, unadopted))
+        known = self._refused.get(self.kind(pod, replacement, unadopted))
         if known is not None or self._has_room(replacement):
             return known
         message = "no node has room for its replacement"
@@ -156,11 +156,19 @@ class Targets:
 
     def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
         """Remember that no node takes pods like this one."""
-        self._refused[self._kind(pod, replacement, unadopted)] = why
+        self._refused[self.kind(pod, replacement, unadopted)] = why
         self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return why
 
-    def _kind(self, pod: Pod, replacement: Pod, unadopted: Pod | None) -> tuple[object, ...]:
+    def allowed(self, pod: Pod, replacement: Pod, reason: str) -> BoolArray:
+        """Nodes that would take it now by all rules and that are not to be avoided for this reason, whatever a move gains."""
+        with self._trial.without(pod):
+            found = self._trial.feasible_targets(pod, replacement)
+            same, _ = self._avoided(pod, found, reason)
+        return found & ~same
+
+    def kind(self, pod: Pod, replacement: Pod, unadopted: Pod | None = None) -> tuple[object, ...]:
+        """The same for pods that all nodes treat alike. It holds identities: both pods must live as long as it is used."""
         spec, old = replacement.spec, pod.spec
         social = bool(spec.spread or spec.pod_affinity or spec.pod_anti_affinity or old.pod_anti_affinity)
         claims = pod.name if spec.volumes else ""

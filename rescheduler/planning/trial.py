@@ -125,7 +125,7 @@ class Trial:
         """Nodes that may be targets and have enough free resources; cheap, and necessary for every target."""
         state = self.state
         free = self.view.nodes.usable.copy()
-        for name, needed in self._needs(replacement):
+        for name, needed in self.needs(replacement):
             free &= state.allocatable(name) - state.requested(name) >= needed
         # Several moves run at once, so none may count on room that another one's old pod still holds.
         if self.planned.moves:
@@ -135,7 +135,7 @@ class Trial:
     def has_free_resources(self, replacement: Pod, node: int) -> bool:
         """``with_free_resources`` of one node that may be a target."""
         state = self.state
-        for name, needed in self._needs(replacement):
+        for name, needed in self.needs(replacement):
             left = state.allocatable(name)[node] - state.requested(name)[node]
             if left - self.planned.departed(name)[node] < needed:
                 return False
@@ -194,7 +194,7 @@ class Trial:
 
     def _without_leaving_rooms(self, replacement: Pod, feasible: BoolArray) -> None:
         """Rooms that pods are about to leave are not free yet."""
-        for name, needed in self._needs(replacement):
+        for name, needed in self.needs(replacement):
             rest = self._free_beside_leaving.get(name)
             feasible &= (self._left(name) if rest is None else rest) >= needed
 
@@ -210,7 +210,7 @@ class Trial:
         left = state.allocatable(resource) - state.requested(resource) - leaving
         return np.where(leaving == 0, _PLENTY, left)
 
-    def _needs(self, replacement: Pod) -> list[tuple[str, int]]:
+    def needs(self, replacement: Pod) -> list[tuple[str, int]]:
         """What the scheduler asks a node for, a place among its pods included; not what its profile ignores."""
         return [("pods", 1), *checked_requests(replacement.spec.requests, self.state.profile)]
 
@@ -222,7 +222,7 @@ class Trial:
             for node in (move.source, move.target):
                 left = state.allocatable(resource)[node] - state.requested(resource)[node] - leaving[node]
                 rest[node] = left if leaving[node] else _PLENTY
-        for resource, _ in self._needs(move.replacement):
+        for resource, _ in self.needs(move.replacement):
             if resource not in self._free_beside_leaving:
                 self._free_beside_leaving[resource] = self._left(resource)
 

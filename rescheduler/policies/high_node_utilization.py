@@ -55,12 +55,10 @@ class HighNodeUtilizationArgs(
 
 
 class HighNodeUtilization:
-    """Gain = (1 - pressure here) x (0.5 + 0.5 x pressure there after the move).
+    """Gain = 0.5 + 0.5 x pressure there after the move.
 
-    Pressure: share of the fullest resource of a node. So the emptiest node goes first and the fullest node
-    that has room receives. Targets: nodes that stay. A node that is emptier than the candidate's own is to
-    go itself, and so is one that this plan emptied; nodes without pods receive none; a node that received
-    pods in this plan stays.
+    Pressure: share of the fullest resource of a node. Nodes without pods receive none, and neither do nodes that moves
+    of this plan leave; a node that received pods in this plan stays.
     """
 
     name: ClassVar[str] = "HighNodeUtilization"
@@ -89,17 +87,43 @@ class HighNodeUtilization:
         here = view.state.node_index[pod.node]
         if view.arrived("pods")[here] > 0:
             return nowhere(view)
-        pressure = load.pressure()
         after = np.zeros(view.nodes.size)
-        fits = self._staying(here, load, view) & self._taking_part(load, view) & (view.departed("pods") == 0)
+        fits = self._open(view)
+        fits[here] = False
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
-            limit = self._args.target_thresholds.get(resource, PERCENT) / PERCENT
-            fits &= share <= limit + _EPSILON
+            fits &= share <= self._limit(resource) + _EPSILON
             after = np.maximum(after, share)
-        gain = (1.0 - self._before(here, load)) * (0.5 + 0.5 * np.minimum(after, 1.0))
-        gain = np.where(fits & (pressure > 0), gain, 0.0)
-        return np.clip(gain, 0.0, 1.0)
+        return np.where(fits, 0.5 + 0.5 * np.minimum(after, 1.0), 0.0)
+
+    def receives(self, view: PolicyView) -> BoolArray:
+        """Nodes in use that moves of this plan do not leave, and that are not too full already."""
+        load = Load.now(view, self._resources, REQUESTS)
+        fits = self._open(view)
+        for resource in self._resources:
+            fits &= load.share(resource) <= self._limit(resource) + _EPSILON
+        return fits
+
+    def most_held(self, view: PolicyView) -> dict[str, IntArray]:
+        """What each node holds at its ``targetThresholds``."""
+        found: dict[str, IntArray] = {}
+        for resource in self._args.target_thresholds:
+            capacity = view.state.allocatable(resource)
+            found[resource] = np.floor(capacity * (self._limit(resource) + _EPSILON)).astype(np.int64)
+        return found
+
+    def prices(self, view: PolicyView) -> IntArray:
+        """Every node is worth the same."""
+        return np.ones(view.nodes.size, dtype=np.int64)
+
+    def _limit(self, resource: str) -> float:
+        return self._args.target_thresholds.get(resource, PERCENT) / PERCENT
+
+    def _open(self, view: PolicyView) -> BoolArray:
+        """Nodes in use that moves of this plan do not leave. A new array."""
+        load = Load.now(view, self._resources, REQUESTS)
+        found: BoolArray = self._taking_part(load, view) & (_counted(view) > 0) & (view.departed("pods") == 0)
+        return found
 
     def badness(self, view: PolicyView) -> IntArray:
         """In tier CONSOLIDATION the nodes in use; in tier EMPTYING the pods on nodes that are to be emptied."""
@@ -175,24 +199,6 @@ class HighNodeUtilization:
         low: BoolArray = self._under(load, view) & (view.arrived("pods") == 0)
         return low
 
-    def _staying(self, here: int, load: Load, view: PolicyView) -> BoolArray:
-        """Nodes that are not to be emptied before this one: the emptiest goes first, then by name."""
-        pressure, ranks = np.round(self._all_before(load), 9), view.nodes.ranks
-        later = (pressure > pressure[here]) | ((pressure == pressure[here]) & (ranks > ranks[here]))
-        stays: BoolArray = later | ~self._low(load, view)
-        # The pod's own node may have left the under-utilised ones while its group was planned.
-        stays[here] = False
-        return stays
-
-    def _before(self, node: int, load: Load) -> float:
-        return float(self._all_before(load)[node])
-
-    def _all_before(self, load: Load) -> FloatArray:
-        """Pressure before this plan took pods away, so that the order of nodes does not change under way."""
-        shares = [load.before(r) + load.gained(r) for r in self._resources]
-        highest: FloatArray = np.max(shares, axis=0)
-        return highest
-
     def _group(self, node: int, pressure: float, view: PolicyView) -> Iterator[Batch]:
         name = view.nodes.names[node]
         pods = [p for p in view.state.pods_on(name) if not belongs_to_node(p)]
@@ -207,7 +213,7 @@ class HighNodeUtilization:
                     policy=self.name,
                     reason="NodeUnderutilized",
                     message=f"node {name} is used by {pressure:.0%} and can be emptied",
-                    gain=1.0 - pressure,
+                    gain=1.0,
                     group=f"{self.name}/{name}",
                 )
 

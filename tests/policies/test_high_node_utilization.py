@@ -117,7 +117,7 @@ def test_what_a_limit_cuts_off_a_group_gives_its_disruptions_back(decide, app, l
     cluster = b.snapshot(
         b.node("n1"), b.node("n2"), b.node("n3"), agent, agent.pod("agent-2").on("n2"),
         app("web", ["n1", "n1", "n2"], lambda spec: spec.cpu("100m")), b.pdb("web").allows(2),
-        load(app, "d", "n3", 4),
+        load(app, "c", "n2", 2, "50m"), load(app, "d", "n3", 4),
     )  # fmt: skip
     plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
     # Both pods of n1 are planned before the limit is looked at, which leaves the second for later.
