@@ -99,6 +99,10 @@ class Targets:
         if not (gains > 0).any():
             return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
         trial = self._trial
+        swaps = trial.planned.left_for(trial.state.node_index[pod.node], pod)
+        if swaps:
+            gains = gains.copy()
+            gains[swaps] = 0.0
         if unadopted is None:
             allowed = np.ones_like(gains, dtype=np.bool_)
         else:

@@ -43,17 +43,27 @@ class PlannedMoves:
         self._size = size
         self._arrived: dict[str, IntArray] = {}
         self._departed: dict[str, IntArray] = {}
+        self._ways: dict[tuple[str, int], list[int]] = {}
+        """(uid of a controller, node that its pods go to) -> the nodes that they leave for it."""
 
     def add(self, move: PlannedMove) -> None:
         """Plan one more."""
         self.moves.append(move)
         self._carry(move, 1)
+        if move.pod.controller is not None:
+            self._ways.setdefault((move.pod.controller.uid, move.target), []).append(move.source)
 
     def pop(self) -> PlannedMove:
         """Take the last one back."""
         last = self.moves.pop()
         self._carry(last, -1)
+        if last.pod.controller is not None:
+            self._ways[last.pod.controller.uid, last.target].pop()
         return last
+
+    def left_for(self, node: int, pod: Pod) -> list[int]:
+        """Nodes that pods of the same controller leave for this one: a pod that went back there would only swap with them."""
+        return self._ways.get((pod.controller.uid, node), []) if pod.controller is not None else []
 
     def arrived(self, resource: str) -> IntArray:
         """What the moves bring to each node. Do not change the array."""

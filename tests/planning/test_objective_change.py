@@ -32,6 +32,8 @@ POLICIES = [
     ("InterPodAntiAffinity", {}, None),
     ("TopologySpread", {"constraints": ("DoNotSchedule", "ScheduleAnyway")}, None),
     ("TopologySpread", {"constraints": ("ScheduleAnyway",), "label_selector": ONE_APP}, None),
+    ("LowNodeUtilization", {}, None),
+    ("HighNodeUtilization", {}, None),
 ]
 
 
