@@ -78,6 +78,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED); \
 	  else echo 'Go is missing: plans are not compared with kube-scheduler.'; fi
 	$(BIN)/python -m bench.crowds
+	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest tests/controller/test_generated_objects.py
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest tests/sandbox/test_histories_by_hypothesis.py
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
 	  tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
