@@ -1,11 +1,13 @@
-"""The limits of what people write into Reservations and PodMigrations: one table for the schemas, admission and the decoder.
+"""The limits of what people write into Reservations and PodMigrations: one table for the schemas, commands and decoders.
 
-A test compares the manifests with it. What the schema admits, the decoder reads: an object that is stored and cannot be
-read would be blind weight. Constants only.
+A test reads every limit of the manifests' schemas and compares it with this table: a limit that is missing here, or another number
+there, fails it. What the schema admits, the decoder reads: an object that is stored and cannot be read would be blind
+weight. Constants only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 MOST_TTL: Final = "8760h"
@@ -16,7 +18,42 @@ LONGEST_DURATION_TEXT: Final = 32
 """Characters of a duration."""
 LONGEST_NAME: Final = 253
 """Bytes of the name of an object."""
+LONGEST_LABEL: Final = 63
+"""Of the value of a label, a namespace, a kind, the name of a container."""
+LONGEST_KEY: Final = LONGEST_NAME + 1 + LONGEST_LABEL
+"""Of the key of a label with its prefix; also of NAMESPACE/NAME."""
+LONGEST_UID: Final = 128
+LONGEST_REASON: Final = 1024
+"""``spec.reason`` of a PodMigration."""
+MOST_OWNERS: Final = 16
+"""Of a Reservation, and of the labels and expressions of one selector."""
+MOST_VALUES: Final = 48
+"""Of one expression of a selector."""
 MOST_EARLIER_MOVES: Final = 8
-"""Entries of ``spec.after`` of a PodMigration."""
-LONGEST_MOVE_KEY: Final = 63 + 1 + LONGEST_NAME
-"""Bytes of an entry: namespace, slash, name."""
+"""``spec.after`` of a PodMigration."""
+
+LENGTHS: Final[Mapping[str, int]] = {
+    "apiVersion": LONGEST_NAME,
+    "kind": LONGEST_LABEL,
+    "namespace": LONGEST_LABEL,
+    "name": LONGEST_NAME,
+    "nodeName": LONGEST_NAME,
+    "uid": LONGEST_UID,
+    "key": LONGEST_KEY,
+    "values": LONGEST_LABEL,
+    "matchLabels": LONGEST_LABEL,
+    "ttl": LONGEST_DURATION_TEXT,
+    "reason": LONGEST_REASON,
+    "policy": LONGEST_NAME,
+    "after": LONGEST_KEY,
+    "containers.name": LONGEST_LABEL,
+}
+"""Field of a spec -> the longest text in it. A field of several objects has one limit; where not, its parent is named, too."""
+COUNTS: Final[Mapping[str, int]] = {
+    "owners": MOST_OWNERS,
+    "matchLabels": MOST_OWNERS,
+    "matchExpressions": MOST_OWNERS,
+    "values": MOST_VALUES,
+    "after": MOST_EARLIER_MOVES,
+}
+"""List or map of a spec -> the most entries."""

@@ -10,14 +10,14 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from rescheduler.model.bounds import LONGEST_LABEL, LONGEST_NAME
+
 _NAME_SYNTAX: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE_SYNTAX: Final = f"({_NAME_SYNTAX})?"
 _DOMAIN_SYNTAX: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME: Final = re.compile(_NAME_SYNTAX)
 _VALUE: Final = re.compile(_VALUE_SYNTAX)
 _DOMAIN: Final = re.compile(_DOMAIN_SYNTAX)
-_LONGEST: Final = 63
-_LONGEST_DOMAIN: Final = 253
 _REMEMBERED: Final = 4096
 _EMPTY: Final = "must be non-empty"
 _ENDS: Final = "and must start and end with an alphanumeric character"
@@ -45,8 +45,8 @@ _KEY_RULE: Final = f"a valid label key {_NAME_RULE} with an optional DNS subdoma
 def value_error(value: str) -> str:
     """The error in a label's value; empty if it is valid."""
     errors: list[str] = []
-    if len(value.encode()) > _LONGEST:
-        errors.append(_too_long(_LONGEST))
+    if len(value.encode()) > LONGEST_LABEL:
+        errors.append(_too_long(LONGEST_LABEL))
     if not _VALUE.fullmatch(value):
         errors.append(_VALUE_RULE)
     return "; ".join(errors)
@@ -61,8 +61,8 @@ def key_error(key: str) -> str:
     errors = [f"prefix part {error}" for error in _domain_errors(prefix)] if slash else []
     if not name:
         errors.append(f"name part {_EMPTY}")
-    elif len(name.encode()) > _LONGEST:
-        errors.append(f"name part {_too_long(_LONGEST)}")
+    elif len(name.encode()) > LONGEST_LABEL:
+        errors.append(f"name part {_too_long(LONGEST_LABEL)}")
     if not _NAME.fullmatch(name):
         errors.append(f"name part {_NAME_RULE}")
     return "; ".join(errors)
@@ -72,8 +72,8 @@ def _domain_errors(domain: str) -> list[str]:
     if not domain:
         return [_EMPTY]
     errors: list[str] = []
-    if len(domain.encode()) > _LONGEST_DOMAIN:
-        errors.append(_too_long(_LONGEST_DOMAIN))
+    if len(domain.encode()) > LONGEST_NAME:
+        errors.append(_too_long(LONGEST_NAME))
     if not _DOMAIN.fullmatch(domain):
         errors.append(_DOMAIN_RULE)
     return errors

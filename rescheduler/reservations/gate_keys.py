@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from rescheduler.model.bounds import LONGEST_NAME
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 from rescheduler.model.selectors import LabelSelector, Operator
 
 MOST_KEYS: Final = 64
 """Of one Reservation. All keys of a cluster share a store, and each new pod is looked up in it."""
-_LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_LEGAL: Final = re.compile(rf"[-._a-zA-Z0-9]{{1,{LONGEST_NAME}}}")
 
 
 def keys_of_owner(owner: ReservationOwner) -> tuple[str, ...]:

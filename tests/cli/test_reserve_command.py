@@ -93,6 +93,7 @@ def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
             ("create", "--cpu", "1", "--owner-pod", "x", "--ttl", "1h", "--expires", "2030-01-01T00:00:00Z"),
             "exclude",
         ),
+        (("create", "--cpu", "1", "--owner-pod", "x", "--ttl", "9000h"), "at most 8760h"),
         (("create", "deployment/none"), "there is no deployment/none"),
         (("create", "daemonset/x"), "write deployment/NAME or statefulset/NAME"),
         (("create", "-f", "/no/such/file"), "no such file"),

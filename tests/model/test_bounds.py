@@ -8,14 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.bounds import (
-    LONGEST_DURATION_TEXT,
-    LONGEST_MOVE_KEY,
-    LONGEST_NAME,
-    MOST_EARLIER_MOVES,
-    MOST_MOVE_TTL,
-    MOST_TTL,
-)
+from rescheduler.model.bounds import COUNTS, LENGTHS, LONGEST_DURATION_TEXT, MOST_MOVE_TTL, MOST_TTL
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import migration_manifest, reservation_manifest
 from rescheduler.model.kinds import Kind
@@ -40,14 +33,36 @@ def test_the_schemas_have_the_limits_of_the_table(plural, most):
     assert parse_duration(most) > 0
 
 
-def test_names_have_the_length_of_the_table():
-    assert spec_of("podmigrations")["podRef"]["properties"]["name"]["maxLength"] == LONGEST_NAME
-    assert spec_of("podmigrations")["reservationRef"]["properties"]["name"]["maxLength"] == LONGEST_NAME
+def limits_of(schema, path=()):
+    """(path, keyword, number) of each limit of a schema; items and values of maps have the name of their field."""
+    if not isinstance(schema, dict):
+        return
+    for keyword in ("maxLength", "maxItems", "maxProperties"):
+        if isinstance(schema.get(keyword), int):
+            yield path, keyword, schema[keyword]
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from limits_of(inner, (*path, name))
+    for keyword in ("items", "additionalProperties"):
+        yield from limits_of(schema.get(keyword), path)
 
 
-def test_the_moves_that_another_begins_after_are_as_many_as_the_table_says():
-    after = spec_of("podmigrations")["after"]
-    assert (after["maxItems"], after["items"]["maxLength"]) == (MOST_EARLIER_MOVES, LONGEST_MOVE_KEY)
+@pytest.mark.parametrize("plural", ["reservations", "podmigrations"])
+def test_every_limit_of_the_schemas_is_that_of_the_table(plural):
+    found = list(limits_of({"properties": spec_of(plural)}))
+    assert len(found) >= 9
+    for path, keyword, number in found:
+        table = LENGTHS if keyword == "maxLength" else COUNTS
+        assert table.get(".".join(path[-2:]), table.get(path[-1])) == number, (path, keyword)
+
+
+def test_the_table_has_no_limit_of_which_the_schemas_know_nothing():
+    found = [
+        each
+        for plural in ("reservations", "podmigrations")
+        for each in limits_of({"properties": spec_of(plural)})
+    ]
+    named = {name for path, _, _ in found for name in (path[-1], ".".join(path[-2:]))}
+    assert {*LENGTHS, *COUNTS} <= named
 
 
 NUMBER = st.from_regex(r"[0-9]{1,4}([.][0-9]{0,4})?|[.][0-9]{1,4}", fullmatch=True)

@@ -11,11 +11,12 @@ from rescheduler.cli.reservation_client import ReservationRequest
 from rescheduler.cli.reserve.options import parse_seconds
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.quantity import QuantityError
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 from rescheduler.model.resources import parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.model.times import parse_timestamp
+from rescheduler.model.times import parse_duration, parse_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,9 @@ def request_from_flags(
     """
     if given.ttl and given.expires:
         raise CommandError("--ttl and --expires exclude each other", EXIT_USAGE)
+    ttl_s = parse_seconds("--ttl", given.ttl) if given.ttl else None
+    if ttl_s is not None and ttl_s > parse_duration(MOST_TTL):
+        raise CommandError(f"--ttl {given.ttl}: at most {MOST_TTL}; 0s never expires", EXIT_USAGE)
     base, template, owner, count = (
         _of_workload(api, workload, given) if workload is not None else _of_flags(given)
     )
@@ -79,7 +83,7 @@ def request_from_flags(
         template=template,
         namespace=given.namespace,
         owner=owner,
-        ttl_s=parse_seconds("--ttl", given.ttl) if given.ttl else None,
+        ttl_s=ttl_s,
         node=given.node,
         expires_at_s=_moment(given.expires) if given.expires else None,
         pre_allocation=given.pre_allocation,
