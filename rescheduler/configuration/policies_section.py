@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,6 +11,8 @@ from rescheduler.configuration.policy_types import PolicyTypeError, policy_names
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import PolicyArgs
 
@@ -53,7 +56,21 @@ def read_policies(reader: SectionReader) -> tuple[ConfiguredPolicy, ...]:
                 ("policies", index, "mode"), f"another {policy.name} says otherwise", "write the same"
             )
         found.append(policy)
+    if _fill_and_empty(found):
+        reader.complain(
+            ("policies",),
+            "LowNodeUtilization and HighNodeUtilization are both on for the same nodes: what one fills the other empties",
+            "switch one of them off, or give both a nodeSelector with the same label and different values",
+        )
     return tuple(found)
+
+
+def _fill_and_empty(policies: Sequence[ConfiguredPolicy]) -> bool:
+    """True if a node could take part in a policy that fills nodes which are hardly used, and in one that empties them."""
+    on = [policy.args for policy in policies if policy.args.enabled]
+    low = [args for args in on if isinstance(args, LowNodeUtilizationArgs)]
+    high = [args for args in on if isinstance(args, HighNodeUtilizationArgs)]
+    return any(not one.disjoint(other) for one in low for other in high)
 
 
 def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolicy | None:

@@ -18,7 +18,7 @@ from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
-from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
+from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _EPSILON: Final = 1e-9
@@ -27,7 +27,7 @@ _MANY: Final = 1024
 
 
 class HighNodeUtilizationArgs(
-    PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+    NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
     """``thresholds``: percent of allocatable below which (in all of them) a node is emptied.
 
@@ -165,7 +165,7 @@ class HighNodeUtilization:
         """The nodes of the policy that offer all the resources it goes by: of the others it cannot say how full they are."""
 
         def find() -> BoolArray:
-            offering = self._scope.nodes(view.nodes).copy()
+            offering = self._args.nodes(view.nodes).copy()
             for resource in self._args.thresholds:
                 offering &= load.offers(resource)
             return offering

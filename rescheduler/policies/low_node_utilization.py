@@ -21,7 +21,7 @@ from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
-from rescheduler.policies.wire import PERCENT, ArgumentProblem, PolicyArgs, percent_problems
+from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -33,7 +33,7 @@ _NAME: Final = attrgetter("namespace", "name")
 
 
 class LowNodeUtilizationArgs(
-    PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+    NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
     """Percent of allocatable per resource; both maps name the same resources.
 
@@ -161,7 +161,7 @@ class LowNodeUtilization:
 
     def _judged(self, view: PolicyView, load: Load) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known."""
-        return self._scope.nodes(view.nodes) & load.known
+        return self._args.nodes(view.nodes) & load.known
 
     def _load(self, view: PolicyView) -> Load:
         return Load.now(view, self._resources, self._args.usage)

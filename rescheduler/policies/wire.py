@@ -87,25 +87,18 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
 
     Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed. ``mode`` None:
-    the one of the configuration. ``node_selector``: labels of the nodes that the policy is about (a pool); pods on other
-    nodes are not proposed, and utilisation is balanced and consolidated within these nodes only.
+    the one of the configuration.
     """
 
     enabled: bool = True
     label_selector: LabelSelectorArgs | None = None
     namespaces: NamespacesArgs = NamespacesArgs()
-    node_selector: dict[str, str] = {}
     mode: PolicyMode | None = None
-
-    @property
-    def node_labels(self) -> tuple[tuple[str, str], ...]:
-        """``node_selector`` in order."""
-        return tuple(sorted(self.node_selector.items()))
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""
         selector = self.label_selector.compiled() if self.label_selector is not None else None
-        return Scope(selector, self.namespaces, self.node_labels)
+        return Scope(selector, self.namespaces)
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors; subclasses add theirs."""
@@ -115,16 +108,27 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             yield ("labelSelector",), invalid
 
 
+class NodePoolArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Arguments of policies about how full nodes are. ``node_selector``: labels of the nodes that take part; all if empty."""
+
+    node_selector: dict[str, str] = {}
+
+    def nodes(self, nodes: NodeTable) -> BoolArray:
+        """The nodes that take part. Do not change the array."""
+        labels = tuple(sorted(self.node_selector.items()))
+        return nodes.labels_mask(labels) if labels else nodes.all
+
+    def disjoint(self, other: NodePoolArgs) -> bool:
+        """True if no node can take part in both."""
+        mine, theirs = self.node_selector, other.node_selector
+        return any(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())
+
+
 class Scope(msgspec.Struct, frozen=True):
     """Which pods a policy may propose."""
 
     selector: LabelSelector | None
     namespaces: NamespacesArgs
-    node_labels: tuple[tuple[str, str], ...] = ()
-
-    def nodes(self, nodes: NodeTable) -> BoolArray:
-        """The nodes that the policy is about. Do not change the array."""
-        return nodes.labels_mask(self.node_labels) if self.node_labels else nodes.all
 
     def proposes(self, known: PodClass) -> bool:
         """True if the policy may propose pods of the class that stand and can come back."""
