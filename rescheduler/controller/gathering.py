@@ -62,6 +62,8 @@ class RoundInput:
     """What a round begins with."""
 
     index: RoundIndex
+    placement: Placement
+    """That of the configuration in force, which is another one after each change of it."""
     reservations: ReservationSettings
     migrations: MigrationSettings
     lag: SchedulerLag
@@ -72,7 +74,6 @@ class RoundInput:
 class Gatherer:
     """Used by the core thread only."""
 
-    placement: Placement
     memory: Memory
     unadopted: UnadoptedReplacements
     unseen: Callable[[ObjectKey], bool]
@@ -125,7 +126,7 @@ class Gatherer:
             )
         given = dataclasses.replace(given, index=index)
         replacements = Replacements(index.view, index.pods_of)
-        self.placement.begin(replacements, written)
+        given.placement.begin(replacements, written)
         start_first = self._start_first(given)
         rooms = self._ordered(self._observed(given, written), given)
         assignment = self._assigned(rooms, start_first, given)
@@ -162,7 +163,7 @@ class Gatherer:
         settings, links = given.reservations, links_of(given.index)
         return ReservationObserver(
             index=given.index,
-            placement=self.placement,
+            placement=given.placement,
             memory=self.memory,
             links=links,
             written=written,
@@ -177,7 +178,7 @@ class Gatherer:
         self, rooms: Mapping[str, ObservedReservation], given: RoundInput
     ) -> dict[str, ObservedReservation]:
         return HandoverOrder(
-            placement=self.placement,
+            placement=given.placement,
             settings=given.reservations,
             sightings=self.memory.sightings,
             unbound=given.index.unbound(),
@@ -192,7 +193,7 @@ class Gatherer:
     ) -> Assignment:
         return RoomAssignment(
             index=given.index,
-            placement=self.placement,
+            placement=given.placement,
             unseen=lambda name: self.unseen(ObjectKey("", name)),
             claims=self.memory.expectations.claims,
             released=self.releasing,

@@ -67,7 +67,7 @@ class Settings:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Runs all machines. ``settings`` may be replaced between rounds; nothing else may."""
+    """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
 
     executor: Executor
     gate: Mirror
@@ -107,7 +107,6 @@ class Reconciler:
             clock=self.clock,
         )
         self._gatherer = Gatherer(
-            placement=self.placement,
             memory=self.memory,
             unadopted=self._unadopted,
             unseen=self._unseen,
@@ -209,6 +208,7 @@ class Reconciler:
         return self._gatherer.of(
             RoundInput(
                 index=self._index,
+                placement=self.placement,
                 reservations=settings.reservations,
                 migrations=settings.migrations,
                 lag=self.lag,

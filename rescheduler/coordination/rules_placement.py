@@ -24,6 +24,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
+from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.single_pod import (
     Choice,
@@ -78,7 +79,10 @@ def protection_of(protections: Protections, profile: Profile) -> Protection:
             )
             last[:] = [(replacements, protector)]
         refusal = last[0][1].refusal(pod)
-        return ALLOWED if refusal is None else Permission(ok=False, message=f"the pod {refusal.message}")
+        if refusal is None:
+            return ALLOWED
+        passes = refusal.reason is SkipReason.WORKLOAD_BUSY
+        return Permission(ok=False, message=f"the pod {refusal.message}", passes=passes)
 
     return judged
 

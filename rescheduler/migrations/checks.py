@@ -31,7 +31,11 @@ def may_begin(draft: Draft) -> bool:
     if observed.held_back is None and not asked(draft, FRESH_S):
         return False
     if not observed.movable.ok:
-        draft.fail(Why.NOT_MOVABLE, observed.movable.message)
+        # A Deployment counts as rolling out for a moment after each of its pods comes or goes, and for as long as its status lags.
+        if observed.movable.passes:
+            draft.say(Why.OWNER_BUSY, observed.movable.message)
+        else:
+            draft.fail(Why.NOT_MOVABLE, observed.movable.message)
         return False
     migration = observed.migration
     if not migration.pod_uid and observed.pod is not None:

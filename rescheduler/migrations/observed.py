@@ -54,6 +54,8 @@ class Permission:
 
     ok: bool
     message: str = ""
+    passes: bool = False
+    """True: what forbids it ends by itself (a rollout), so the move waits for it."""
 
 
 ALLOWED = Permission(ok=True)

@@ -103,6 +103,16 @@ def test_the_table_is_the_only_way(old, new):
             enter(status, new, MigrationReason.CHECKING, "", NOW)
 
 
+def test_a_move_waits_for_a_rollout_of_its_workload_until_its_ttl():
+    rolling_out = Permission(ok=False, message="its Deployment web is rolling out a change", passes=True)
+    outcome = look(migration(), movable=rolling_out)
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "OwnerBusy")
+    assert "rolling out" in outcome.status.message
+    assert act.CreateReservation not in kinds(outcome)
+    late = look(migration(created_at_s=NOW - 301), movable=rolling_out)
+    assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
+
+
 @pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
 @pytest.mark.parametrize("requested", [0.0, NOW - 1])
 def test_of_two_moves_that_have_begun_one_gives_its_room_back_before_anybody_is_evicted(phase, requested):

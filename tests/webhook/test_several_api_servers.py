@@ -69,7 +69,7 @@ class Servers:
                 webhook.stop()
 
     def held_by_the_second(self, owner):
-        body = probe_pod(owner, self.world.namespace)
+        body = probe_pod(owner, self.world.namespace, {})
         answer = self.plane.second_api().create(self.world.path("pods"), body, dryRun="All")
         return bool(gates_of(answer.expect(201).body))
 
