@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from harness.histories.__main__ import main
 from harness.histories.history import play
-from rescheduler.controller import reconcile
+from rescheduler.controller import gathering, reconcile
 from rescheduler.coordination import leftovers
 from rescheduler.coordination.gate_store import GateStore
 from rescheduler.coordination.handover_order import HandoverOrder
@@ -51,7 +51,7 @@ def evicts_before_available(patch):
 
 def forgets_the_gate(patch):
     patch.setattr(evicting, "_gate_proven", lambda _: True)
-    patch.setattr(reconcile, "gate_keys", lambda *_: GateStore({}, {}))
+    patch.setattr(gathering, "gate_keys", lambda *_: GateStore({}, {}))
 
 
 def drops_the_placeholder_early(patch):
