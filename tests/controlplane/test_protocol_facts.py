@@ -236,7 +236,8 @@ def test_start_first_passes_a_budget_that_allows_nothing(world):
     owner = old["metadata"]["ownerReferences"][0]["uid"]
     world.pod("orphan", "2", labels={"app": "web", "moved": "yes"}, nodeName=target)
     world.wait(lambda: world.api.get(budget).body["status"]["currentHealthy"] == 2)
-    world.api.patch(GATE_KEYS, keys_on({owner: "room"})).expect(200)
+    key = controller_key(world.namespace, owner)
+    world.api.patch(GATE_KEYS, keys_on({key: "room"})).expect(200)
     world.wait(lambda: world.evict(old).status == 201)
     digest = old["metadata"]["labels"]["pod-template-hash"]
     world.wait(lambda: [p for p in world.pods("web") if gates_of(p)])
@@ -245,6 +246,6 @@ def test_start_first_passes_a_budget_that_allows_nothing(world):
     ).expect(200)
     world.wait_gone(old)
     (survivor,) = world.wait_ready("web", 1)
-    world.api.patch(GATE_KEYS, {"data": {owner: None}}).expect(200)
+    world.api.patch(GATE_KEYS, {"data": {key: None}}).expect(200)
     assert survivor["metadata"]["name"] == "orphan"
     assert survivor["metadata"]["ownerReferences"][0]["uid"] == owner
