@@ -3,20 +3,23 @@
 While modules are imported nothing is under way, and an exception in the middle of an import can come out as another one:
 the process ends at once. While a command works, KeyboardInterrupt is raised, so that it can give back what it holds;
 ``interrupted`` tells it from what became of that exception on its way. A process that was started with SIGINT ignored (a
-job in the background of a script) goes on ignoring it. This module is the first to be imported, and imports little.
+job in the background of a script) goes on ignoring it. This module is the first to be imported, and reads no other file:
+what comes before it, the start of Python, answers Ctrl-C in the way of Python.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from types import FrameType
     from typing import Final, NoReturn
+else:
+    import _signal as signal  # ``signal`` imports enum, and a Ctrl-C meanwhile would be a traceback
 
 EXIT_INTERRUPTED: Final = 130
 _WORD: Final = b"interrupted\n"

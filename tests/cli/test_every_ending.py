@@ -143,6 +143,37 @@ def test_ctrl_c_during_the_imports_is_130_and_a_word(words, name, moment, tmp_pa
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "interrupted")
 
 
+READ_BEFORE_CTRL_C_IS_IN_ORDER = """
+import _signal, sys
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+read = []
+class Listener:
+    def find_spec(self, name, path=None, target=None):
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            read.append(name)
+sys.meta_path.insert(0, Listener())
+from rescheduler.cli.entry import main
+try:
+    main(["version"])
+finally:
+    print(*read)
+"""
+"""Python has imported ``signal``, ``enum`` or nothing of the kind when it starts: as in a console script, this imports neither."""
+
+
+def test_ctrl_c_is_in_order_before_anything_but_the_entry_is_read():
+    """A window of time cannot be tested by a clock; what is read in it can, and is what makes it long."""
+    line = [sys.executable, "-c", READ_BEFORE_CTRL_C_IS_IN_ORDER]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    read = set(done.stdout.splitlines()[-1].split()) - {"__future__"}
+    assert read == {
+        "rescheduler",
+        "rescheduler.cli",
+        "rescheduler.cli.entry",
+        "rescheduler.cli.interrupts",
+    }
+
+
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_is_no_broken_promise(asked):
     line = [sys.executable, "-c", f"{LISTENS}; {PROGRAM}", "demo"]
