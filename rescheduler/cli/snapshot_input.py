@@ -19,10 +19,16 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_timestamp
 from rescheduler.reports.table import plural
 
 _DUMP_IT: Final = "write it with: kubectl get nodes,pods,replicasets,poddisruptionbudgets -A -o json"
 _NAMED: Final = 5
+UNDATED_S: Final = 1e9
+"""The moment of a dump in which nothing has a time: long after 0.0, which stands for a time that an object does not have.
+
+So every age is a long one, as it is of nearly all pods of a cluster, and the plan is the one of any ``--now``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,7 @@ def read_input(
     ``rules``: which controllers replace their pods, by configuration; a live API server is asked about the others.
     ``namespace``: where the controller of the live cluster keeps its ConfigMaps.
 
-    Without --now the time of a dump is its newest timestamp, so that the same input gives the same output.
+    Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
     """
     moment = parse_now(now)
     if not paths and more_paths:
@@ -60,7 +66,7 @@ def read_input(
         sources = (*paths, *more_paths)
         with Progress("reading") as progress:
             state, warnings = read_sources(sources, Decoder(), progress.advance_to)
-        found = state.snapshot(newest_time_s(state) if moment is None else moment, rules)
+        found = state.snapshot((newest_time_s(state) or UNDATED_S) if moment is None else moment, rules)
         texts = (*map(str, warnings), *judged_dump(found, ", ".join(sources)))
     else:
         state, texts, rules = _live(kubeconfig, context, rules, namespace)
@@ -93,8 +99,11 @@ def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
             f"{source}: {plural(len(lost), 'pod')} on nodes that are not in the dump: {named}{more}; they do not count, "
             "neither as moved nor as in the way"
         )
-    if not snapshot.taken_at_s:
-        yield f"{source}: no node and no pod has a time; it is judged at 1970: give --now"
+    if snapshot.taken_at_s == UNDATED_S:
+        yield (
+            f"{source}: no node and no pod has a time: everything counts as old, and the plan is dated "
+            f"{format_timestamp(UNDATED_S)}; give --now to date it"
+        )
 
 
 def _live(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -169,6 +170,33 @@ def test_clocks_of_other_zones_are_the_same_moment(command, dump, untidy, now):
     path = dump(untidy)
     plan = json.loads(command("plan", "-o", "json", "--from", path, "--now", now).stdout)
     assert plan["metadata"]["generatedAt"] == "2026-11-21T10:00:00Z"
+
+
+def timeless(value):
+    """The same without anything that is a time."""
+    if isinstance(value, dict):
+        return {key: timeless(each) for key, each in value.items() if not is_time(each)}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def is_time(value):
+    return isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\S+Z", value) is not None
+
+
+def test_a_dump_without_times_is_planned_as_one_of_old_pods(command, dump, untidy, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\nprotections: {minAge: 24h}\n"
+    )
+    line = ("plan", "-o", "json", "--config", config, "--from", dump([timeless(each) for each in untidy]))
+    undated, dated = command(*line), command(*line, "--now", "2026-11-21T10:00:00Z")
+    assert "everything counts as old" in undated.stderr
+    assert "everything counts as old" not in dated.stderr
+    found, expected = json.loads(undated.stdout), json.loads(dated.stdout)
+    assert found["moves"]
+    for part in ("moves", "skipped", "before", "after"):
+        assert found[part] == expected[part]
+    assert found["metadata"]["generatedAt"] == "2001-09-09T01:46:40Z"
 
 
 WRONG_USE = {
