@@ -118,8 +118,9 @@ def plan_command(
         ),
         state,
     )
+    unknown = configuration.unknown_to(state.cluster.nodes)
     metadata = msgspec.structs.replace(
-        plan.metadata, source=found.source, warnings=(*found.warnings, *plan.metadata.warnings)
+        plan.metadata, source=found.source, warnings=(*found.warnings, *unknown, *plan.metadata.warnings)
     )
     emit(
         render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),

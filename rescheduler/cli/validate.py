@@ -6,38 +6,58 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell
+from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText, read_text
-from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.model.names import CONFIG_KEY
+from rescheduler.scheduling.nodes import NodeTable
 
 
 @click.command("validate", short_help="Check configuration documents.")
 @click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
-def validate_command(files: tuple[str, ...]) -> None:
+@click.option(
+    "--from",
+    "dumps",
+    multiple=True,
+    type=PathText(),
+    metavar="PATH",
+    help="A dump of the cluster that the documents are for, as 'plan --from' takes it: what they name and no node "
+    "of it has is a warning. May be given several times.",
+)
+def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
     """Check configuration documents; every problem is printed with file, line and remedy.
 
-    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml.
+    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml. Warnings leave the
+    exit code as it is.
     """
+    nodes = _nodes(dumps) if dumps else None
     bad = 0
     for path in files:
         try:
-            _validate(read_text(path, "configuration"), path)
+            configuration = _validate(read_text(path, "configuration"), path)
         except ConfigurationError as error:
             bad += 1
             for problem in error.problems:
                 tell(str(problem))
         else:
+            for unknown in configuration.unknown_to(nodes) if nodes is not None else ():
+                tell(f"warning: {path}: {unknown}")
             emit(f"{path}: valid\n")
     if bad:
         raise SystemExit(EXIT_USAGE)
 
 
-def _validate(text: bytes, path: str) -> None:
+def _nodes(dumps: tuple[str, ...]) -> NodeTable:
+    found = read_input(paths=dumps, more_paths=(), kubeconfig=None, context=None, now=None)
+    return NodeTable(tuple(found.snapshot.nodes.values()))
+
+
+def _validate(text: bytes, path: str) -> Configuration:
     inner, offset = unwrap_config_map(text)
     try:
-        parse_configuration(inner, path)
+        return parse_configuration(inner, path)
     except ConfigurationError as error:
         moved = [Problem(p.file, p.line + offset, p.field, p.message, p.remedy) for p in error.problems]
         raise ConfigurationError(moved) from error

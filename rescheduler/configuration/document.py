@@ -44,6 +44,7 @@ from rescheduler.planning.limits import NAMED_LEVELS, Limits, PlanningInputs, Pr
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
+from rescheduler.scheduling.nodes import NodeTable
 
 KIND: Final = "ReschedulerConfiguration"
 
@@ -107,6 +108,15 @@ class Configuration:
     def build_policies(self) -> tuple[Policy, ...]:
         """The policies that are switched on, in their order."""
         return tuple(p.build() for p in self.policies if p.args.enabled)
+
+    def unknown_to(self, nodes: NodeTable) -> tuple[str, ...]:
+        """What policies that are switched on name and no node of the cluster has: a sentence each, with its key."""
+        return tuple(
+            f"policies[{index}].{'.'.join(map(str, path))} of {policy.name}: {message}"
+            for index, policy in enumerate(self.policies)
+            if policy.args.enabled
+            for path, message in policy.args.unknown_to(nodes)
+        )
 
 
 def keys() -> tuple[str, ...]:

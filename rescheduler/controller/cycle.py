@@ -17,6 +17,7 @@ import structlog
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.issuing import Issue, MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.unknown_names import UnknownNames
 from rescheduler.controller.unmeasured import UnmeasuredNodes
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
@@ -63,6 +64,7 @@ class Cycle:
         self._clock = clock
         self._states = states
         self._unmeasured = UnmeasuredNodes(metrics)
+        self._unknown = UnknownNames()
         self._policies: tuple[Policy, ...] = ()
         self._configuration: Configuration | None = None
         self._log = structlog.get_logger("rescheduler.cycle")
@@ -95,6 +97,7 @@ class Cycle:
             self._states.forget()  # the profile of the scheduler may be another one now
             self._configuration = configuration
         state = self._states.at(snapshot, configuration.profile)
+        self._unknown.found(configuration.unknown_to(state.cluster.nodes))
         return decide(snapshot, self._policies, configuration.inputs(), state)
 
     def _held_back(self, moves: tuple[Move, ...], configuration: Configuration) -> tuple[Skipped, ...]:

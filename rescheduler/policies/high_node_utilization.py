@@ -20,6 +20,7 @@ from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
 _MANY: Final = 1024
@@ -52,6 +53,22 @@ class HighNodeUtilizationArgs(
                 yield ("thresholds", resource), f"is {low:g}, not below its targetThreshold {high:g}"
         if self.number_of_nodes < 1:
             yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
+
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
+        """Resources that no node offers."""
+        yield from super().unknown_to(nodes)
+        for resource in sorted(self.thresholds):
+            if not self.offered(resource, nodes):
+                yield (
+                    ("thresholds", resource),
+                    "no node that takes part offers any, so the policy does nothing",
+                )
+        for resource in sorted(self.target_thresholds.keys() - self.thresholds.keys()):
+            if not self.offered(resource, nodes):
+                yield (
+                    ("targetThresholds", resource),
+                    "no node that takes part offers any, so it changes nothing",
+                )
 
 
 class HighNodeUtilization:

@@ -24,6 +24,7 @@ from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_mea
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
 _MILLION: Final = 1e6
@@ -70,6 +71,16 @@ class LowNodeUtilizationArgs(
             yield ("usage",), f"is {self.usage!r}: must be {REQUESTS} or {ACTUAL}"
         if self.number_of_nodes < 1:
             yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
+
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
+        """Resources that no node offers."""
+        yield from super().unknown_to(nodes)
+        for resource, low in sorted(self.thresholds.items()):
+            if not self.offered(resource, nodes):
+                # Nothing is used of it on any node, which is not less than 0 or less than the mean.
+                nowhere_to = self.use_deviation_thresholds or low <= 0
+                effect = "the policy finds no target and does nothing" if nowhere_to else "it changes nothing"
+                yield ("thresholds", resource), f"no node that takes part offers any, so {effect}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,10 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.label_selector is not None and (invalid := self.label_selector.compiled().invalid):
             yield ("labelSelector",), invalid
 
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:  # noqa: ARG002 -- for subclasses
+        """Values that are right in themselves and name nothing that these nodes have; subclasses add theirs."""
+        yield from ()
+
 
 class NodePoolArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Arguments of policies about how full nodes are. ``node_selector``: labels of the nodes that take part; all if empty."""
@@ -117,6 +121,17 @@ class NodePoolArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=
         """The nodes that take part. Do not change the array."""
         labels = tuple(sorted(self.node_selector.items()))
         return nodes.labels_mask(labels) if labels else nodes.all
+
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
+        """Labels that no node has."""
+        yield from super().unknown_to(nodes)
+        if nodes.size and not self.nodes(nodes).any():
+            yield ("nodeSelector",), "no node has these labels, so the policy does nothing"
+
+    def offered(self, resource: str, nodes: NodeTable) -> bool:
+        """True if a node that takes part has any of the resource, or if none takes part."""
+        pool = self.nodes(nodes)
+        return not pool.any() or bool((nodes.allocatable(resource)[pool] > 0).any())
 
     def disjoint(self, other: NodePoolArgs) -> bool:
         """True if no node can take part in both."""
