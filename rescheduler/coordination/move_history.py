@@ -85,7 +85,7 @@ class MoveHistory:
 
     def confirm(self, moves: Mapping[str, PastMove]) -> None:
         """The API server has stored these: what ``moves`` was when ``content`` was sent."""
-        self.stored = moves
+        self.stored = moves if moves is self.moves else without_withdrawn(moves, self.moves)
 
     def held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
         """Why a move that has not begun must wait; None if it may begin."""
@@ -136,6 +136,7 @@ class MoveHistory:
 
     def _change(self, moves: Mapping[str, PastMove]) -> None:
         self.moves, self._past, self._content = moves, None, None
+        self.stored = without_withdrawn(self.stored, moves)
 
     def _past_moves(self) -> PastMoves:
         if self._past is None:
@@ -150,6 +151,21 @@ class MoveHistory:
         kept = needed(self.moves, longest_cooldown_s(self._limits), now_s)
         if len(kept) != len(self.moves):
             self._change(kept)
+
+
+def without_withdrawn(
+    stored: Mapping[str, PastMove], moves: Mapping[str, PastMove]
+) -> Mapping[str, PastMove]:
+    """What is stored, without the evictions that are not wanted any more: the write that takes them away may be under way.
+
+    Otherwise an eviction that is wanted again would count as stored by its earlier entry, and happen without one.
+    """
+    withdrawn = {
+        uid: msgspec.structs.replace(entry, evicting_s=0.0)
+        for uid, entry in stored.items()
+        if entry.evicting_s and uid in moves and moves[uid].evicting_s != entry.evicting_s
+    }
+    return {**stored, **withdrawn} if withdrawn else stored
 
 
 def needed(moves: Mapping[str, PastMove], cooldown_s: float, now_s: float) -> dict[str, PastMove]:

@@ -96,6 +96,26 @@ def test_a_move_is_recorded_only_once_it_is_stored():
     assert history.recorded(evicting).evicting
 
 
+def test_an_eviction_that_is_wanted_again_is_not_stored_by_the_entry_that_was_withdrawn():
+    """The write that takes the first intent away may still be under way when the second one is written down."""
+    history, seen = MoveHistory(), migration(MigrationPhase.EVICTING)
+    history.follow(snapshot(seen), Limits())
+    for intended_s in (NOW, NOW + 2):
+        intent = MigrationStatus(
+            phase=MigrationPhase.EVICTING, started_at_s=NOW, eviction_requested_at_s=intended_s
+        )
+        history.wrote(seen, intent)
+        assert not history.recorded(seen).evicting, intended_s
+        sent = history.moves
+        history.confirm(sent)
+        assert history.recorded(seen).evicting
+        history.wrote(seen, MigrationStatus(phase=MigrationPhase.EVICTING, started_at_s=NOW))
+        assert not history.recorded(seen).evicting
+        history.confirm(sent)  # the answer to a write that was sent before
+        assert not history.recorded(seen).evicting
+        assert history.recorded(seen).begun
+
+
 def test_a_stale_cache_does_not_take_an_end_back():
     history = MoveHistory()
     under_way = migration(MigrationPhase.HANDING_OVER, started_at_s=NOW - 20, evicted_at_s=NOW - 10)
