@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.times import TimestampError, parse_timestamp
+from rescheduler.model.times import TimestampError, format_seconds, parse_timestamp
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -32,6 +32,28 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
     if not done:
         result.append(new)
     return tuple(result)
+
+
+def with_fault(
+    conditions: tuple[Condition, ...], kind: str, fault: str, *, reason: str, mended: str, now_s: float
+) -> tuple[Condition, ...]:
+    """With a condition that objects have only once there was a fault: False with ``reason`` and the fault as message.
+
+    ``fault`` "": there is none, so the condition becomes True, with reason ``mended``. The same value if nothing changes.
+    """
+    old = condition(conditions, kind)
+    if fault:
+        new = Condition(kind, "False", reason, fault)
+    elif old is not None and old.status != "True":
+        new = Condition(kind, "True", mended)
+    else:
+        return conditions
+    if old is not None and (old.status, old.message) == (new.status, new.message):
+        return conditions
+    moment = format_seconds(now_s)
+    return with_condition(
+        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
+    )
 
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:

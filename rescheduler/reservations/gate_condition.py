@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from rescheduler.model import names
-from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.conditions import Condition, condition, with_fault
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import RecordEvent
 
 CONDITION_GATED: Final = "Gated"
@@ -22,18 +19,8 @@ REASON_FULL: Final = "GateFull"
 
 def with_gated(conditions: tuple[Condition, ...], ungated: str, now_s: float) -> tuple[Condition, ...]:
     """The conditions with why its pods are not held ("": they are); the same value if nothing changes."""
-    old = condition(conditions, CONDITION_GATED)
-    if ungated:
-        new = Condition(CONDITION_GATED, "False", REASON_FULL, ungated)
-    elif old is not None and old.status != "True":
-        new = Condition(CONDITION_GATED, "True", "KeysStored")
-    else:
-        return conditions
-    if old is not None and (old.status, old.message) == (new.status, new.message):
-        return conditions
-    moment = format_seconds(now_s)
-    return with_condition(
-        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
+    return with_fault(
+        conditions, CONDITION_GATED, ungated, reason=REASON_FULL, mended="KeysStored", now_s=now_s
     )
 
 
