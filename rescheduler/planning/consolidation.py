@@ -219,11 +219,10 @@ class _Search:
     def _packing(self, cost: FloatArray, order: _Order, rng: random.Random | None) -> _Packing:
         """One without any node emptied."""
         size = len(self.cluster.receives)
-        chance = rng is not None and order.tilt > 0
-        tilt = (
-            [order.tilt * rng.random() for _ in range(size)] if rng is not None and chance else [0.0] * size
-        )
-        return _Packing(self.cluster, self._losses(cost, order), np.array(tilt))
+        tilt = np.zeros(size)
+        if rng is not None and order.tilt > 0:
+            tilt = np.array([order.tilt * rng.random() for _ in range(size)])
+        return _Packing(self.cluster, self._losses(cost, order), tilt)
 
     def _losses(self, cost: FloatArray, order: _Order) -> FloatArray:
         """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2."""

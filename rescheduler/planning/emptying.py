@@ -109,8 +109,12 @@ class _Problem:
         self._policy = policy
         self._order = order
         self._most_held = policy.most_held(self._trial.view)
+        self._prices = policy.prices(self._trial.view)
         self._resources: dict[str, int] = {"pods": 0}
-        self._free: list[IntArray] = [self._free_of("pods")]
+        self._free: list[IntArray] = []
+        self._weights: list[float] = []
+        """By resource: one unit as a share of what is free altogether."""
+        self._add("pods")
         self._budgets: dict[ObjectKey, int] = {}
         self._left: list[int] = []
         self._masks: dict[object, BoolArray] = {}
@@ -124,7 +128,7 @@ class _Problem:
         items = [self._item(one) for one in members]
         ranked = sorted(range(len(items)), key=lambda i: -items[i].size)
         node = self._trial.state.node_index[members[0].pod.node]
-        price = int(self._policy.prices(self._trial.view)[node])
+        price = int(self._prices[node])
         at = int(self._trial.view.nodes.ranks[node])
         spent = Counter(budget for one in members for budget in self._spent(one))
         source = Source(at, tuple(items[i] for i in ranked), price, tuple(sorted(spent.items())))
@@ -151,7 +155,7 @@ class _Problem:
         bears, minds = self._marks_of(kind)
         return Occupant(
             needs=tuple(needs),
-            size=sum(amount * self._weight(at) for at, amount in needs),
+            size=sum(amount * self._weights[at] for at, amount in needs),
             allowed=lambda: self._allowed(candidate, replacement),
             bears=bears,
             minds=minds,
@@ -161,12 +165,13 @@ class _Problem:
     def _resource(self, name: str) -> int:
         if name not in self._resources:
             self._resources[name] = len(self._resources)
-            self._free.append(self._free_of(name))
+            self._add(name)
         return self._resources[name]
 
-    def _weight(self, resource: int) -> float:
-        """One unit as a share of what is free altogether."""
-        return 1.0 / max(float(np.clip(self._free[resource], 0, None).sum()), 1.0)
+    def _add(self, resource: str) -> None:
+        free = self._free_of(resource)
+        self._free.append(free)
+        self._weights.append(1.0 / max(float(np.clip(free, 0, None).sum()), 1.0))
 
     def _free_of(self, resource: str) -> IntArray:
         state = self._trial.state

@@ -41,6 +41,15 @@ class Excess:
         return changed
 
 
+def _moved(load: Load, name: str, pod: Pod, replacement: Pod, here: int) -> tuple[int, IntArray] | None:
+    """Shares of a resource: of the pod's node without the pod, and of each node with the replacement. None: neither has any."""
+    leaves, comes = load.carried(pod, replacement, name)
+    if not leaves and not comes:
+        return None
+    left = int(load.millionths_with(-leaves, name, np.array([here]))[0])
+    return left, load.millionths_with(comes, name)
+
+
 class _Resource:
     """One resource with one target for all nodes."""
 
@@ -55,11 +64,10 @@ class _Resource:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node."""
-        leaves, comes = self._load.carried(pod, replacement, self._name)
-        if not leaves and not comes:
+        moved = _moved(self._load, self._name, pod, replacement, here)
+        if moved is None:
             return np.zeros_like(self._shares)
-        left = int(self._load.millionths_with(-leaves, self._name, np.array([here]))[0])
-        filled = self._load.millionths_with(comes, self._name)
+        left, filled = moved
         gone = max(left - self._target, 0) - int(self._now[here]) if self._judged[here] else 0
         there: IntArray = np.where(self._judged, np.maximum(filled - self._target, 0), 0) - self._now + gone
         return there
@@ -84,11 +92,10 @@ class _AboveMean:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node: the excess of all nodes under the mean that the move would leave, less that of now."""
-        leaves, comes = self._load.carried(pod, replacement, self._name)
-        if not leaves and not comes:
+        moved = _moved(self._load, self._name, pod, replacement, here)
+        if moved is None:
             return np.zeros_like(self._shares)
-        left = int(self._load.millionths_with(-leaves, self._name, np.array([here]))[0])
-        filled = self._load.millionths_with(comes, self._name)
+        left, filled = moved
         stood, counts = int(self._shares[here]), bool(self._judged[here])
         gone = left - stood if counts else 0
         targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))

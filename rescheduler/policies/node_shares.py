@@ -17,6 +17,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE
+from rescheduler.policies.planned_moves import taken_of
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray, Profile, ScoringStrategy
 from rescheduler.scheduling.resource_scores import broken_line, scored_use
@@ -71,7 +72,7 @@ class _Taken(NamedTuple):
 
     def requested(self, resource: str) -> int:
         """As it is requested."""
-        return 1 if resource == "pods" else self.held.amount(resource)
+        return taken_of(self.held, resource)
 
 
 def _cost(taken: _Taken, sign: int, nodes: slice, cluster: Cluster) -> IntArray:
