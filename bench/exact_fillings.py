@@ -31,12 +31,18 @@ class Consolidation:
         cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
     ) -> Consolidation:
         """Thresholds in percent, as HighNodeUtilization has them."""
-        load = placement.load(placement.start)
-        candidates = placement.start.sum(axis=0) > 0
-        for resource, percent in low.items():
-            at = placement.resources.index(resource)
-            candidates &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
+        candidates = (placement.start.sum(axis=0) > 0) & _below(placement, low)
         return cls(candidates, filled_to(placement, high), max_moves)
+
+
+def _below(placement: Placement, low: dict[str, float]) -> BoolArray:
+    """Nodes that start below all of these thresholds, in percent."""
+    load = placement.load(placement.start)
+    below = np.ones(len(placement.nodes), dtype=np.bool_)
+    for resource, percent in low.items():
+        at = placement.resources.index(resource)
+        below &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
+    return below
 
 
 def filled_to(placement: Placement, high: dict[str, float]) -> IntArray:
@@ -127,12 +133,7 @@ class Relief:
         cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
     ) -> Relief:
         """Thresholds as LowNodeUtilization has them."""
-        load = placement.load(placement.start)
-        free = np.ones(len(placement.nodes), dtype=np.bool_)
-        for resource, percent in low.items():
-            at = placement.resources.index(resource)
-            free &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
-        return cls(high, free, filled_to(placement, high), max_moves)
+        return cls(high, _below(placement, low), filled_to(placement, high), max_moves)
 
 
 def least_excess(placement: Placement, asked: Relief, seconds: float) -> Solution:

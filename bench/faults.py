@@ -32,6 +32,7 @@ from bench.moves import Controllers, read
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport, Json
 from harness.controlplane.balancer import Balancer
+from harness.controlplane.outages import metrics_down
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
 from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, LEASE_NAME
@@ -40,7 +41,6 @@ from rescheduler.sandbox.kubelet import KubeletThread
 ENDED: Final = ("Succeeded", "Failed")
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_NAMESPACE}/leases/{LEASE_NAME}"
 WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-SERVICES: Final = "/apis/apiregistration.k8s.io/v1/apiservices"
 GATED_S: Final = 60.0
 STOPPED_S: Final = (5, 15, 40)
 SETTLE_S: Final = 150.0
@@ -61,26 +61,6 @@ class Balanced(ControlPlane):
     def balanced_api(self) -> Api:
         """The administrator's client through the balancer."""
         return Api(HttpTransport(self._balancer.url, self.token, self.ca))
-
-
-@contextmanager
-def metrics_down(api: Api) -> Iterator[None]:
-    """An APIService of metrics.k8s.io whose Service does not exist: every read is answered with 503."""
-    name = "v1beta1.metrics.k8s.io"
-    spec = {
-        "group": "metrics.k8s.io",
-        "version": "v1beta1",
-        "groupPriorityMinimum": 100,
-        "versionPriority": 100,
-        "insecureSkipTLSVerify": True,
-        "service": {"namespace": "kube-system", "name": "no-such-service"},
-    }
-    body: Json = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name}}
-    api.create(SERVICES, {**body, "spec": spec}).expect()
-    try:
-        yield
-    finally:
-        api.delete(f"{SERVICES}/{name}").expect()
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.controlplane.controllers import running
+from harness.controlplane.outages import metrics_down
 from harness.controlplane.world import World, node_of
 from rescheduler.controller.server import HealthReport
 
 LIMIT_S = 120.0
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 @dataclass
@@ -230,35 +230,17 @@ def test_a_webhook_that_hangs_holds_up_its_own_namespace_only(real_api, silent_p
 
 @pytest.mark.realcluster
 def test_a_metrics_server_that_is_down_delays_no_move(real_api):
-    name = "v1beta1.metrics.k8s.io"
-    body = {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": name},
-        "spec": {
-            "group": "metrics.k8s.io",
-            "version": "v1beta1",
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "insecureSkipTLSVerify": True,
-            "service": {"namespace": "kube-system", "name": "no-such-service"},
-        },
-    }
-    real_api.create(API_SERVICES, body).expect()
-    try:
-        with furnished(real_api, "quick") as quick:
-            quick.wait(lambda: real_api.get(f"{METRICS}/nodes").status == 503, LIMIT_S)
-            with controller(real_api, lambda _: False, interval="1s") as (work, hanging):
-                asked = []
+    with metrics_down(real_api), furnished(real_api, "quick") as quick:
+        quick.wait(lambda: real_api.get(f"{METRICS}/nodes").status == 503, LIMIT_S)
+        with controller(real_api, lambda _: False, interval="1s") as (work, hanging):
+            asked = []
 
-                def look(request):
-                    if request.path.startswith(METRICS):
-                        asked.append(threading.current_thread().name)
-                    return False
+            def look(request):
+                if request.path.startswith(METRICS):
+                    asked.append(threading.current_thread().name)
+                return False
 
-                hanging.chosen = look
-                assert succeeded(quick, move(quick))
-                quick.wait(lambda: asked and work.controller.decision, LIMIT_S)
-                assert "controller" not in asked
-    finally:
-        real_api.delete(f"{API_SERVICES}/{name}").expect()
+            hanging.chosen = look
+            assert succeeded(quick, move(quick))
+            quick.wait(lambda: asked and work.controller.decision, LIMIT_S)
+            assert "controller" not in asked

@@ -14,6 +14,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.damage import places, put
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.mirror import Mirror
@@ -137,15 +138,6 @@ def _identified(manifest):
 MANIFESTS = manifests()
 
 
-def places(value, path=()):
-    yield path
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
-    for key, child in children:
-        yield from places(child, (*path, key))
-
-
 @st.composite
 def damaged(draw):
     """The cluster with up to six changes: anything anywhere, or a key of ours among annotations and labels."""
@@ -161,10 +153,7 @@ def damaged(draw):
                 )
             continue
         path = draw(st.sampled_from([place for place in places(manifest) if place]))
-        place = manifest
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = draw(JUNK)
+        put(manifest, path, draw(JUNK))
     return cluster
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.damage import places, put
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder, UndecodableError
 from rescheduler.model.encode import migration_manifest, reservation_manifest
@@ -53,21 +54,9 @@ JUNK = st.one_of(
 )
 
 
-def places(value, path=()):
-    yield path
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
-    for key, child in children:
-        yield from places(child, (*path, key))
-
-
 def damaged(manifest, path, junk):
     result = copy.deepcopy(manifest)
-    place = result
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = junk
+    put(result, path, junk)
     return result
 
 
