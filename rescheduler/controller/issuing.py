@@ -18,7 +18,6 @@ import structlog
 
 from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
 from rescheduler.controller.effects import NotLeaderError
-from rescheduler.controller.move_log import by_policy
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import (
@@ -32,7 +31,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.migration import MigrationPhase, MoveMode, by_policy
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot

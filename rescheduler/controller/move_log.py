@@ -17,16 +17,11 @@ from rescheduler.migrations.actions import WriteMigrationStatus
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION
+from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.actions import DeleteReservation, ReleasePod, WriteReservationStatus
 
 _HELD: Final = (ReservationPhase.WAITING, ReservationPhase.AVAILABLE)
-_REQUEST: Final = "a request"
-
-
-def by_policy(policy: str) -> str:
-    """Who wants a move that a policy has planned."""
-    return f"policy {policy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ def _move_facts(seen: PodMigration, status: MigrationStatus) -> dict[str, str]:
         "from": status.source_node,
         "to": status.node_name or seen.target_node,
         "why": seen.reason,
-        "by": _REQUEST if seen.requested else by_policy(seen.policy),
+        "by": seen.by,
         "migration": str(seen.key),
         "room": status.reservation_name,
         "replacement": status.replacement.name if status.replacement is not None else "",
@@ -108,7 +103,7 @@ def _room_facts(seen: Reservation, status: ReservationStatus) -> dict[str, str]:
         "room": seen.name,
         "to": status.node_name,
         "pod": ", ".join(f"{owner.namespace}/{owner.name}" for owner in status.current_owners),
-        "by": f"PodMigration {move}" if move else _REQUEST,
+        "by": f"PodMigration {move}" if move else asked_by(seen.annotations),
         "message": ready.message if ready is not None else "",
     }
     return {key: text for key, text in facts.items() if text}

@@ -221,11 +221,12 @@ def _evicted(draft: Draft) -> None:
         f"pod {migration.pod_name} was evicted; waiting for its replacement",
     )
     if pod is not None and draft.observed.same_pod:
-        message = f"Evicted: room is held on node {draft.status.node_name}"
+        held = f"room is held on node {draft.status.node_name}; moved by {migration.by}"
+        message = f"Evicted: {held}"
         draft.do(RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
         owner = pod.controller
         if owner is not None:
-            moved = f"Pod {pod.name} was evicted from node {pod.node}: room is held on node {draft.status.node_name}"
+            moved = f"Pod {pod.name} was evicted from node {pod.node}: {held}"
             draft.do(
                 RecordEvent(
                     api_version=owner.api_version,

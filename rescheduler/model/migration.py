@@ -12,6 +12,7 @@ import msgspec
 from rescheduler.model.conditions import Condition
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
@@ -111,3 +112,13 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def requested(self) -> bool:
         """True if people asked for the move: it lacks what the controller puts on each move that it plans."""
         return not self.policy or self.labels.get(LABEL_CREATED_BY) != CREATED_BY
+
+    @property
+    def by(self) -> str:
+        """Who wants the move, for people: ``policy NAME``, ``user NAME``, or ``a request`` of somebody unknown."""
+        return asked_by(self.annotations) if self.requested else by_policy(self.policy)
+
+
+def by_policy(policy: str) -> str:
+    """Who wants a move that a policy has planned."""
+    return f"policy {policy}"

@@ -36,6 +36,9 @@ ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
 ANNOTATION_MIGRATION_UID: Final = "rescheduler.dev/migration-uid"
 """On a Reservation: uid of that PodMigration. Admission lets nobody but the controller write these two."""
 
+ANNOTATION_REQUESTED_BY: Final = "rescheduler.dev/requested-by"
+"""On a PodMigration or Reservation: the user who created it. Admission writes it, and lets nobody write another one."""
+
 MOVE_SUFFIX: Final = ".move"
 """The end of the names of Reservations that were made for moves."""
 

@@ -49,7 +49,7 @@ def test_a_move_that_lands(scene):
             "from": "n1",
             "to": "n2",
             "why": "n1 is being replaced",
-            "by": "a request",
+            "by": "user sandbox-admin",
         }
     assert found[-1]["replacement"] != pod
 

@@ -14,6 +14,7 @@ from rescheduler.configuration.process_sections import GateSection
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model import names
 from rescheduler.model.kinds import RESOURCES
+from rescheduler.model.requester import LONGEST_USER
 from rescheduler.webhook.registration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
 from rescheduler.webhook.secret import SECRET_NAME
 
@@ -62,6 +63,21 @@ def test_the_policies_fail_open_and_use_the_names_of_the_program(objects):
     text = expression["applyConfiguration"]["expression"]
     assert names.GATE in text
     assert names.ANNOTATION_RESERVATION in text
+
+
+def test_who_asks_is_noted_and_protected_by_the_same_rule(objects):
+    noted = objects["MutatingAdmissionPolicy", "requested-by.rescheduler.dev"]["spec"]
+    kept = objects["ValidatingAdmissionPolicy", "requested-by-marks.rescheduler.dev"]["spec"]
+    assert (noted["failurePolicy"], kept["failurePolicy"]) == ("Ignore", "Fail")
+    assert noted["matchConstraints"] == kept["matchConstraints"]
+    users = [{v["name"]: v["expression"] for v in spec["variables"]}["user"] for spec in (noted, kept)]
+    assert users[0] == users[1]
+    assert f"substring(0, {LONGEST_USER})" in users[0]
+    assert names.ANNOTATION_REQUESTED_BY in noted["mutations"][0]["jsonPatch"]["expression"]
+    assert f"'{names.ANNOTATION_REQUESTED_BY}'" in {v["expression"] for v in kept["variables"]}
+    for kind, name in (("Mutating", "requested-by"), ("Validating", "requested-by-marks")):
+        binding = objects[f"{kind}AdmissionPolicyBinding", f"{name}.rescheduler.dev"]["spec"]
+        assert binding["policyName"] == f"{name}.rescheduler.dev"
 
 
 def test_the_kinds_are_those_that_the_program_reads(objects):

@@ -128,6 +128,33 @@ def test_the_status_is_written_by_the_controller_only(team, mine, theirs):
     team.delete(f"{path}/m").expect(200)
 
 
+@pytest.mark.parametrize("forged", [{}, {names.ANNOTATION_REQUESTED_BY: "kubernetes-admin"}])
+def test_nobody_asks_for_a_move_in_the_name_of_somebody_else(control_plane, team, mine, forged):
+    path, body = mine.path("podmigrations", group=MOVES), migration()
+    body["metadata"]["annotations"] = {**forged, "example.com/note": "x"}
+    made = team.create(path, body).expect(201).body
+    who = f"system:serviceaccount:{mine.namespace}:team"
+    assert made["metadata"]["annotations"][names.ANNOTATION_REQUESTED_BY] == who
+    # An administrator changes it no more than the team does: it is put back, or the change is refused.
+    for client in (team, control_plane.api()):
+        for other in ("kubernetes-admin", None):
+            client.patch(f"{path}/m", {"metadata": {"annotations": {names.ANNOTATION_REQUESTED_BY: other}}})
+            kept = team.get(f"{path}/m").expect(200).body["metadata"]["annotations"]
+            assert kept[names.ANNOTATION_REQUESTED_BY] == who
+    team.patch(f"{path}/m", {"spec": {"ttl": "1m"}}).expect(200)
+    team.delete(f"{path}/m").expect(200)
+
+
+def test_a_room_has_the_name_of_its_author(team, mine):
+    body = own(mine)
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    made = team.create(RESERVATIONS, body).expect(201).body
+    assert made["metadata"]["annotations"][names.ANNOTATION_REQUESTED_BY].endswith(":team")
+    replaced = team.update(path, {**made, "metadata": {**made["metadata"], "annotations": {}}})
+    assert replaced.expect(200).body["metadata"]["annotations"] == made["metadata"]["annotations"]
+    team.delete(path).expect(200)
+
+
 @pytest.mark.parametrize("name", [names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT])
 def test_the_priority_of_placeholders_is_for_placeholders(control_plane, team, mine, name):
     body = {

@@ -94,6 +94,13 @@ def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    last = len(text) if end is None else end
+    if not 0 <= start <= last <= len(text):
+        raise ValueError(f"substring({start}, {last}) is outside of {len(text)} characters")
+    return text[start:last]
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "optSelect": _opt_select,
     "optIndex": _opt_index,
@@ -123,6 +130,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lastIndexOf": _last_index_of,
     "format": _format,
     "jsonpatch.escapeKey": _escape_key,
+    "substring": _substring,
 }
 
 
