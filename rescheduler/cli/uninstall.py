@@ -46,8 +46,19 @@ _QUIET_S: Final = 3.0
     metavar="SECONDS",
     help="How long moves that have evicted their pods may take to end.",
 )
+@click.option(
+    "--gates-only",
+    is_flag=True,
+    help="Only let the pods go that wait at the gate of a controller that has stopped; all else stays.",
+)
 def uninstall_command(
-    *, kubeconfig: str | None, context: str | None, dry_run: bool, namespace: str, wait_s: float
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    dry_run: bool,
+    namespace: str,
+    wait_s: float,
+    gates_only: bool,
 ) -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind.
 
@@ -57,7 +68,10 @@ def uninstall_command(
     cluster = InstalledCluster(api_of(kubeconfig, context, DEADLINE_S), namespace)
     steps = Steps(say=lambda line: emit(f"{line}\n"))
     try:
-        left = uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
+        if gates_only:
+            left = release_gates(cluster, steps, dry_run=dry_run)
+        else:
+            left = uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
     except (ApiError, TransportError) as error:
         error.add_note("Nothing is lost: run it again, it goes on where it stopped.")
         raise
@@ -71,7 +85,7 @@ def uninstall_command(
         )
         raise SystemExit(EXIT_BLOCKED)
     else:
-        emit("rescheduler is uninstalled.\n")
+        emit("No pod waits at the gate.\n" if gates_only else "rescheduler is uninstalled.\n")
 
 
 def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s: float) -> tuple[str, ...]:
@@ -86,6 +100,16 @@ def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s:
         steps.take(step)
     refuse_a_running_controller(cluster, steps)
     return tuple(what for step in last for what in steps.take(step))
+
+
+def release_gates(cluster: InstalledCluster, steps: Steps, *, dry_run: bool) -> tuple[str, ...]:
+    """Let all gated pods go, nothing else. Returns those left over. Raises ApiError, TransportError, CommandError."""
+    step = RemovalStep(title="Pods that wait at the gate", find=cluster.gated_pods, quiet_s=_QUIET_S)
+    if dry_run:
+        steps.show(step)
+        return ()
+    refuse_a_running_controller(cluster, steps)
+    return steps.take(step)
 
 
 def plan(

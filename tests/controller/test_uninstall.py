@@ -7,7 +7,7 @@ from scenes import Scene
 
 from harness.controlplane import manifests
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.uninstall import uninstall
+from rescheduler.cli.uninstall import release_gates, uninstall
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import Removal, RemovalStep, Steps
 from rescheduler.kube.client import KubeApi
@@ -108,6 +108,32 @@ def test_with_the_controller_gone(scene):
     assert scene.uninstall() == ()
     assert scene.now_s - began_s < 100.0, "nothing that is waited for ends by itself"
     scene.check_clean()
+
+
+def test_gated_pods_of_a_stopped_controller_are_let_go_and_all_else_stays(scene):
+    scene.busy()
+    scene.stop()
+    scene.scale(4)
+    scene.advance(120.0)
+    steps = Steps(say=scene.said.append, clock=lambda: scene.now_s, sleep=scene.advance)
+    cluster = InstalledCluster(KubeApi(scene.calls.transport, NO_RETRY), "rescheduler")
+    waiting = [removal.what for removal in cluster.gated_pods()]
+    assert waiting
+    assert release_gates(cluster, steps, dry_run=True) == ()
+    assert [removal.what for removal in cluster.gated_pods()] == waiting
+    before = scene.of_ours()
+    assert release_gates(cluster, steps, dry_run=False) == ()
+    assert cluster.gated_pods() == []
+    assert scene.of_ours() == before
+
+
+def test_gated_pods_of_a_running_controller_are_its_own(scene):
+    scene.busy()
+    steps = Steps(say=scene.said.append, clock=lambda: scene.now_s, sleep=scene.advance)
+    with pytest.raises(CommandError, match="renews the Lease"):
+        release_gates(
+            InstalledCluster(KubeApi(scene.calls.transport, NO_RETRY), "rescheduler"), steps, dry_run=False
+        )
 
 
 def test_a_move_that_has_evicted_gets_its_room_first(scene):
