@@ -17,14 +17,18 @@ def ready(world):
     return world.wait_ready("web", 2)
 
 
-def wait_budget(world, name, allowed):
+def wait_budget(world, name, allowed, pods=2):
+    """Until the budget allows so much because of all ``pods``, each Ready: before, it may have counted some of them."""
     path = world.path("poddisruptionbudgets", name, group="policy/v1")
 
     def seen():
-        status = world.api.get(path).body.get("status", {})
-        return status.get("observedGeneration") and status["disruptionsAllowed"] == allowed
+        budget = world.api.get(path).body
+        status = budget.get("status", {})
+        counted = (status.get("expectedPods"), status.get("currentHealthy"), status.get("disruptionsAllowed"))
+        current = status.get("observedGeneration") == budget["metadata"]["generation"]
+        return current and counted == (pods, pods, allowed)
 
-    world.wait(seen)
+    world.wait(seen, 120)
 
 
 def test_eviction_deletes_with_a_condition(world, ready):
@@ -93,7 +97,7 @@ def test_a_terminating_pod_is_evicted_again(world):
 
 def test_a_pending_pod_is_evicted_past_a_budget(world):
     world.budget("all", "web", maxUnavailable=0)
-    wait_budget(world, "all", 0)
+    wait_budget(world, "all", 0, pods=0)
     pod = world.pod("gated", gates=["example.com/wait"], labels={"app": "web"})
     assert world.evict(pod).status == 201
     assert world.api.get(world.path("pods", "gated")).status == 404
