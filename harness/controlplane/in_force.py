@@ -1,0 +1,77 @@
+"""Waits until an API server goes by the admission policies that it was given.
+
+An API server takes new policies and bindings in beside its requests, all of them about once a second (seen on 1.37); what
+it admits before is judged without them. It reads each kind of object in order: once two probes, created after all others, are
+in force, so are the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from harness.controlplane.api import Answer, Api, Json
+
+LIMIT_S: Final = 120.0
+_PAUSE_S: Final = 0.05
+_GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+_NAME: Final = "in-force-probe"
+_COLLECTION: Final = "/api/v1/namespaces/default/configmaps"
+_MARK: Final = "in-force"
+_MATCH: Final[Json] = {
+    "resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    ]
+}
+_ONLY_OURS: Final[list[Json]] = [{"name": "ours", "expression": f"object.metadata.name == '{_NAME}'"}]
+_SPECS: Final[dict[str, Json]] = {
+    "Validating": {"validations": [{"expression": "false", "message": _MARK}]},
+    "Mutating": {
+        "reinvocationPolicy": "Never",
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {
+                    "expression": f'[JSONPatch{{op: "add", path: "/data", value: {{"{_MARK}": "x"}}}}]'
+                },
+            }
+        ],
+    },
+}
+
+
+def wait_until_in_force(api: Api, objects: list[Json]) -> None:
+    """Returns once the policies among ``objects``, which were applied before, are in force. AssertionError after LIMIT_S."""
+    kinds = {obj["kind"] for obj in objects}
+    seen: dict[str, Callable[[], bool]] = {
+        "Mutating": lambda: _MARK in (_tried(api).expect(201).body.get("data") or {}),
+        "Validating": lambda: not _tried(api).ok,
+    }
+    for way, in_force in seen.items():
+        if f"{way}AdmissionPolicy" in kinds:
+            _wait(api, way, in_force)
+
+
+def _wait(api: Api, way: str, in_force: Callable[[], bool]) -> None:
+    spec: Json = {"failurePolicy": "Fail", "matchConstraints": _MATCH, "matchConditions": _ONLY_OURS}
+    binding: Json = {"policyName": _NAME}
+    if way == "Validating":
+        binding["validationActions"] = ["Deny"]
+    policies = f"{_GROUP}/{way.lower()}admissionpolicies"
+    bindings = f"{_GROUP}/{way.lower()}admissionpolicybindings"
+    api.create(policies, {"metadata": {"name": _NAME}, "spec": spec | _SPECS[way]}).expect(201)
+    api.create(bindings, {"metadata": {"name": _NAME}, "spec": binding}).expect(201)
+    try:
+        limit_s = time.monotonic() + LIMIT_S
+        while not in_force():
+            if time.monotonic() > limit_s:
+                raise AssertionError(f"{way}AdmissionPolicies are not in force after {LIMIT_S:.0f} s")
+            time.sleep(_PAUSE_S)
+    finally:
+        api.delete(f"{bindings}/{_NAME}").expect()
+        api.delete(f"{policies}/{_NAME}").expect()
+
+
+def _tried(api: Api) -> Answer:
+    return api.create(_COLLECTION, {"metadata": {"name": _NAME}}, dryRun="All")
