@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -22,8 +22,10 @@ from rescheduler.controller.unmeasured import UnmeasuredNodes
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.badness import Badness, by_policy
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import Decided, decide
+from rescheduler.planning.summary import badness_now
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -87,8 +89,10 @@ class Cycle:
         )
         now_s = self._clock()
         issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
-        # After the moves have begun, because counting the skipped pods takes time.
-        self._count(plan, decided.skipped.counts() + Counter(s.reason for s in held_back), seconds)
+        # After the moves have begun, because counting the skipped pods and what is bad takes time.
+        reasons = decided.skipped.counts() + Counter(s.reason for s in held_back)
+        state = self._states.at(snapshot, configuration.profile)
+        self._count(plan, reasons, badness_now(snapshot, self._policies, state), seconds)
         return Decision(plan=plan, issue=issue, seconds=seconds)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Decided:
@@ -111,15 +115,21 @@ class Cycle:
         )
         return tuple(map(_without_gate, moves))
 
-    def _count(self, plan: Plan, reasons: Counter[SkipReason], seconds: float) -> None:
+    def _count(
+        self, plan: Plan, reasons: Counter[SkipReason], before: Mapping[str, Badness], seconds: float
+    ) -> None:
         self._metrics.cycle_seconds.observe(seconds)
         self._metrics.cycles.labels("decided").inc()
         self._metrics.blocked(reasons)
+        change = by_policy(effect for move in plan.moves for effect in move.effects)
+        self._metrics.placement(before, change)
         self._log.info(
             "Decided",
             moves=len(plan.moves),
             blocked={reason.value: count for reason, count in sorted(reasons.items())},
             badly_placed={p.name: p.badly_placed for p in plan.before.policies},
+            badness={name: found.by_tier() for name, found in before.items()},
+            change={name: found.by_tier() for name, found in change.items()},
             seconds=round(seconds, 3),
         )
 

@@ -36,6 +36,7 @@ from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
+from rescheduler.planning.badness import by_policy as changes_by_policy
 from rescheduler.planning.plan import Move, PodRef
 from rescheduler.planning.stages import stages_of
 
@@ -297,5 +298,6 @@ def _facts(move: Move) -> dict[str, object]:
         "why": move.message or move.reason,
         "by": by_policy(move.policy),
         "gain": move.gain,
+        "change": {name: change.by_tier() for name, change in changes_by_policy(move.effects).items()},
         **({"after": [f"{pod.namespace}/{pod.name}" for pod in move.after]} if move.after else {}),
     }

@@ -22,7 +22,10 @@ from rescheduler.controller.crashes import Step
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
+from rescheduler.planning.badness import Badness, tier_name
 from rescheduler.planning.plan import SkipReason
+from rescheduler.policies.objective import UNITS, Tier
+from rescheduler.policies.registry import REGISTRY
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -87,6 +90,19 @@ class Metrics:
             ["reason"],
             registry=one,
         )
+        self.badness = Gauge(
+            "rescheduler_badness",
+            "How bad the last decision found the placement, by policy and tier of the objective.",
+            ["policy", "tier"],
+            registry=one,
+        )
+        self.badness_change = Gauge(
+            "rescheduler_badness_change",
+            "What the moves of the last decision change in it; below 0 is better.",
+            ["policy", "tier"],
+            registry=one,
+        )
+        self._judged: frozenset[str] = frozenset(REGISTRY)
         self.moves_in_flight = Gauge(
             "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
         )
@@ -150,6 +166,15 @@ class Metrics:
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value).set(by_reason.get(reason, 0))
 
+    def placement(self, before: Mapping[str, Badness], change: Mapping[str, Badness]) -> None:
+        """Replace what the last decision found, by policy; a policy that is not in force any more becomes 0."""
+        self._judged |= before.keys()
+        for policy in self._judged:
+            for gauge, shown in ((self.badness, before), (self.badness_change, change)):
+                found = shown.get(policy, Badness())
+                for tier, value in zip(Tier, found.tiers(), strict=True):
+                    gauge.labels(policy, tier_name(tier)).set(value / UNITS[tier])
+
     def configuration(self, outcome: ReloadOutcome, waiting: Collection[str]) -> None:
         """A newer configuration was read; ``waiting``: keys of START_ONLY whose new value is not in force."""
         self.configuration_ok.set(outcome is ReloadOutcome.TAKEN)
@@ -173,6 +198,7 @@ class Metrics:
             self.moves_landed.labels(result.value)
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value)
+        self.placement({}, {})
         for ended in ("decided", "not_ready", "failed"):
             self.cycles.labels(ended)
         for step in Step:

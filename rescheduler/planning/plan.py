@@ -7,6 +7,7 @@ import enum
 import msgspec
 
 from rescheduler.model.migration import MoveMode
+from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
 
 
 class SkipReason(enum.StrEnum):
@@ -72,6 +73,8 @@ class Move(
     mode: MoveMode
     after: tuple[PodRef, ...] = ()
     """Pods whose moves must have landed before this one begins, because it needs the room that they leave."""
+    effects: tuple[MoveEffect, ...] = ()
+    """What the move changes in the badness, by policy, after the moves before it; those without a change are left out."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -86,6 +89,8 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     node: str = ""
     gain: float = 0.0
     """The most that a move could bring."""
+    tier: str = ""
+    """The tier of the objective that a move is about."""
 
 
 class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,11 +108,14 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PolicySummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one policy sees: how many pods are badly placed, and the sum of their gains."""
+    """What one policy sees: how many pods are badly placed, the sum of their gains, and how bad the placement is."""
 
     name: str
     badly_placed: int
     gain: float
+    badness: Badness = Badness()
+    nodes: NodeCount | None = None
+    """Nodes that its badness counts: those above their targets, or those in use; None if it does not count nodes."""
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -99,12 +99,13 @@ def decide(
 ) -> Decided:
     """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
 
-    ``looks_ahead``: the plan tells what the policies would find after it; that takes as long as to ask them once more.
+    ``looks_ahead``: the plan tells what the policies would find after it, and how bad the placement is before and after it;
+    that takes as long as to ask them once more.
 
     To decide again on the same cluster costs less with the same state, and gives the same plan.
     """
     state.sync(snapshot)
-    planner = _Planner(snapshot, policies, inputs, state)
+    planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead)
     figures = Figures.of(state)
     pending = sum(map(_waits, state.unplaced.values()))
     try:
@@ -166,8 +167,11 @@ class _Planner:
         policies: Sequence[Policy],
         inputs: PlanningInputs,
         state: SchedulingState,
+        *,
+        looks_ahead: bool,
     ) -> None:
         self._snapshot = snapshot
+        self._looks_ahead = looks_ahead
         self._policies = policies
         self._inputs = inputs
         self._history = History(snapshot)
@@ -256,7 +260,9 @@ class _Planner:
             spares = self._inputs.unlimited or not asked
             found = policy.candidates(replace(self._view, spares=spares))
             asked.append(_Asked(found, spares or found.empty))
-        self.before = [policy_summary(p.name, a.found) for p, a in zip(self._policies, asked, strict=True)]
+        answers = zip(self._policies, asked, strict=True)
+        view = self._view if self._looks_ahead else None
+        self.before = [policy_summary(policy, answer.found, view) for policy, answer in answers]
         return asked
 
     def summaries_after(self) -> list[PolicySummary]:
@@ -264,7 +270,7 @@ class _Planner:
         if not self.steps:
             return self.before
         view = replace(self._view, settled=True, spares=False, memo=Memo(), movable=self._movable_next)
-        return [policy_summary(policy.name, policy.candidates(view)) for policy in self._policies]
+        return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
 
     def unmeasured(self) -> dict[str, Unmeasured]:
         """By the name of each policy that leaves nodes out because their usage is not measured."""
@@ -410,6 +416,7 @@ class _Planner:
             gain=round(target.gain, 4),
             disruption=round(self._refusals.disruption(pod), 4),
             mode=target.mode,
+            effects=target.effects,
         )
         self.steps.append(_Step(move, pod, replacement, mark))
 

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from rescheduler.model.records import Pod
+from rescheduler.planning.badness import tier_name
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import PodRef, Skipped, SkipReason
 from rescheduler.policies.proposals import Batch, Candidate
@@ -104,4 +105,5 @@ def _skipped(skip: _Skip) -> Skipped:
         blocked_by=why.by,
         node=pod.node,
         gain=round(candidate.gain, 4),
+        tier=tier_name(candidate.tier),
     )

@@ -5,15 +5,18 @@ Imbalance: standard deviation of the requested share over the nodes that offer t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.names import ZONE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, by_policy, tier_name
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
+from rescheduler.policies.framework import CountsNodes, Policy, PolicyView
 from rescheduler.policies.proposals import Proposals
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
@@ -89,10 +92,29 @@ def summarise(
     )
 
 
-def policy_summary(name: str, proposals: Proposals) -> PolicySummary:
-    """What a policy sees; spares are not badly placed by themselves."""
+def policy_summary(policy: Policy, proposals: Proposals, view: PolicyView | None) -> PolicySummary:
+    """What a policy sees in the state of ``view``; None: how bad it is is not asked. Spares are not badly placed by themselves."""
     gains = proposals.gains()
-    return PolicySummary(name=name, badly_placed=len(gains), gain=round(sum(gains), 4))
+    found = PolicySummary(name=policy.name, badly_placed=len(gains), gain=round(sum(gains), 4))
+    if view is None:
+        return found
+    return msgspec.structs.replace(
+        found,
+        badness=Badness.of(policy.badness(view)),
+        nodes=_node_count(policy, view) if isinstance(policy, CountsNodes) else None,
+    )
+
+
+def badness_now(
+    snapshot: Snapshot, policies: Sequence[Policy], state: SchedulingState
+) -> Mapping[str, Badness]:
+    """How bad the placement is, by name of the policy; what entries of one name find is added up. ``state`` follows the snapshot."""
+    view = PolicyView.of(snapshot, state)
+    return by_policy(MoveEffect(policy.name, Badness.of(policy.badness(view))) for policy in policies)
+
+
+def _node_count(policy: CountsNodes, view: PolicyView) -> NodeCount:
+    return NodeCount(tier_name(policy.counts_nodes_in), policy.nodes_counted(view))
 
 
 def _imbalance(requested: IntArray, allocatable: IntArray) -> float:

@@ -15,6 +15,7 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
+from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.total_change import TotalChange
@@ -35,6 +36,8 @@ class Target(NamedTuple):
     change: IntArray
     """Of the badness of the whole, shape (tiers,)."""
     mode: MoveMode = MoveMode.RESERVE_FIRST
+    effects: tuple[MoveEffect, ...] = ()
+    """The same by policy."""
 
 
 class _Wish(NamedTuple):
@@ -156,7 +159,8 @@ class Targets:
         node = self._best(wish, fit & (gains >= wish.least_gain), other)
         mode = MoveMode.RESERVE_FIRST if wish.unadopted is None else MoveMode.START_FIRST
         change = wish.change.total[:, node].copy()
-        return Target(self._trial.state.node_names[node], float(gains[node]), change, mode)
+        name = self._trial.state.node_names[node]
+        return Target(name, float(gains[node]), change, mode, wish.change.effects(node))
 
     def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
         """Remember that no node takes pods like this one."""

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.framework import Policy, PolicyView
@@ -37,6 +38,11 @@ class TotalChange:
     """The sum over all policies, shape (tiers, nodes)."""
     parts: Sequence[tuple[str, IntArray]]
     """By policy, without those that have nothing to say of the pod."""
+
+    def effects(self, node: int) -> tuple[MoveEffect, ...]:
+        """What a move to this node changes, by policy."""
+        columns = ((name, part[:, node]) for name, part in self.parts)
+        return tuple(MoveEffect(name, Badness.of(column)) for name, column in columns if column.any())
 
     def refusal(self, nodes: BoolArray) -> Blocked:
         """Why none of these nodes, all of which would take the pod, makes the whole better."""

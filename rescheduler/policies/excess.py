@@ -31,6 +31,10 @@ class Excess:
         """The sum over nodes and resources."""
         return sum(resource.total for resource in self._resources)
 
+    def nodes(self) -> int:
+        """How many nodes are above a target."""
+        return int(np.count_nonzero(np.any([resource.above() for resource in self._resources], axis=0)))
+
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """What the total would change by, for each node that the pod could go to from ``here``."""
         changes = [resource.change(pod, replacement, here) for resource in self._resources]
@@ -62,6 +66,11 @@ class _Resource:
         self._now = np.where(nodes, np.maximum(self._shares - target, 0), 0)
         self.total = int(self._now.sum())
 
+    def above(self) -> BoolArray:
+        """The nodes above the target."""
+        found: BoolArray = self._now > 0
+        return found
+
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node."""
         moved = _moved(self._load, self._name, pod, replacement, here)
@@ -89,6 +98,11 @@ class _AboveMean:
         # How much lies in the shares from each place of that order to its end.
         self._rest = np.append(np.cumsum(judged[::-1])[::-1], 0)
         self.total = int(self._over(self._targets(np.array([self._sum])))[0])
+
+    def above(self) -> BoolArray:
+        """The nodes above the target of now."""
+        found: BoolArray = self._judged & (self._shares > self._targets(np.array([self._sum])))
+        return found
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node: the excess of all nodes under the mean that the move would leave, less that of now."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.measurement import Unmeasured
-from rescheduler.policies.objective import unchanged
+from rescheduler.policies.objective import Tier, unchanged
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
@@ -186,4 +186,15 @@ class MeasuringPolicy(Protocol):
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
         """The nodes that it leaves out because their usage is not measured; None if there are none."""
+        ...
+
+
+@runtime_checkable
+class CountsNodes(Protocol):
+    """A policy whose badness is about nodes."""
+
+    counts_nodes_in: ClassVar[Tier]
+
+    def nodes_counted(self, view: PolicyView) -> int:
+        """How many nodes its badness counts: those above their targets, or those in use."""
         ...

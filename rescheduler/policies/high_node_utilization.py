@@ -15,7 +15,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
@@ -79,6 +79,7 @@ class HighNodeUtilization:
     """
 
     name: ClassVar[str] = "HighNodeUtilization"
+    counts_nodes_in: ClassVar[Tier] = Tier.CONSOLIDATION
 
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         self._args = args
@@ -148,9 +149,14 @@ class HighNodeUtilization:
         taking_part = self._taking_part(load, view)
         counted = _counted(view)
         found = nothing()
-        found[Tier.CONSOLIDATION] = np.count_nonzero(taking_part & (counted > 0))
+        found[Tier.CONSOLIDATION] = ONE * np.count_nonzero(taking_part & (counted > 0))
         found[Tier.EMPTYING] = _to_empty(counted)[self._under(load, view)].sum()
         return found
+
+    def nodes_counted(self, view: PolicyView) -> int:
+        """The nodes in use."""
+        load = Load.now(view, self._resources, REQUESTS)
+        return int(np.count_nonzero(self._taking_part(load, view) & (_counted(view) > 0)))
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """What that would change by."""
@@ -169,7 +175,7 @@ class HighNodeUtilization:
             low_after &= load.divide(amounts, resource) < percent / PERCENT - _EPSILON
         change = np.zeros_like(unchanged(view.nodes.size))
         used = taking_part & (counted > 0)
-        change[Tier.CONSOLIDATION] = (taking_part & (after > 0)).astype(np.int64) - used
+        change[Tier.CONSOLIDATION] = ONE * ((taking_part & (after > 0)).astype(np.int64) - used)
         change[Tier.EMPTYING] = np.where(low_after, _to_empty(after), 0) - np.where(
             low, _to_empty(counted), 0
         )
@@ -231,6 +237,7 @@ class HighNodeUtilization:
                     reason="NodeUnderutilized",
                     message=f"node {name} is used by {pressure:.0%} and can be emptied",
                     gain=1.0,
+                    tier=Tier.CONSOLIDATION,
                     group=f"{self.name}/{name}",
                 )
 

@@ -109,6 +109,7 @@ class InterPodAntiAffinity:
             reason="RequiredAntiAffinityBroken",
             message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
             gain=_gain(count),
+            tier=Tier.HARD,
         )
 
 

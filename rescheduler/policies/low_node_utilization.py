@@ -101,6 +101,7 @@ class LowNodeUtilization:
     """
 
     name: ClassVar[str] = "LowNodeUtilization"
+    counts_nodes_in: ClassVar[Tier] = Tier.BALANCE
 
     def __init__(self, args: LowNodeUtilizationArgs) -> None:
         self._args = args
@@ -152,6 +153,10 @@ class LowNodeUtilization:
         """What that sum would change by."""
         here = view.state.node_index[pod.node]
         return in_tier(Tier.BALANCE, self._excess_of(view).change(pod, replacement, here))
+
+    def nodes_counted(self, view: PolicyView) -> int:
+        """The nodes above ``targetThresholds``."""
+        return self._excess_of(view).nodes()
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
         """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""
@@ -298,6 +303,7 @@ class LowNodeUtilization:
                 reason="NodeOverloaded",
                 message=here.message,
                 gain=min(1.0, here.pressure * (0.5 + 0.5 * reliefs[i])),
+                tier=Tier.BALANCE,
                 spare=covered and i not in picked,
             )
 

@@ -28,6 +28,7 @@ REQUIRED: Final = "required"
 PREFERRED: Final = "preferred"
 SCORE: Final = "score"
 TYPES: Final = (REQUIRED, PREFERRED, SCORE)
+NOT_MET: Final = "RequiredNotMet"
 SCORED_ELSEWHERE: Final = "ScoredElsewhere"
 REQUIRED_GAIN: Final = 0.9
 PREFERRED_FACTOR: Final = 0.5
@@ -158,7 +159,7 @@ class NodeAffinity:
             pods = [known.pods[i] for i in np.flatnonzero(~fits).tolist()]
             if pods:
                 message = f"node {NODE} does not meet its required node affinity"
-                found.append(self._batch(known, pods, "RequiredNotMet", message, REQUIRED_GAIN))
+                found.append(self._batch(known, pods, NOT_MET, message, REQUIRED_GAIN))
         if PREFERRED in self._args.types and owners_terms(known, view):
             share, best = self._wishes(known, view)
             here = share[where]
@@ -206,6 +207,7 @@ class NodeAffinity:
             reason=reason,
             message=message,
             gain=gain,
+            tier=Tier.HARD if reason == NOT_MET else Tier.SOFT,
         )
 
     def _wishes(self, kind: PodClass, view: PolicyView) -> tuple[FloatArray, float]:

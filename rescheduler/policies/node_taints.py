@@ -122,6 +122,7 @@ class NodeTaints:
             reason=f"Untolerated{worst.effect}",
             message=f"does not tolerate the taint {name}:{worst.effect} of node {NODE}",
             gain=WEIGHTS[worst.effect],
+            tier=COSTS[worst.effect][0],
         )
 
     def _badness(self, pod: Pod, taints: tuple[Taint, ...]) -> float:

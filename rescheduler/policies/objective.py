@@ -31,12 +31,15 @@ class Tier(enum.IntEnum):
     BALANCE = 2
     """Shares of nodes above their target, in millionths of a node (``ONE``)."""
     CONSOLIDATION = 3
-    """Nodes in use: a count."""
+    """Nodes in use, in millionths of a node (``ONE``)."""
     EMPTYING = 4
     """Pods on nodes that are to be emptied: what falls while a node is emptied over several cycles."""
 
 
 TIERS: Final = len(Tier)
+
+UNITS: Final = {Tier.HARD: 1, Tier.SOFT: ONE, Tier.BALANCE: ONE, Tier.CONSOLIDATION: ONE, Tier.EMPTYING: 1}
+"""What one rule, pod or node counts for; EMPTYING has no unit."""
 
 
 @lru_cache(maxsize=8)

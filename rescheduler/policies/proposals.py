@@ -18,6 +18,7 @@ import msgspec
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
 from rescheduler.model.records import Pod
 from rescheduler.model.selectors import NO_LABELS, int64
+from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.classes import PodClass
 
 NODE = "{node}"
@@ -35,6 +36,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One sentence for people, without the pod's name."""
     gain: float
     """The most that a move could bring, 0..1."""
+    tier: Tier = Tier.SOFT
+    """Of the objective: what is bad about where it stands."""
     group: str = ""
     """All candidates of one group are moved or none (emptying a node); "": this one stands alone."""
     spare: bool = False
@@ -52,6 +55,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """As for a candidate, with ``NODE`` where the pod's node is named."""
     gain: float
+    tier: Tier = Tier.SOFT
     group: str = ""
     spare: bool = False
 
@@ -63,6 +67,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
             reason=self.reason,
             message=self.message.replace(NODE, pod.node),
             gain=self.gain,
+            tier=self.tier,
             group=self.group,
             spare=self.spare,
         )

@@ -141,6 +141,7 @@ class SimplePolicy(Generic[ArgsT]):
             reason=self.reason,
             message=self.message,
             gain=gain,
+            tier=self.tier,
             spare=spare,
         )
 

@@ -210,6 +210,7 @@ def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> It
             reason="SkewAboveMaximum" if constraint.hard else "SkewAboveWish",
             message=crowd.message,
             gain=crowd.gain,
+            tier=Tier.HARD if constraint.hard else Tier.SOFT,
             spare=i >= crowd.too_many,
         )
 

@@ -1,12 +1,14 @@
-"""A Plan as text: moves, skipped pods with reasons, nodes before and after."""
+"""A Plan as text: what gets better, moves, skipped pods with reasons, policies and nodes before and after."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
 
+from rescheduler.planning.badness import sum_of
 from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
+from rescheduler.reports.objective_words import change_words, headline, policy_rows
 from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
@@ -37,20 +39,13 @@ def plan_text(plan: Plan, style: Style = plain) -> str:
 
 
 def _headline(plan: Plan) -> str:
-    before, after = plan.before, plan.after
+    before = plan.before
     pending = f" ({before.pending_pods} pending)" if before.pending_pods else ""
     first = (
         f"{plural(len(before.nodes), 'node')}, {plural(before.pods, 'pod')}{pending}; "
         f"aggressiveness {plan.metadata.aggressiveness:g}; state of {plan.metadata.generated_at}"
     )
-    if not plan.moves:
-        return f"{first}\nNothing to move."
-    second = (
-        f"{plural(len(plan.moves), 'move')}: imbalance of cpu {_share(before.cpu_imbalance)} -> "
-        f"{_share(after.cpu_imbalance)}, of memory {_share(before.memory_imbalance)} -> "
-        f"{_share(after.memory_imbalance)}, empty nodes {before.empty_nodes} -> {after.empty_nodes}"
-    )
-    return f"{first}\n{second}"
+    return f"{first}\n{headline(plan)}"
 
 
 def _moves(plan: Plan, style: Style) -> str:
@@ -68,12 +63,24 @@ def _moves(plan: Plan, style: Style) -> str:
             move.policy,
             f"{move.gain:.2f}",
             f"{move.disruption:.2f}",
+            change_words(sum_of(effect.change for effect in move.effects)) or "-",
             move.message or move.reason,
         )
         for number, move in enumerate(plan.moves, 1)
     ]
-    header = ("#", *(("AFTER",) if after else ()), "POD", "FROM", "TO", "POLICY", "GAIN", "COST", "WHY")
-    lines = table(header, rows, right=frozenset({0, len(header) - 3, len(header) - 2}))
+    header = (
+        "#",
+        *(("AFTER",) if after else ()),
+        "POD",
+        "FROM",
+        "TO",
+        "POLICY",
+        "GAIN",
+        "COST",
+        "CHANGES",
+        "WHY",
+    )
+    lines = table(header, rows, right=frozenset({0, len(header) - 4, len(header) - 3}))
     if plan.beyond:
         lines.append(f"  {beyond(plan.beyond)}")
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
@@ -96,15 +103,11 @@ def _skipped(plan: Plan, style: Style) -> str:
 
 
 def _placed(plan: Plan, style: Style) -> str:
-    after = {p.name: p for p in plan.after.policies}
-    rows = [
-        (p.name, str(p.badly_placed), str(after[p.name].badly_placed) if p.name in after else "-")
-        for p in plan.before.policies
-    ]
+    header, rows = policy_rows(plan)
     if not rows:
         return ""
-    lines = table(("POLICY", "BEFORE", "AFTER"), rows, right=frozenset({1, 2}))
-    return "\n".join([style("BADLY PLACED PODS", "heading"), *lines])
+    lines = table([cell.upper() for cell in header], rows)
+    return "\n".join([style("BY POLICY", "heading"), *lines])
 
 
 def _nodes(plan: Plan, style: Style) -> str:
@@ -146,7 +149,3 @@ def bar(part: int, whole: int) -> str:
     """A bar of ten cells; full cells are ``#``."""
     filled = min(_BAR_WIDTH, round(_BAR_WIDTH * part / whole)) if whole > 0 else 0
     return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f}%"

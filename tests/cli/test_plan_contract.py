@@ -12,7 +12,19 @@ from rescheduler.testing.builders import node, replicaset
 from .conftest import NOW
 
 KEYS = ["apiVersion", "kind", "metadata", "moves", "skipped", "before", "after"]
-MOVE_KEYS = ["pod", "controller", "from", "to", "policy", "reason", "message", "gain", "disruption", "mode"]
+MOVE_KEYS = [
+    "pod",
+    "controller",
+    "from",
+    "to",
+    "policy",
+    "reason",
+    "message",
+    "gain",
+    "disruption",
+    "mode",
+    "effects",
+]
 
 
 @pytest.fixture

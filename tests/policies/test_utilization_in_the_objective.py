@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.objective import ONE, Tier
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -96,13 +96,13 @@ def test_nodes_in_use_are_counted_without_pods_that_belong_to_them(app):
     )  # fmt: skip
     policy = HighNodeUtilization(HighNodeUtilizationArgs())
     view = PolicyView.of(snapshot, SchedulingState(snapshot))
-    assert policy.badness(view)[Tier.CONSOLIDATION] == 2
+    assert policy.badness(view)[Tier.CONSOLIDATION] == 2 * ONE
     pods = {pod.name: pod for pod in snapshot.pods.values()}
     names = view.state.node_names
     last = policy.change(pods["a-0"], pods["a-0"], view)[Tier.CONSOLIDATION]
-    assert dict(zip(names, last.tolist(), strict=True)) == {"n1": 0, "n2": -1, "n3": 0}
+    assert dict(zip(names, last.tolist(), strict=True)) == {"n1": 0, "n2": -ONE, "n3": 0}
     one_of_two = policy.change(pods["a-1"], pods["a-1"], view)[Tier.CONSOLIDATION]
-    assert dict(zip(names, one_of_two.tolist(), strict=True)) == {"n1": 0, "n2": 0, "n3": 1}
+    assert dict(zip(names, one_of_two.tolist(), strict=True)) == {"n1": 0, "n2": 0, "n3": ONE}
     assert not policy.change(pods["agent-1"], pods["agent-1"], view).any()
 
 

@@ -10,6 +10,14 @@ from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.drawing import change_bars, legend, load, node_map
 from rescheduler.reports.html.style import CSS
+from rescheduler.reports.objective_words import (
+    TOLD,
+    badness_of,
+    effect_words,
+    headline,
+    in_units,
+    policy_rows,
+)
 from rescheduler.reports.table import beyond, plural
 
 _BARS_SHOWN = 60
@@ -27,12 +35,12 @@ def plan_html(plan: Plan) -> str:
             _head(plan),
             _warnings(plan),
             _cards(plan),
+            _policies(plan),
             _maps(plan, changed),
             _bars(plan, changed),
             _moves(plan.moves),
             f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else "",
             _skipped(plan.skipped),
-            _policies(plan),
         )
         if part
     )
@@ -48,7 +56,7 @@ def _head(plan: Plan) -> str:
     return (
         f"<h1>Rescheduling plan</h1>\n<p class='faint'>State of {escape(plan.metadata.generated_at)}{source}; "
         f"aggressiveness {plan.metadata.aggressiveness:g}. Every move reserves its target first; nothing has been "
-        "changed by this report.</p>"
+        f"changed by this report.</p>\n<p class='lead'>{escape(headline(plan))}</p>"
     )
 
 
@@ -58,15 +66,14 @@ def _warnings(plan: Plan) -> str:
 
 def _cards(plan: Plan) -> str:
     before, after = plan.before, plan.after
-    badly = sum(p.badly_placed for p in before.policies), sum(p.badly_placed for p in after.policies)
+    worse, better = badness_of(before).tiers(), badness_of(after).tiers()
     cards = (
         (f"{len(plan.moves):,}", "moves"),
         (f"{len(plan.skipped):,}", "wanted, but not moved"),
-        (f"{badly[0]:,} → {badly[1]:,}", "badly placed pods"),
-        (f"{100 * before.cpu_imbalance:.1f} → {100 * after.cpu_imbalance:.1f} %", "imbalance of cpu"),
-        (
-            f"{100 * before.memory_imbalance:.1f} → {100 * after.memory_imbalance:.1f} %",
-            "imbalance of memory",
+        *(
+            (f"{in_units(tier, worse[tier])} → {in_units(tier, better[tier])}", words)
+            for tier, words in TOLD.items()
+            if worse[tier] or better[tier]
         ),
         (f"{before.empty_nodes:,} → {after.empty_nodes:,}", f"empty nodes of {len(before.nodes):,}"),
     )
@@ -115,14 +122,15 @@ def _moves(moves: Sequence[Move]) -> str:
         f"<td><code>{_name(move.pod.namespace, move.pod.name)}</code></td>"
         f"<td><code>{escape(move.source)}</code></td><td><code>{escape(move.target)}</code></td>"
         f"<td>{escape(move.policy)}</td><td class='number'>{move.gain:.2f}</td>"
-        f"<td class='number'>{move.disruption:.2f}</td><td>{escape(move.message or move.reason)}</td></tr>"
+        f"<td class='number'>{move.disruption:.2f}</td><td>{escape(effect_words(move.effects))}</td>"
+        f"<td>{escape(move.message or move.reason)}</td></tr>"
         for number, move in enumerate(moves[:_MOVES_SHOWN], 1)
     )
     rest = f"<p class='faint'>and {len(moves) - _MOVES_SHOWN:,} more</p>" if len(moves) > _MOVES_SHOWN else ""
     return (
         f"<h2>{plural(len(moves), 'move').capitalize()}, in this order</h2>\n<div class='scroll'><table><thead><tr>"
         "<th class='number'>#</th><th>after</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
-        f"<th class='number'>cost</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
+        f"<th class='number'>cost</th><th>changes</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
     )
 
 
@@ -151,18 +159,20 @@ def _skipped(skipped: Sequence[Skipped]) -> str:
 
 
 def _policies(plan: Plan) -> str:
-    if not plan.before.policies:
+    header, rows = policy_rows(plan)
+    if not rows:
         return ""
-    after = {p.name: p for p in plan.after.policies}
-    rows = "".join(
-        f"<tr><td>{escape(p.name)}</td><td class='number'>{p.badly_placed}</td>"
-        f"<td class='number'>{after[p.name].badly_placed if p.name in after else '-'}</td></tr>"
-        for p in plan.before.policies
-    )
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(_arrows(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return (
-        "<h2>Badly placed pods by policy</h2>\n<table><thead><tr><th>policy</th><th class='number'>before</th>"
-        f"<th class='number'>after</th></tr></thead><tbody>{rows}</tbody></table>"
+        "<h2>By policy</h2>\n<p class='faint'>Before → after, as the planner counts: violations are rules that are broken, "
+        "wishes are counted in pods, what is above targets and in use in nodes.</p>\n"
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _arrows(cell: str) -> str:
+    return cell.replace("->", "→")
 
 
 def _name(namespace: str, name: str) -> str:

@@ -12,6 +12,7 @@ body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 78rem; background: 
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
 h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; }
 p { margin: .3rem 0; } .faint { color: var(--faint); } .good { color: var(--good); } .bad { color: var(--bad); }
+.lead { font-size: 1.1rem; font-weight: 600; margin: .8rem 0 0; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .8rem; margin: 1.4rem 0; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: .6rem; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.3rem; white-space: nowrap; font-variant-numeric: tabular-nums; }

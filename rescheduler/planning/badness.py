@@ -1,0 +1,78 @@
+"""The badness of a placement, and what a move changes in it, as records for reports, metrics and logs.
+
+The numbers are those that decide (policies/objective.py), tier by tier, not rounded and not worked out anew: so what a plan
+shows before it, its moves and what it shows after them add up. Pure data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from rescheduler.policies.objective import Tier
+from rescheduler.scheduling.framework import IntArray
+
+
+class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One whole number for each tier, in the order in which tiers outweigh each other; of a change, below 0 is better."""
+
+    hard: int = 0
+    """Rules that are broken."""
+    soft: int = 0
+    """Wishes that are not met, in millionths of a pod."""
+    balance: int = 0
+    """What nodes hold above their targets, in millionths of a node."""
+    consolidation: int = 0
+    """Nodes in use, or their prices, in millionths."""
+    emptying: int = 0
+    """Pods on nodes that are to be emptied; without a unit."""
+
+    @classmethod
+    def of(cls, column: IntArray) -> Badness:
+        """That of a column, shape (tiers,)."""
+        return cls(*column.tolist())
+
+    def __add__(self, other: Badness) -> Badness:
+        """Tier by tier."""
+        return Badness(*(a + b for a, b in zip(self.tiers(), other.tiers(), strict=True)))
+
+    def tiers(self) -> tuple[int, ...]:
+        """The numbers in the order of ``Tier``."""
+        return self.hard, self.soft, self.balance, self.consolidation, self.emptying
+
+    def by_tier(self) -> dict[str, int]:
+        """By name of the tier, without those that are 0."""
+        return {tier_name(tier): value for tier, value in zip(Tier, self.tiers(), strict=True) if value}
+
+
+class NodeCount(msgspec.Struct, frozen=True):
+    """How many nodes count in one tier."""
+
+    tier: str
+    count: int
+
+
+class MoveEffect(msgspec.Struct, frozen=True):
+    """What one move changes for one policy."""
+
+    policy: str
+    change: Badness
+
+
+def tier_name(tier: Tier) -> str:
+    """As it stands in JSON, in logs and in labels of metrics."""
+    return tier.name.lower()
+
+
+def sum_of(parts: Iterable[Badness]) -> Badness:
+    """Of all of them together."""
+    return sum(parts, start=Badness())
+
+
+def by_policy(effects: Iterable[MoveEffect]) -> Mapping[str, Badness]:
+    """What the effects add up to for each policy, in the order in which they are first named."""
+    found: dict[str, Badness] = {}
+    for effect in effects:
+        found[effect.policy] = found.get(effect.policy, Badness()) + effect.change
+    return found

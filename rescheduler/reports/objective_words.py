@@ -1,0 +1,187 @@
+"""What a plan makes better, in words: the badness that decides, before and after, and what keeps the rest where it is.
+
+A headline tells of each tier in which anything is bad. What a later tier pays for an earlier one is told as well. Counts are
+those of the objective; pods that stay are counted by the reason why they are skipped. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
+from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Skipped, SkipReason
+from rescheduler.policies.objective import UNITS, Tier
+from rescheduler.reports.table import plural
+
+NO_ROOM: Final = "NodeResourcesFit"
+
+_WHY: Final = {
+    SkipReason.DISRUPTION_BUDGET: "for disruption budgets",
+    SkipReason.MULTIPLE_BUDGETS: "for disruption budgets",
+    SkipReason.TOO_FEW_AVAILABLE: "for their availability",
+    SkipReason.NO_TARGET: "for rules of the scheduler",
+    SkipReason.NO_BETTER_TARGET: "for want of a better node",
+    SkipReason.GAIN_TOO_SMALL: "for too little gain",
+    SkipReason.PROTECTED: "for protections",
+    SkipReason.LIMIT_TOTAL: "for limits of moves",
+    SkipReason.LIMIT_HOUR: "for limits of moves",
+    SkipReason.LIMIT_NODE: "for limits of moves",
+    SkipReason.LIMIT_NAMESPACE: "for limits of moves",
+    SkipReason.LIMIT_WORKLOAD: "for limits of moves",
+    SkipReason.LIMIT_PLAN: "for limits of moves",
+    SkipReason.COOLDOWN: "for recent moves",
+    SkipReason.BACKOFF: "for moves that failed",
+    SkipReason.IN_PROGRESS: "for moves under way",
+    SkipReason.AVOIDED: "for nodes to avoid",
+    SkipReason.GROUP: "because their node cannot be emptied",
+    SkipReason.NOT_SUPPORTED: "because nothing comes back for them",
+    SkipReason.SINGLE_REPLICA: "for protections",
+    SkipReason.WORKLOAD_BUSY: "for rollouts",
+    SkipReason.GATE_NOT_IN_FORCE: "for want of the gate",
+}
+"""Why pods stay, after their number."""
+
+
+def headline(plan: Plan) -> str:
+    """What the plan makes better, and what stays: "3 moves: repairs 2 of 3 violations; 1 stays: 1 pod for want of room"."""
+    parts = [*_tiers(plan)]
+    if not plan.moves:
+        return "; ".join(["Nothing to move", *parts]) + "."
+    moves = plural(len(plan.moves), "move")
+    return f"{moves}: {'; '.join(parts)}" if parts else moves
+
+
+def _tiers(plan: Plan) -> Iterator[str]:
+    before, after = badness_of(plan.before), badness_of(plan.after)
+    yield from _violations(before.hard, after.hard, plan.skipped)
+    if before.soft != after.soft:
+        yield f"wishes not met {_way(before.soft, after.soft)}"
+    yield from _overloaded(plan, before.balance, after.balance)
+    yield from _in_use(plan, before, after)
+
+
+def _violations(before: int, after: int, skipped: Sequence[Skipped]) -> Iterator[str]:
+    if after < before:
+        yield f"repairs {before - after:,} of {plural(before, 'violation')}"
+    if after:
+        words = f"{after:,} {'stays' if after == 1 else 'stay'}"
+        words = (
+            words if after < before else f"{plural(after, 'violation')} {'stays' if after == 1 else 'stay'}"
+        )
+        why = ", ".join(f"{plural(pods, 'pod')} {reason}" for reason, pods in _reasons(skipped))
+        yield f"{words}: {why}" if why else words
+
+
+def _reasons(skipped: Sequence[Skipped]) -> list[tuple[str, int]]:
+    """Why pods that break rules are not moved, the most frequent reason first."""
+    counted = Counter(map(_why, (one for one in skipped if one.tier == tier_name(Tier.HARD))))
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _why(one: Skipped) -> str:
+    if one.reason is SkipReason.NO_TARGET and one.blocked_by == NO_ROOM:
+        return "for want of room"
+    return _WHY[one.reason]
+
+
+def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
+    nodes, then = _nodes(plan.before, Tier.BALANCE), _nodes(plan.after, Tier.BALANCE)
+    if nodes != then:
+        yield f"{plural(nodes, 'node')} above targetThresholds {'becomes' if nodes == 1 else 'become'} {then:,}"
+    elif before != after:
+        yield f"what {plural(nodes, 'node')} {'holds' if nodes == 1 else 'hold'} above targetThresholds {_way(before, after)} nodes"
+
+
+def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
+    nodes, then = _nodes(plan.before, Tier.CONSOLIDATION), _nodes(plan.after, Tier.CONSOLIDATION)
+    if then < nodes:
+        yield f"empties {nodes - then:,} of {plural(nodes, 'node')} in use"
+    elif then > nodes:
+        yield f"takes {plural(then - nodes, 'node')} more in use"
+    elif after.emptying < before.emptying and after.consolidation == before.consolidation:
+        yield "takes pods off nodes that are to be emptied"
+
+
+def _nodes(summary: ClusterSummary, tier: Tier) -> int:
+    """Nodes that count in a tier, over the policies that count nodes there."""
+    counts = (policy.nodes for policy in summary.policies)
+    return sum(nodes.count for nodes in counts if nodes is not None and nodes.tier == tier_name(tier))
+
+
+def badness_of(summary: ClusterSummary) -> Badness:
+    """The sum over the policies."""
+    return sum_of(policy.badness for policy in summary.policies)
+
+
+def in_units(tier: Tier, value: int) -> str:
+    """A badness in the unit of its tier: rules in whole numbers, pods and nodes with up to two decimals."""
+    unit = UNITS[tier]
+    if unit == 1:
+        return f"{value:,}"
+    text = f"{value / unit:,.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+TOLD: Final = {
+    Tier.HARD: "violations",
+    Tier.SOFT: "wishes not met",
+    Tier.BALANCE: "above targets",
+    Tier.CONSOLIDATION: "in use",
+}
+"""The tiers that people are told of, each with what it counts. EMPTYING only compares."""
+
+
+def _way(before: int, after: int) -> str:
+    way = "fall" if after < before else "rise"
+    return f"{way} from {in_units(Tier.SOFT, before)} to {in_units(Tier.SOFT, after)}"
+
+
+def effect_words(effects: Sequence[MoveEffect]) -> str:
+    """What a move was good for, and what others pay: "NodeTaints: violations -1; LowNodeUtilization: above targets +0.04"."""
+    found: list[str] = []
+    for policy, change in by_policy(effects).items():
+        if words := change_words(change):
+            found.append(f"{policy}: {words}")
+    return "; ".join(found) or "-"
+
+
+def change_words(change: Badness) -> str:
+    """What changes, in words: "violations -1, above targets +0.04"; "" if nothing worth telling does."""
+    told = [
+        f"{words} {'+' if value > 0 else ''}{in_units(tier, value)}"
+        for tier, words in TOLD.items()
+        if (value := change.tiers()[tier]) and in_units(tier, value) != "0"
+    ]
+    if not told and change.emptying:
+        told = ["a node nearer to empty" if change.emptying < 0 else "a node farther from empty"]
+    return ", ".join(told)
+
+
+def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the table by policy: pods badly placed, then each tier in which anything is bad, before and after."""
+    pairs = list(zip(plan.before.policies, plan.after.policies, strict=True)) if plan.after.policies else []
+    tiers = [
+        tier for tier in TOLD if any(b.badness.tiers()[tier] or a.badness.tiers()[tier] for b, a in pairs)
+    ]
+    header = ("policy", "badly placed pods", *(TOLD[tier] for tier in tiers))
+    return header, [
+        (
+            before.name,
+            _pair(f"{before.badly_placed:,}", f"{after.badly_placed:,}"),
+            *(_tier_pair(tier, before, after) for tier in tiers),
+        )
+        for before, after in pairs
+    ]
+
+
+def _tier_pair(tier: Tier, before: PolicySummary, after: PolicySummary) -> str:
+    values = before.badness.tiers()[tier], after.badness.tiers()[tier]
+    if not any(values):
+        return "-"
+    return _pair(*(in_units(tier, value) for value in values))
+
+
+def _pair(before: str, after: str) -> str:
+    return f"{before} -> {after}"

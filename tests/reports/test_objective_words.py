@@ -1,0 +1,129 @@
+"""The headline and the tables of a plan tell what the objective counts, and why the rest stays."""
+
+import msgspec
+import pytest
+
+from rescheduler.planning.badness import Badness, MoveEffect
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import (
+    ClusterSummary,
+    Plan,
+    PlanMetadata,
+    PodRef,
+    PolicySummary,
+    Skipped,
+    SkipReason,
+)
+from rescheduler.planning.planner import plan
+from rescheduler.policies.objective import ONE, Tier
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.reports.html import plan_html
+from rescheduler.reports.objective_words import _WHY, change_words, effect_words, headline, in_units
+from rescheduler.reports.text import plan_text
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+def made(cluster, *entries):
+    policies = [REGISTRY[name].build(REGISTRY[name].args(**args)) for name, args in entries]
+    inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
+    return plan(cluster, policies, inputs, SchedulingState(cluster))
+
+
+def pods_of(name, *nodes, milli=500):
+    owner = b.replicaset(name).cpu(f"{milli}m").replicas(len(nodes))
+    return [owner, *(owner.pod(f"{name}-{i}").on(node) for i, node in enumerate(nodes))]
+
+
+def test_violations_are_counted_and_those_that_stay_have_a_reason():
+    cluster = b.snapshot(
+        b.node("n1").cpu("8").taint("old"), b.node("n2").cpu("1"), pods_of("web", *["n1"] * 3), pods_of("big", "n1", milli=2000)
+    )  # fmt: skip
+    found = made(cluster, ("NodeTaints", {}))
+    words = "2 moves: repairs 2 of 4 violations; 2 stay: 2 pods for want of room"
+    assert headline(found) == words
+    assert words in plan_text(found)
+    assert f"<p class='lead'>{words}</p>" in plan_html(found)
+    assert {s.tier for s in found.skipped} == {"hard"}
+    assert found.moves[0].effects == (MoveEffect("NodeTaints", Badness(hard=-1)),)
+    assert "  NodeTaints  4 -> 2             4 -> 2" in plan_text(found)
+
+
+def test_a_plan_without_moves_says_what_stays_and_why():
+    found = made(
+        b.snapshot(b.node("n1").taint("old"), b.node("n2").cpu("100m"), pods_of("web", "n1")),
+        ("NodeTaints", {}),
+    )
+    assert headline(found) == "Nothing to move; 1 violation stays: 1 pod for want of room."
+    assert headline(made(b.snapshot(b.node("n1")), ("NodeTaints", {}))) == "Nothing to move."
+
+
+def test_overloaded_nodes_and_emptied_nodes_are_counted():
+    cluster = b.snapshot(b.node("n1").cpu("4"), b.node("n2").cpu("4"), pods_of("web", *["n1"] * 6))
+    even = made(
+        cluster, ("LowNodeUtilization", {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0}})
+    )
+    assert headline(even) == "2 moves: 1 node above targetThresholds becomes 0"
+    assert "250000" not in plan_text(even)
+    pools = b.snapshot(
+        *(b.node(f"n{i}").cpu("4") for i in range(3)),
+        pods_of("web", "n0", "n1", "n2", "n2", "n2", "n2", "n2", milli=100),
+    )
+    packed = made(pools, ("HighNodeUtilization", {"thresholds": {"cpu": 10.0}}))
+    assert headline(packed) == "2 moves: empties 2 of 3 nodes in use"
+    assert "in use -1" in plan_text(packed)
+
+
+@pytest.mark.parametrize("reason", SkipReason)
+def test_every_reason_has_words(reason):
+    assert _WHY[reason]
+
+
+def test_what_others_pay_is_told():
+    effects = (
+        MoveEffect("NodeTaints", Badness(hard=-2)),
+        MoveEffect("LowNodeUtilization", Badness(balance=ONE // 4)),
+        MoveEffect("TopologySpread", Badness(soft=12)),
+    )
+    assert effect_words(effects) == "NodeTaints: violations -2; LowNodeUtilization: above targets +0.25"
+    assert effect_words(()) == "-"
+    assert change_words(Badness(emptying=-2047)) == "a node nearer to empty"
+    assert in_units(Tier.SOFT, -3) == "0"
+
+
+def test_policies_of_one_name_are_told_apart():
+    """Two entries, each with its own line and its own numbers."""
+    entry = PolicySummary(name="NodeTaints", badly_placed=3, gain=1.0, badness=Badness(hard=3))
+    other = msgspec.structs.replace(entry, badly_placed=7, badness=Badness(hard=7))
+
+    def summary(*policies):
+        return ClusterSummary(
+            nodes=(), policies=policies, pods=0, pending_pods=0, empty_nodes=0, cpu_imbalance=0.0, memory_imbalance=0.0
+        )  # fmt: skip
+
+    shown = Plan(
+        metadata=PlanMetadata(generated_at="2026-11-21T10:00:00Z", aggressiveness=0.5),
+        moves=(),
+        skipped=(
+            Skipped(
+                pod=PodRef("a", "b"),
+                policy="NodeTaints",
+                reason=SkipReason.PROTECTED,
+                message="",
+                tier="soft",
+            ),
+        ),
+        before=summary(entry, other),
+        after=summary(entry, other),
+    )
+    rows = [line.split() for line in plan_text(shown).splitlines() if line.startswith("  NodeTaints")]
+    assert [row[1:4] for row in rows] == [["3", "->", "3"], ["7", "->", "7"]]
+    assert headline(shown) == "Nothing to move; 10 violations stay."
+
+
+def test_wishes_are_counted_in_pods():
+    cluster = b.snapshot(
+        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), pods_of("web", "n1")
+    )
+    found = made(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
+    assert headline(found) == "1 move: wishes not met fall from 1 to 0"
