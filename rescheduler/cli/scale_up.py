@@ -208,11 +208,12 @@ class ScaleUp:
         gate = Gate(self.tools.api)
         ends_s = self.tools.clock() + _GATE_LIMIT_S
         try:
-            while gate.holds_for(owner, namespace) not in self._names:
+            # A key names the first by name of several Reservations with one owner; it holds the pods of all of them.
+            while not gate.holds_for(owner, namespace):
                 if self.tools.clock() >= ends_s:
                     raise CommandError(
-                        f"new pods of {self.workload.name} would not wait for their rooms: is the gate policy "
-                        "installed, and does another Reservation have the same controller as owner?"
+                        f"new pods of {self.workload.name} would not wait for their rooms: "
+                        "is the gate policy installed?"
                     )
                 self.tools.pause()
         except ForbiddenError as error:

@@ -1,7 +1,4 @@
-"""Reads the Deployment or StatefulSet of a command: the controller of its next pods, and their template.
-
-The current ReplicaSet creates the pods of a Deployment: it is the owner in a Reservation.
-"""
+"""Reads the Deployment or StatefulSet of a command: the controller of its next pods, and their template."""
 
 from __future__ import annotations
 
@@ -72,6 +69,11 @@ class WorkloadName:
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
+
+    @property
+    def api_kind(self) -> str:
+        """Deployment or StatefulSet."""
+        return "StatefulSet" if self.kind == "statefulset" else "Deployment"
 
     @property
     def path(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rescheduler.coordination.kept_index import KeptIndex
+from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
@@ -101,12 +102,18 @@ class RoundIndex:
         )
 
     def controllers(self, pod: Pod) -> tuple[OwnerRef, ...]:
-        """The pod's controller, and the controllers above it."""
+        """The pod's controller, and the controllers above it.
+
+        One that the cache does not show yet says by its name what is above it (without a uid): pods and controllers have
+        separate watches.
+        """
         result: list[OwnerRef] = []
         ref = pod.controller
         while ref is not None and all(ref.uid != known.uid for known in result):
             result.append(ref)
             workload = self.snapshot.workloads.get(ref.uid)
+            if workload is None:
+                result += _above(ref, pod)
             ref = workload.controller if workload else None
         return tuple(result)
 
@@ -158,3 +165,9 @@ class RoundIndex:
         if record is None:
             return None
         return record.resource_version, record.deleting
+
+
+def _above(unseen: OwnerRef, pod: Pod) -> Iterable[OwnerRef]:
+    template_hash = pod.labels.get(TEMPLATE_HASH) or ""
+    for kind, name in named_controllers(unseen.kind, unseen.name, template_hash)[1:]:
+        yield OwnerRef(unseen.api_version, kind, name, "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rescheduler.model import names
 from rescheduler.model.foreign_gates import waits_for_others
@@ -21,6 +22,7 @@ from rescheduler.replacements.identity import may_replace
 from rescheduler.reservations.owners import any_owner_matches
 
 Controllers = Callable[[Pod], tuple[OwnerRef, ...]]
+_NO_ORDER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,7 @@ def _rank(pod: Pod, room: Room) -> tuple[object, ...]:
         not room.since_s or pod.created_at_s < float(int(room.since_s)),
         _order(reservation),
         -_share(pod.spec.requests, room.size),
+        not _names_uid(reservation, pod),
         pod.annotations.get(names.ANNOTATION_RESERVATION) != reservation.name,
         pod.created_at_s,
         pod.namespace,
@@ -158,13 +161,20 @@ def _rank(pod: Pod, room: Room) -> tuple[object, ...]:
     )
 
 
+def _names_uid(reservation: Reservation, pod: Pod) -> bool:
+    """True if it is for exactly the controller that made the pod: ``scale`` counts on the rooms that it made."""
+    uid = pod.controller.uid if pod.controller is not None else ""
+    return any(owner.controller is not None and owner.controller.uid == uid for owner in reservation.owners)
+
+
 def _order(reservation: Reservation) -> int:
+    """The smallest first, those without an order (or 0) last: as Koordinator's ``LabelReservationOrder``."""
     text = (
         reservation.annotations.get(names.ANNOTATION_ORDER)
         or reservation.labels.get(names.ANNOTATION_ORDER)
         or ""
     )
-    return int64(text) or 0
+    return int64(text) or _NO_ORDER
 
 
 def _share(pod: Resources, room: Resources) -> int:

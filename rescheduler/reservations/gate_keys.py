@@ -1,6 +1,6 @@
-"""Keys of the ConfigMap ``gate-keys`` that find pods without asking for their controller: by name, by one label (pure).
+"""Keys of the ConfigMap ``gate-keys`` that find pods without a uid: by their controller's name, by their own, by one label (pure).
 
-The gate policy (``manifests/base/gate.yaml``) looks up, for each new pod, the uid of its controller,
+The gate policy (``manifests/base/gate.yaml``) looks up, for each new pod, the uid and ``named.NAMESPACE.KIND.NAME`` of its controller,
 ``object.NAMESPACE.NAME``, and ``label.NAMESPACE.KEY.VALUE`` and ``labelled.NAMESPACE.KEY`` of each of its labels (``/`` in
 a label's key is written ``__``), each also with an empty namespace for owners that are confined to none: a few look-ups
 whatever the number of Reservations, and no pod of a namespace that an owner does not mean. A key may find more pods than the owner matches; these are
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rescheduler.model.bounds import LONGEST_NAME
+from rescheduler.model.controller_key import named_key
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 from rescheduler.model.selectors import LabelSelector, Operator
 
@@ -23,12 +24,29 @@ _LEGAL: Final = re.compile(rf"[-._a-zA-Z0-9]{{1,{LONGEST_NAME}}}")
 
 
 def keys_of_owner(owner: ReservationOwner) -> tuple[str, ...]:
-    """What finds the owner's pods; () if only their controllers can (a controller is given, or nothing positive)."""
-    if owner.controller is not None and owner.controller != ControllerRef():
-        return ()
+    """What finds the owner's pods; () if only the uids of their controllers can.
+
+    A controller of a kind and a name is found by these, for it may not exist yet, or make its pods by another one that does
+    not exist yet (a ReplicaSet of the next rollout).
+    """
+    controller = owner.controller
+    if controller is not None and controller != ControllerRef():
+        home = home_of_owner(owner)
+        if controller.uid or home is None or not (controller.kind and controller.name):
+            return ()
+        return legal_keys((named_key(home, controller.kind, controller.name),))
     thing = owner.object or ObjectRef()
     found = [f"object.{thing.namespace}.{thing.name}"] if thing.name else []
     return legal_keys(found or _label_keys(thing.namespace, owner.label_selector))
+
+
+def home_of_owner(owner: ReservationOwner) -> str | None:
+    """The namespace that confines an owner by controller, "" if none does; None if it names two, and so no pod.
+
+    Admission is content if one of them is the author's: no key may be stored for the other one.
+    """
+    named = {ref.namespace for ref in (owner.object, owner.controller) if ref is not None and ref.namespace}
+    return None if len(named) > 1 else next(iter(named), "")
 
 
 def legal_keys(keys: Iterable[str]) -> tuple[str, ...]:

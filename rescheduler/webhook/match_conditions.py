@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.controller_key import CONTROLLER
+from rescheduler.model.controller_key import CONTROLLER, NAMED, TEMPLATE_HASH
 from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
 
@@ -26,6 +26,15 @@ _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _OBJECT: Final = "object."
 _LABEL: Final = "label."
 _LABELLED: Final = "labelled."
+_HASH: Final = f"'-' + object.metadata.labels['{TEMPLATE_HASH}']"
+_NAMES: Final = (
+    "[o.kind + '.' + o.name, o.kind == 'ReplicaSet' && has(object.metadata.labels) &&"
+    f" '{TEMPLATE_HASH}' in object.metadata.labels && o.name.endsWith({_HASH}) ?"
+    f" 'Deployment.' + o.name.substring(0, o.name.size() - ({_HASH}).size()) :"
+    " (o.kind == 'Job' && o.name.lastIndexOf('-') > 0 ?"
+    " 'CronJob.' + o.name.substring(0, o.name.lastIndexOf('-')) : '')]"
+)
+"""KIND.NAME of the pod's controller ``o``, and of the one above it as far as its name tells (``named_controllers``)."""
 
 
 class MatchCondition(msgspec.Struct, frozen=True):
@@ -47,7 +56,7 @@ NOTHING: Final = MatchCondition("nothing", "false")
 def match_conditions(keys: Iterable[str], own: str) -> tuple[MatchCondition, ...]:
     """True for unbound pods that one of ``keys`` finds; nothing if there are none.
 
-    Keys are ``controller.…``, ``object.…``, ``label.…``, ``labelled.…`` or a controller's uid. ``own``: the controller's
+    Keys are ``controller.…``, ``named.…``, ``object.…``, ``label.…``, ``labelled.…`` or a controller's uid. ``own``: the controller's
     namespace, where probes stand for pods of others.
 
     Beyond MOST_KEYS every unbound pod that could be held matches, and the webhook itself looks.
@@ -67,7 +76,8 @@ def _alternatives(keys: list[str], own: str) -> Iterator[str]:
     labelled = [key for key in keys if key.startswith(_LABEL)]
     any_value = [key for key in keys if key.startswith(_LABELLED)]
     confined = [key for key in keys if key.startswith(CONTROLLER)]
-    uids = [key for key in keys if not key.startswith((_OBJECT, _LABEL, _LABELLED, CONTROLLER))]
+    by_name = [key for key in keys if key.startswith(NAMED)]
+    uids = [key for key in keys if not key.startswith((_OBJECT, _LABEL, _LABELLED, CONTROLLER, NAMED))]
     if uids:
         yield (
             "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
@@ -78,6 +88,12 @@ def _alternatives(keys: list[str], own: str) -> Iterator[str]:
             "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
             f" has(o.controller) && o.controller && [{_home(own)}, ''].exists(n,"
             f" ('controller.' + n + '.' + o.uid) in {_list(confined)})))"
+        )
+    if by_name:
+        yield (
+            "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+            f" has(o.controller) && o.controller && {_NAMES}.exists(k, [request.namespace, ''].exists(n,"
+            f" ('named.' + n + '.' + k) in {_list(by_name)}))))"
         )
     if named:
         yield (

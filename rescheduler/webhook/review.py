@@ -15,6 +15,7 @@ import msgspec
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.avoid_hint import HINT_WEIGHT
+from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers, named_key
 from rescheduler.model.controller_key import controller_keys as keys_of_controller
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME, LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
@@ -27,6 +28,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 
     uid: str = ""
     kind: str = ""
+    name: str = ""
     controller: bool | None = None
 
 
@@ -169,7 +171,7 @@ def controller_keys(pod: ReviewedPod, _namespace: str) -> tuple[str, ...]:
 
 
 def gate_keys(pod: ReviewedPod, namespace: str, own: str) -> tuple[str, ...]:
-    """Gate keys are stored by the controller, by the pod's own name, and by its labels.
+    """Gate keys are stored by the controller's uid or name, by the pod's own name, and by its labels.
 
     ``own``: the controller's namespace, where a probe stands for a pod of the namespace that its label names.
     """
@@ -178,6 +180,9 @@ def gate_keys(pod: ReviewedPod, namespace: str, own: str) -> tuple[str, ...]:
     labels = pod.metadata.labels or {}
     home = labels.get(LABEL_GATE_PROBE, namespace) if namespace == own else namespace
     found = [key for owner in pod.controllers for key in keys_of_controller(home, owner.uid)]
+    for owner in pod.controllers:
+        for kind, name in named_controllers(owner.kind, owner.name, labels.get(TEMPLATE_HASH, "")):
+            found += [named_key(scope, kind, name) for scope in (namespace, "")]
     return (*found, *keys_of_pod(namespace, pod.metadata.name, labels.items()))
 
 

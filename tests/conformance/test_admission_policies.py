@@ -134,6 +134,36 @@ def test_only_pods_of_the_namespace_that_a_key_names_are_gated(world, switched):
     assert gates_of(world.api.create(world.path("pods"), body, dryRun="All").expect(201).body) == [GATE]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "labels", "held"),
+    [
+        ("StatefulSet", "db", {}, True),
+        ("ReplicaSet", "web-1a2b", {"pod-template-hash": "1a2b"}, True),
+        ("ReplicaSet", "web-1a2b", {"pod-template-hash": "other"}, False),
+        ("ReplicaSet", "web", {}, False),
+        ("Job", "night-29", {}, True),
+        ("Job", "night", {}, False),
+    ],
+)
+def test_pods_of_controllers_that_did_not_exist_are_found_by_kind_and_name(world, kind, name, labels, held):
+    wanted = ("StatefulSet.db", "Deployment.web", "CronJob.night")
+    named = {f"named.{world.namespace}.{one}": "room" for one in wanted}
+    world.api.patch(f"{MAPS}/gate-keys", keys_on(named)).expect(200)
+    ref = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": str(uuid.uuid4()), "controller": True}
+    body = {"metadata": {"name": "p", "labels": labels, "ownerReferences": [ref]}, "spec": world.spec()}
+    probe = {
+        **body,
+        "metadata": {**body["metadata"], "ownerReferences": [{**ref, "kind": "StatefulSet", "name": "db"}]},
+    }
+    create = lambda pod, path: world.api.create(path, pod, dryRun="All").expect(201).body  # noqa: E731
+    try:
+        world.wait(lambda: gates_of(create(probe, world.path("pods"))))
+        assert gates_of(create(body, world.path("pods"))) == ([GATE] if held else [])
+        assert gates_of(create(body, "/api/v1/namespaces/default/pods")) == []
+    finally:
+        world.api.patch(f"{MAPS}/gate-keys", {"data": dict.fromkeys(named)}).expect(200)
+
+
 def test_a_replica_set_gets_its_replacements_gated(world, switched):
     node = world.node("a")
     replica_set = world.workload("ReplicaSet", "web", 1)

@@ -54,3 +54,16 @@ def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
     assert "is the controller running (rescheduler run)?" in done.stderr
     items = world.api.get(RESERVATIONS).expect().items
     assert not [r for r in items if world.namespace in str(r["spec"])]
+
+
+def test_rooms_that_were_reserved_for_the_workload_before_stand_in_no_way(controller, control_plane, world):
+    for index in range(2):
+        world.node(f"n{index}", cpu="3")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1, 120)
+    command = ["reserve", "create", "deployment/web", "--replicas", "3", "-n", world.namespace]
+    held = CliRunner().invoke(main, [*command, "--kubeconfig", str(control_plane.kubeconfig)])
+    assert held.exit_code == 0, held.output
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "3")
+    assert done.exit_code == 0, done.output
+    assert "scaled from 1 to 3; landed 2 of 2" in done.stdout

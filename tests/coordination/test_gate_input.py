@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.switches import gate_keys
-from rescheduler.model.controller_key import controller_key
+from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import PodSpec, Workload
+from rescheduler.model.records import OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -21,7 +21,7 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.gate_keys import MOST_KEYS
 from rescheduler.reservations.lifecycle import ReservationEvent
@@ -73,6 +73,38 @@ def test_they_are_few_and_each_is_one_that_a_config_map_takes(owners):
 
 def test_of_many_controllers_of_one_name_the_newest_are_looked_for():
     assert list(keys(by_name())) == [controller_key(w.namespace, w.uid) for w in reversed(WEB)][:MOST_KEYS]
+
+
+def keys_among(workloads, *owners):
+    snapshot = Snapshot(taken_at_s=0.0, workloads={w.uid: w for w in workloads})
+    return list(gate_keys([ObservedReservation(reservation=room(*owners))], RoundIndex.of(snapshot)).keys)
+
+
+def deployed(name, template_hash, namespace="shop"):
+    return Workload(
+        kind="ReplicaSet",
+        namespace=namespace,
+        name=name,
+        uid=f"{namespace}-{name}",
+        template_labels=LabelSet({TEMPLATE_HASH: template_hash} if template_hash else {}),
+        controller=OwnerRef("apps/v1", "Deployment", "web", f"{namespace}-web"),
+    )
+
+
+def test_a_controller_of_a_kind_and_a_name_needs_not_exist():
+    of_web = by_name(kind="Deployment", namespace="shop")
+    assert keys_among([], of_web) == ["named.shop.Deployment.web"]
+    known = [deployed("web-1a", "1a"), deployed("adopted", ""), deployed("web-1a", "1a", "n2")]
+    assert keys_among(known, of_web) == ["named.shop.Deployment.web", controller_key("shop", "shop-adopted")]
+
+
+def test_who_names_two_namespaces_finds_no_pod_of_either():
+    """Admission is content if one of them is the author's."""
+    for more in ({"kind": "ReplicaSet"}, {"uid": "unknown"}, {}):
+        of_n1 = by_name(namespace="n1", **more)
+        mine = msgspec.structs.replace(of_n1, object=ObjectRef(namespace="n2"))
+        assert keys(of_n1)
+        assert keys(mine) == {}
 
 
 def test_what_finds_a_pod_by_its_label_needs_no_controller():

@@ -98,6 +98,26 @@ def test_the_fullest_fit_is_chosen_and_the_order_label_goes_first():
     }
 
 
+def test_rooms_without_an_order_come_last():
+    rooms = [room("a"), room("b", order="7"), room("c", order="0")]
+    assert outcome_of([pod("1"), pod("2", created=11.0), pod("3", created=12.0)], rooms)[0] == {
+        "b": "1",
+        "a": "2",
+        "c": "3",
+    }
+
+
+def test_rooms_for_exactly_this_controller_come_before_those_by_name():
+    of_web = ReservationOwner(controller=ControllerRef(kind="Deployment", name="web"))
+    by_name = room("a")
+    by_name = Room(
+        reservation=msgspec.structs.replace(by_name.reservation, owners=(of_web,)),
+        size=by_name.size,
+        open=True,
+    )
+    assert outcome_of([pod("1"), pod("2", created=11.0)], [by_name, room("b")])[0] == {"b": "1", "a": "2"}
+
+
 def test_the_pod_created_after_the_eviction_is_preferred():
     assert outcome_of([pod("old", created=5.0), pod("new", created=20.0)], [room("r", since_s=20.4)])[0] == {
         "r": "new"
@@ -152,11 +172,11 @@ def test_fields_of_one_owner_are_anded_and_an_empty_owner_matches_nobody(owner, 
     assert not (empty_owner(owner) and matches)
 
 
-@pytest.mark.parametrize("order", ["--5", "9" * 5000, "5", "+", "1.5", "٣"])
+@pytest.mark.parametrize("order", ["--5", "9" * 5000, "5", "+", "1.5", "٣", "0", "2"])
 def test_any_text_may_stand_as_an_order(order):
-    """Whoever may patch a Reservation's metadata writes it; what is no 64-bit number counts as 0."""
+    """Whoever may patch a Reservation's metadata writes it; what is no 64-bit number counts as none."""
     first, second = room("a", order=order), room("b", order="3")
-    expected = "b" if order == "5" else "a"
+    expected = "a" if order == "2" else "b"
     assert list(outcome_of([pod("p")], [first, second])[0]) == [expected]
 
 

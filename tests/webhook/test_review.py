@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_GATE_PROBE
+from rescheduler.sandbox.apiserver.cel.expressions import Expression
 from rescheduler.webhook.match_conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions
 from rescheduler.webhook.review import (
     Purpose,
@@ -38,6 +39,9 @@ GATE = Purpose(
         **{
             "controller.ns.u1": "room",
             "controller..u3": "of-any",
+            "named.ns.StatefulSet.db": "of-db",
+            "named.ns.Deployment.web": "of-web",
+            "named..CronJob.night": "of-night",
             "object.ns.by-name": "named",
             "label.ns.a__b.c": "lab",
             "labelled..any": "every",
@@ -136,6 +140,40 @@ def test_pods_are_found_by_name_and_by_label_and_first_by_their_controller():
     assert patched(pod(labels={"a/b": "c"}))["metadata"]["annotations"] == {ANNOTATION: "lab"}
     assert patched(pod(labels={"any": "x"}))["metadata"]["annotations"] == {ANNOTATION: "every"}
     assert patched(pod(owner(), name="by-name"))["metadata"]["annotations"] == {ANNOTATION: "room"}
+
+
+def named(kind, name):
+    return owner("unknown", kind) | {"name": name}
+
+
+BY_NAME = [
+    (named("StatefulSet", "db"), None, "of-db"),
+    (named("ReplicaSet", "web-1a2b"), "1a2b", "of-web"),
+    (named("ReplicaSet", "web-1a2b"), "2b", None),
+    (named("ReplicaSet", "web-1a2b"), None, None),
+    (named("ReplicaSet", "web"), None, None),
+    (named("Deployment", "db"), None, None),
+    (named("Job", "night-29"), None, "of-night"),
+    (named("Job", "night"), None, None),
+]
+
+
+@pytest.mark.parametrize(("ref", "template_hash", "room"), BY_NAME)
+def test_a_controller_that_does_not_exist_yet_is_found_by_kind_and_name(ref, template_hash, room):
+    labels = {} if template_hash is None else {"pod-template-hash": template_hash}
+    made = pod(ref, labels=labels)
+    for namespace, expected in (("ns", room), ("another", room if room == "of-night" else None)):
+        operations = patch_of(made, namespace=namespace)
+        assert (
+            (patched(made)["metadata"]["annotations"] == {ANNOTATION: expected})
+            if expected
+            else not operations
+        )
+        conditions = match_conditions(
+            ["named.ns.StatefulSet.db", "named.ns.Deployment.web", "named..CronJob.night"], "own"
+        )
+        variables = {"object": made, "request": {"namespace": namespace}}
+        assert all(Expression(c.expression).evaluate(variables) for c in conditions) == bool(expected)
 
 
 def test_the_controller_of_another_namespace_holds_no_pod():

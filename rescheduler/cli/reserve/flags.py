@@ -108,12 +108,9 @@ def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, byte
                 f"{found.name} has {found.replicas} replicas already: --replicas {given.replicas} adds none"
             )
             raise CommandError(message, EXIT_USAGE)
+    # By name, without a uid: so the room is also for the pods of the next rollout, or of a workload that is created again.
     owner = ControllerRef(
-        api_version=found.owner.api_version,
-        kind=found.owner.kind,
-        name=found.owner.name,
-        uid=found.owner.uid,
-        namespace=given.namespace,
+        api_version="apps/v1", kind=found.name.api_kind, name=found.name.name, namespace=given.namespace
     )
     return found.name.name, found.template, ReservationOwner(controller=owner), count
 
