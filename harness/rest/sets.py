@@ -1,4 +1,4 @@
-"""The sets of policies that are tried: every shipped document, and every two policies with arguments of any kind, in both orders."""
+"""The sets of policies that are tried: every shipped document, every two policies with arguments of any kind, in both orders, and pools."""
 
 from __future__ import annotations
 
@@ -65,12 +65,30 @@ def pairs() -> Iterator[PolicySet]:
     packing = tuple(variant for variant in VARIANTS if variant[1] != "LowNodeUtilization")
     for several in (ordinary, ordinary[::-1], packing, packing[::-1]):
         yield _set(several)
+    yield from pools()
+
+
+def pools() -> Iterator[PolicySet]:
+    """One pool of nodes is balanced and another packed, side by side; rules are kept in one of them, in the other, or in both."""
+    even, pack = _in_pool("ssd", "even", "balance"), _in_pool("hdd", "pack")
+    rules = tuple(variant[0] for variant in VARIANTS if variant[0] not in ("even", "balance", "pack"))
+    fast, slow = _in_pool("ssd", *rules), _in_pool("hdd", *rules)
+    for chosen in (even + pack, fast + even + pack, pack + even + slow, fast + pack + slow + even):
+        yield _set(chosen)
 
 
 def _set(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> PolicySet:
     policies = tuple(REGISTRY[policy].build(REGISTRY[policy].args(**args)) for _, policy, args in chosen)
     inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
     return PolicySet("+".join(name for name, _, _ in chosen), policies, inputs, hints=False)
+
+
+def _in_pool(disk: str, *names: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
+    return tuple(
+        (f"{name}@{disk}", policy, {**args, "node_selector": {"disk": disk}})
+        for name, policy, args in VARIANTS
+        if name in names
+    )
 
 
 def _contradict(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> bool:

@@ -169,7 +169,7 @@ def _keep_order(pod: Pod) -> tuple[bool, int, int, float, str, str]:
 def _repair(pods: Iterable[Pod], view: PolicyView, scope: Scope) -> _Repair:
     leaving = sorted((p for p in pods if not p.deleting), key=lambda p: (p.namespace, p.name))
     able = tuple(p for p in leaving if _can_leave(p, view, scope))
-    proposed = tuple(p for p in leaving if scope.admits(p) and not belongs_to_node(p))
+    proposed = tuple(p for p in leaving if _in_scope(p, view, scope))
     return _Repair(able or proposed, len(leaving) - len(able))
 
 
@@ -179,7 +179,13 @@ def _repair_order(repair: _Repair) -> tuple[object, ...]:
 
 
 def _can_leave(pod: Pod, view: PolicyView, scope: Scope) -> bool:
-    return scope.admits(pod) and not belongs_to_node(pod) and view.movable(pod)
+    return _in_scope(pod, view, scope) and view.movable(pod)
+
+
+def _in_scope(pod: Pod, view: PolicyView, scope: Scope) -> bool:
+    if not scope.admits(pod) or belongs_to_node(pod):
+        return False
+    return bool(scope.nodes(view.nodes)[view.state.node_index[pod.node]])
 
 
 def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:

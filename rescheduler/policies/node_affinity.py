@@ -154,16 +154,17 @@ class NodeAffinity:
         spec, where = known.spec, known.where
         found: list[Batch] = []
         fits = np.ones(len(where), dtype=np.bool_)
+        asked = self._scope.nodes(view.nodes)[where]
         if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
             fits = required_mask(spec, view.nodes)[where]
-            pods = [known.pods[i] for i in np.flatnonzero(~fits).tolist()]
+            pods = [known.pods[i] for i in np.flatnonzero(asked & ~fits).tolist()]
             if pods:
                 message = f"node {NODE} does not meet its required node affinity"
                 found.append(self._batch(known, pods, NOT_MET, message, REQUIRED_GAIN))
         if PREFERRED in self._args.types and owners_terms(known, view):
             share, best = self._wishes(known, view)
             here = share[where]
-            worse = np.flatnonzero(fits & (best - here >= self._args.minimum_difference))
+            worse = np.flatnonzero(asked & fits & (best - here >= self._args.minimum_difference))
             pods_by_share: dict[float, list[Pod]] = {}
             for i, have in zip(worse.tolist(), here[worse].tolist(), strict=True):
                 pods_by_share.setdefault(have, []).append(known.pods[i])
@@ -182,8 +183,9 @@ class NodeAffinity:
                 continue
             leads: dict[str, float] = {}
             worse: dict[float, list[Pod]] = {}
-            for pod in known.pods:
-                if pod.uid in named:
+            asked = self._scope.nodes(view.nodes)[known.where].tolist()
+            for pod, in_scope in zip(tuple(known.pods), asked, strict=True):
+                if pod.uid in named or not in_scope:
                     continue
                 if pod.node not in leads:
                     gains = self._score_gains(pod, view)[view.nodes.usable]

@@ -62,7 +62,8 @@ class NodeTaints:
         considered = [self._considered(taints) for taints in view.nodes.taint_sets]
         columns = view.columns
         sets = view.nodes.taint_codes[columns.nodes]
-        hits = np.flatnonzero(np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets])
+        tainted = np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets]
+        hits = np.flatnonzero(tainted & self._scope.nodes(view.nodes)[columns.nodes])
         worst_of: dict[tuple[int, tuple[Toleration, ...]], Taint | None] = {}
         found: dict[tuple[int, Taint], list[Pod]] = {}
         for i, kind, taint_set in zip(

@@ -25,7 +25,7 @@ from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_cost
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
-from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.memo import Memo
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
@@ -90,12 +90,14 @@ class SimplePolicy(Generic[ArgsT]):
     def candidates(self, view: PolicyView) -> Proposals:
         """For each node the pods whose leaving lowers a cost: as many as it takes, then the others as spares."""
         found: list[Batch] = []
+        asked = self._scope.nodes(view.nodes)
         for known in tuple(view.cluster.classes):
             if known.pods:
-                found.extend(self._misplaced(known, view))
+                found.extend(self._misplaced(known, asked, view))
         for crowd in self._crowds(view):
-            for pods in crowd.on_nodes().values():
-                found.extend(self._crowded(pods, view))
+            for node, pods in crowd.on_nodes().items():
+                if asked[node]:
+                    found.extend(self._crowded(pods, view))
         return by_gain(found)
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
@@ -110,10 +112,10 @@ class SimplePolicy(Generic[ArgsT]):
             return nowhere(view)
         return less
 
-    def _misplaced(self, known: PodClass, view: PolicyView) -> Iterator[Batch]:
+    def _misplaced(self, known: PodClass, asked: BoolArray, view: PolicyView) -> Iterator[Batch]:
         for _, costs in self._alone(known, known.where, view):
             by_cost: dict[int, list[Pod]] = {}
-            for i in np.flatnonzero(costs > 0).tolist():
+            for i in np.flatnonzero((costs > 0) & asked[known.where]).tolist():
                 by_cost.setdefault(int(costs[i]), []).append(known.pods[i])
             for cost, pods in by_cost.items():
                 yield self._batch(known, sorted(pods, key=_by_name), cost)

@@ -171,12 +171,13 @@ class TopologySpread:
             return
         values = view.nodes.column(constraint.topology_key).values
         share = min(1.0, 2.0 / max(int(excess.sum()), 1))
+        asked = self._scope.nodes(view.nodes)
         for code in np.flatnonzero(excess).tolist():
             pods = [
                 (other.pods[i], other)
                 for other in matched
                 if self._scope.proposes(other) and constraint in other.spec.spread
-                for i in np.flatnonzero(counts.codes[other.where] == code).tolist()
+                for i in np.flatnonzero((counts.codes[other.where] == code) & asked[other.where]).tolist()
             ]
             pods.sort(key=_least_reluctant)
             yield _Crowd(

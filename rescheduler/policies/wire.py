@@ -86,19 +86,20 @@ class PolicyMode(enum.StrEnum):
 class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
 
-    Pods outside are still counted (utilisation, skew, conflicts); they are only never proposed. ``mode`` None:
-    the one of the configuration.
+    Pods outside, and pods on nodes without the labels of ``node_selector``, are still counted (utilisation, skew,
+    conflicts); they are only never proposed. ``mode`` None: the one of the configuration.
     """
 
     enabled: bool = True
     label_selector: LabelSelectorArgs | None = None
     namespaces: NamespacesArgs = NamespacesArgs()
+    node_selector: dict[str, str] = {}
     mode: PolicyMode | None = None
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""
         selector = self.label_selector.compiled() if self.label_selector is not None else None
-        return Scope(selector, self.namespaces)
+        return Scope(selector, self.namespaces, tuple(sorted(self.node_selector.items())))
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors; subclasses add theirs."""
@@ -107,26 +108,18 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.label_selector is not None and (invalid := self.label_selector.compiled().invalid):
             yield ("labelSelector",), invalid
 
-    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:  # noqa: ARG002 -- for subclasses
+    def nodes(self, nodes: NodeTable) -> BoolArray:
+        """The nodes with the labels of ``node_selector``. Do not change the array."""
+        return self.scope().nodes(nodes)
+
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Values that are right in themselves and name nothing that these nodes have; subclasses add theirs."""
-        yield from ()
+        if nodes.size and not self.nodes(nodes).any():
+            yield ("nodeSelector",), "no node has these labels, so the policy does nothing"
 
 
 class NodePoolArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Arguments of policies about how full nodes are. ``node_selector``: labels of the nodes that take part; all if empty."""
-
-    node_selector: dict[str, str] = {}
-
-    def nodes(self, nodes: NodeTable) -> BoolArray:
-        """The nodes that take part. Do not change the array."""
-        labels = tuple(sorted(self.node_selector.items()))
-        return nodes.labels_mask(labels) if labels else nodes.all
-
-    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
-        """Labels that no node has."""
-        yield from super().unknown_to(nodes)
-        if nodes.size and not self.nodes(nodes).any():
-            yield ("nodeSelector",), "no node has these labels, so the policy does nothing"
+    """Arguments of policies about how full nodes are: nodes without the labels of ``node_selector`` take no part at all."""
 
     def offered(self, resource: str, nodes: NodeTable) -> bool:
         """True if a node that takes part has any of the resource, or if none takes part."""
@@ -144,6 +137,11 @@ class Scope(msgspec.Struct, frozen=True):
 
     selector: LabelSelector | None
     namespaces: NamespacesArgs
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+    def nodes(self, nodes: NodeTable) -> BoolArray:
+        """The nodes whose pods the policy may propose. Do not change the array."""
+        return nodes.labels_mask(self.node_labels) if self.node_labels else nodes.all
 
     def proposes(self, known: PodClass) -> bool:
         """True if the policy may propose pods of the class that stand and can come back."""
