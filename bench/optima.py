@@ -22,7 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.exact_fillings import (
+from bench.random_clusters import Kind, RandomCluster, random_cluster
+from bench.replay import replay
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.optima.fillings import (
     Consolidation,
     Relief,
     fewest_emptying_moves,
@@ -30,12 +33,9 @@ from bench.exact_fillings import (
     least_excess,
     most_emptied,
 )
-from bench.exact_models import fewest_repairing_moves, fewest_violations
-from bench.integer_program import Solution
-from bench.placement import Places
-from bench.random_clusters import Kind, RandomCluster, random_cluster
-from bench.replay import replay
-from rescheduler.model.snapshot import Snapshot
+from rescheduler.optima.integer_program import Solution
+from rescheduler.optima.placement import Places
+from rescheduler.optima.repairs import fewest_repairing_moves, fewest_violations
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import Move
 from rescheduler.planning.planner import plan

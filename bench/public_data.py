@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Final
 
 from bench.optima import planned
-from bench.placement import Places
 from bench.random_clusters import REPAIRS, policies
 from bench.traces import MIB, Trace, huawei, openb, rasa, spec_of
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.optima.placement import Places
 from rescheduler.policies.framework import Policy
 
 ROOM_MILLI: Final = 16_000

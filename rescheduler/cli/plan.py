@@ -18,6 +18,7 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style
+from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
@@ -73,6 +74,18 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     show_default=True,
     help="How often the search for nodes to empty is repeated.",
 )
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Compare the plan with the best that any plan could reach (needs the extra 'prove').",
+)
+@click.option(
+    "--prove-seconds",
+    type=click.FloatRange(min=0.1),
+    default=20.0,
+    show_default=True,
+    help="Time of the solver of --prove for each question.",
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
 def plan_command(
     *,
@@ -88,6 +101,8 @@ def plan_command(
     next_cycle: bool,
     max_moves: int | None,
     effort: int,
+    prove: bool,
+    prove_seconds: float,
     exit_code: bool,
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
@@ -96,6 +111,12 @@ def plan_command(
     in which they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining
     badly placed pods are only counted.
     """
+    if prove:
+        if next_cycle:
+            raise click.UsageError(
+                "--prove is about whole plans: leave out --next-cycle, or limit it by --max-moves"
+            )
+        need_solver()  # told before the cluster is read
     configuration = load_configuration(config_file)
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
@@ -110,14 +131,19 @@ def plan_command(
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
         PROCESS_PAUSE.settle()
-    plan = make_plan(
-        found.snapshot,
-        configuration.build_policies(),
-        msgspec.structs.replace(
-            configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
-        ),
-        state,
+    inputs = msgspec.structs.replace(
+        configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
     )
+    plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
+    if prove:
+        plan = with_bounds(
+            plan,
+            snapshot=found.snapshot,
+            policies=tuple(p.args for p in configuration.policies if p.args.enabled),
+            inputs=inputs,
+            profile=profile,
+            seconds=prove_seconds,
+        )
     unknown = configuration.unknown_to(state.cluster.nodes)
     metadata = msgspec.structs.replace(
         plan.metadata, source=found.source, warnings=(*found.warnings, *unknown, *plan.metadata.warnings)

@@ -140,6 +140,31 @@ class PlanMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
+class Question(enum.StrEnum):
+    """What a plan is compared with the best for."""
+
+    VIOLATIONS_REPAIRED = "ViolationsRepaired"
+    NODES_EMPTIED = "NodesEmptied"
+    EXCESS_REMOVED = "ExcessRemoved"
+    """Shares of nodes above their target thresholds, added up."""
+
+
+class PlanBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a plan reached, and what no plan can pass."""
+
+    question: Question
+    reached: float | None = None
+    bound: float | None = None
+    """No plan does better; None if that is not known."""
+    gap: float | None = None
+    """What is missing to the bound, as a share of it: 0..1."""
+    proven: bool = False
+    """True: nothing better exists."""
+    solver_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    """What the question is about in detail, and what the model leaves out."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "apiVersion"}):
     """A decision. ``moves`` stand in an order in which they can be carried out, target reserved first."""
 
@@ -150,6 +175,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "ap
     skipped: tuple[Skipped, ...]
     before: ClusterSummary
     after: ClusterSummary
+    bounds: tuple[PlanBound, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of ``plan --prove``: how far it is from the best."""
 
     @property
     def beyond(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Final
 
 from rescheduler.planning.badness import sum_of
-from rescheduler.planning.plan import NodeSummary, Plan, Skipped
+from rescheduler.planning.plan import NodeSummary, Plan, Question, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.objective_words import change_words, headline, policy_rows
 from rescheduler.reports.table import beyond, percent, plural, table
@@ -31,6 +32,7 @@ def plan_text(plan: Plan, style: Style = plain) -> str:
         _moves(plan, style),
         _skipped(plan, style),
         _placed(plan, style),
+        _bounds(plan, style),
         _nodes(plan, style),
     ]
     if plan.metadata.warnings:
@@ -108,6 +110,31 @@ def _placed(plan: Plan, style: Style) -> str:
         return ""
     lines = table([cell.upper() for cell in header], rows)
     return "\n".join([style("BY POLICY", "heading"), *lines])
+
+
+_QUESTIONS: Final = {
+    Question.VIOLATIONS_REPAIRED: "violations repaired",
+    Question.NODES_EMPTIED: "nodes emptied",
+    Question.EXCESS_REMOVED: "excess removed (nodes)",
+}
+
+
+def _bounds(plan: Plan, style: Style) -> str:
+    if not plan.bounds:
+        return ""
+    rows = [
+        (
+            _QUESTIONS[bound.question],
+            "-" if bound.reached is None else f"{bound.reached:g}",
+            "-" if bound.bound is None else f"{bound.bound:g}",
+            "none: proven" if bound.proven else "-" if bound.gap is None else f"{100 * bound.gap:.1f}%",
+            f"{bound.solver_seconds:.1f} s",
+            "; ".join(bound.notes) or "-",
+        )
+        for bound in plan.bounds
+    ]
+    lines = table(("WHAT", "REACHED", "AT MOST", "GAP", "SOLVER", "NOTES"), rows, right=frozenset({1, 2, 4}))
+    return "\n".join([style("BESIDE THE BEST PLAN THERE CAN BE", "heading"), *lines])
 
 
 def _nodes(plan: Plan, style: Style) -> str:

@@ -64,6 +64,14 @@ def test_a_dump_that_zstd_has_compressed_names_the_extra(tmp_path):
     assert "needs the extra 'zstd'" in done.stderr
 
 
+def test_a_proof_names_the_extra_before_anything_is_read():
+    done = without_extras("plan", "--prove", "--from", "nowhere.json")
+    assert done.returncode == 2
+    assert "'rescheduler plan --prove' needs the extra 'prove'" in done.stderr
+    assert "pip install 'rescheduler[prove]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory):
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"

@@ -1,41 +1,55 @@
-"""The most nodes emptied and the least excess with so many moves, as integer programs on counts of pods by kind and node.
+"""The most nodes emptied and the least excess with so many moves, as integer programs on counts of pods by kind and node. Pure.
 
-One stage of moves, with the rules of ``bench.exact_models``. Thresholds are percent, as HighNodeUtilization and LowNodeUtilization have them.
+One stage of moves, with the rules of ``rescheduler.optima.repairs``. Thresholds are percent, as HighNodeUtilization and LowNodeUtilization have them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from bench.exact_models import Expression, Terms, above, negative, spread_rows
-from bench.integer_program import IntegerProgram, Solution
-from bench.placement import BoolArray, IntArray, Placement
+from rescheduler.optima.integer_program import IntegerProgram, Solution
+from rescheduler.optima.placement import CountedCluster
+from rescheduler.optima.repairs import LinearExpression, Terms, above, negative, spread_rows
+from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _EPSILON: Final = 1e-9
 
 
 @dataclass(frozen=True)
 class Consolidation:
-    """Which nodes may be emptied, how full nodes may become, and how many moves there are."""
+    """Which nodes may be emptied and which receive, how full these may become, and how many moves there are."""
 
     candidates: BoolArray
+    receives: BoolArray
     limit: IntArray
     """(nodes, resources)"""
     max_moves: int | None
+    any_order: bool = False
+    """Hard spread is not judged (``repairs``)."""
 
     @classmethod
     def of(
-        cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
+        cls,
+        placement: CountedCluster,
+        low: Mapping[str, float],
+        high: Mapping[str, float],
+        max_moves: int | None,
+        *,
+        among: BoolArray | None = None,
+        any_order: bool = False,
     ) -> Consolidation:
-        """Thresholds in percent, as HighNodeUtilization has them."""
-        candidates = (placement.start.sum(axis=0) > 0) & _below(placement, low)
-        return cls(candidates, filled_to(placement, high), max_moves)
+        """Thresholds in percent, as HighNodeUtilization has them; ``among``: the nodes that take part."""
+        part = np.ones(len(placement.nodes), dtype=np.bool_) if among is None else among
+        candidates = part & (placement.start.sum(axis=0) > 0) & ~placement.kept & _below(placement, low)
+        return cls(candidates, part & placement.occupied, filled_to(placement, high), max_moves, any_order)
 
 
-def _below(placement: Placement, low: dict[str, float]) -> BoolArray:
+def _below(placement: CountedCluster, low: Mapping[str, float]) -> BoolArray:
     """Nodes that start below all of these thresholds, in percent."""
     load = placement.load(placement.start)
     below = np.ones(len(placement.nodes), dtype=np.bool_)
@@ -45,16 +59,18 @@ def _below(placement: Placement, low: dict[str, float]) -> BoolArray:
     return below
 
 
-def filled_to(placement: Placement, high: dict[str, float]) -> IntArray:
+def filled_to(placement: CountedCluster, high: Mapping[str, float]) -> IntArray:
     """(nodes, resources): what nodes may hold, with thresholds in percent."""
     limit = placement.capacity.copy()
     for resource, percent in high.items():
         at = placement.resources.index(resource)
-        limit[:, at] = np.floor(placement.capacity[:, at] * (percent / 100) + 1e-6).astype(np.int64)
+        limit[:, at] = np.floor(placement.capacity[:, at] * (percent / 100 + _EPSILON) + 1e-6).astype(
+            np.int64
+        )
     return limit
 
 
-def most_emptied(placement: Placement, asked: Consolidation, seconds: float) -> Solution:
+def most_emptied(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
     """The objective is minus the most nodes that can be emptied; all pods of a node move or none."""
     program, emptied, pods = _emptying(placement, asked, cost_of_node=-1.0)
     if asked.max_moves is not None:
@@ -62,7 +78,31 @@ def most_emptied(placement: Placement, asked: Consolidation, seconds: float) -> 
     return program.solve(seconds)
 
 
-def fewest_emptying_moves(placement: Placement, asked: Consolidation, nodes: int, seconds: float) -> Solution:
+def most_emptied_by_amounts(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
+    """The same if pods could be cut in pieces that go anywhere: a bound that is found for thousands of nodes, too."""
+    program = IntegerProgram()
+    load = placement.load(placement.start)
+    pods = placement.start.sum(axis=0)
+    emptied = {n: program.column(1.0, cost=-1.0) for n in np.flatnonzero(asked.candidates).tolist()}
+    if asked.max_moves is not None:
+        program.row({column: float(pods[n]) for n, column in emptied.items()}, most=asked.max_moves)
+    room = np.where(asked.receives[:, None], np.maximum(asked.limit - load, 0), 0)
+    needed = placement.start.T @ placement.requests
+    for r in range(len(placement.resources)):
+        terms = {column: float(needed[n, r] + room[n, r]) for n, column in emptied.items()}
+        program.row(terms, most=float(room[:, r].sum()))
+    return program.solve(seconds, gap=0.0)
+
+
+def most_emptied_by_count(placement: CountedCluster, asked: Consolidation) -> int:
+    """The same if there were room for every pod: the nodes with the fewest pods."""
+    pods = np.sort(placement.start.sum(axis=0)[asked.candidates]).cumsum()
+    return int(pods.size if asked.max_moves is None else (pods <= asked.max_moves).sum())
+
+
+def fewest_emptying_moves(
+    placement: CountedCluster, asked: Consolidation, nodes: int, seconds: float
+) -> Solution:
     """Fewest moves that empty so many nodes."""
     program, emptied, _ = _emptying(placement, asked, cost_of_move=1.0)
     program.row(dict.fromkeys(emptied.values(), 1.0), least=nodes)
@@ -70,23 +110,23 @@ def fewest_emptying_moves(placement: Placement, asked: Consolidation, nodes: int
 
 
 def _emptying(
-    placement: Placement, asked: Consolidation, *, cost_of_node: float = 0.0, cost_of_move: float = 0.0
+    placement: CountedCluster, asked: Consolidation, *, cost_of_node: float = 0.0, cost_of_move: float = 0.0
 ) -> tuple[IntegerProgram, dict[int, int], dict[int, float]]:
     program = IntegerProgram()
     start, load = placement.start, placement.load(placement.start)
     pods = {n: float(start[:, n].sum()) for n in np.flatnonzero(asked.candidates).tolist()}
     emptied = {n: program.column(1.0, cost=cost_of_node + cost_of_move * pods[n]) for n in pods}
     arriving: dict[tuple[int, int], int] = {}
-    after: list[list[Expression]] = []
+    after: list[list[LinearExpression]] = []
     for k, kind in enumerate(placement.kinds):
-        row: list[Expression] = []
+        row: list[LinearExpression] = []
         balance: Terms = {}
         for n in range(len(placement.nodes)):
-            here = Expression(float(start[k, n]), {})
+            here = LinearExpression(float(start[k, n]), {})
             if n in emptied and start[k, n]:
                 here = here.plus({emptied[n]: -float(start[k, n])})
                 balance[emptied[n]] = -float(start[k, n])
-            receives = placement.allowed[k, n] and start[:, n].any() and not (kind.apart and start[k, n])
+            receives = placement.allowed[k, n] and asked.receives[n] and not (kind.apart and start[k, n])
             most = _most_that_fit(placement, asked.limit[n] - load[n], k) if receives else 0
             if most:
                 new = arriving[k, n] = program.column(float(most))
@@ -95,24 +135,40 @@ def _emptying(
             row.append(here)
         program.row(balance, least=0.0, most=0.0)
         after.append(row)
-    for n in range(len(placement.nodes)):
-        coming = {k: column for (k, at), column in arriving.items() if at == n}
-        for r in range(len(placement.resources)):
-            room = max(float(asked.limit[n, r] - load[n, r]), 0.0)
-            terms = {column: float(placement.requests[k, r]) for k, column in coming.items()}
-            if n in emptied and terms:
-                terms[emptied[n]] = room
-            program.row(terms, most=room)
-        # Of each kind by itself too: without it the bound is weak, and pods that ask for nothing would still come.
-        if n in emptied:
-            for k, column in coming.items():
-                most = float(_most_that_fit(placement, asked.limit[n] - load[n], k))
-                program.row({column: 1.0, emptied[n]: most}, most=most)
-    spread_rows(program, placement, after, arriving)
+    _rooms(program, placement, asked, emptied, arriving)
+    if not asked.any_order:
+        spread_rows(program, placement, after, arriving)
     return program, emptied, pods
 
 
-def _most_that_fit(placement: Placement, room: IntArray, kind: int) -> int:
+def _rooms(
+    program: IntegerProgram,
+    placement: CountedCluster,
+    asked: Consolidation,
+    emptied: Mapping[int, int],
+    arriving: Mapping[tuple[int, int], int],
+) -> None:
+    """What comes fits beside all that stands at the start; nothing comes to a node that is emptied."""
+    load, totals = placement.load(placement.start), placement.start.sum(axis=1)
+    at_node: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    for (k, n), column in arriving.items():
+        at_node[n][k] = column
+    for n, coming in at_node.items():
+        for r in range(len(placement.resources)):
+            room = max(float(asked.limit[n, r] - load[n, r]), 0.0)
+            terms = {column: float(placement.requests[k, r]) for k, column in coming.items()}
+            if sum(float(totals[k] * placement.requests[k, r]) for k in coming) <= room:
+                continue
+            if n in emptied:
+                terms[emptied[n]] = room
+            program.row(terms, most=room)
+        # Of each kind by itself too: without it the bound is weak, and pods that ask for nothing would still come.
+        for k, column in coming.items() if n in emptied else ():
+            most = float(_most_that_fit(placement, asked.limit[n] - load[n], k))
+            program.row({column: 1.0, emptied[n]: most}, most=most)
+
+
+def _most_that_fit(placement: CountedCluster, room: IntArray, kind: int) -> int:
     """Pods of a kind that fit into the room of a node, and that there are."""
     asked, most = placement.requests[kind], int(placement.start[kind].sum())
     fit = min([most, *(int(room[r] // asked[r]) for r in np.flatnonzero(asked).tolist())])
@@ -130,13 +186,13 @@ class Relief:
 
     @classmethod
     def of(
-        cls, placement: Placement, low: dict[str, float], high: dict[str, float], max_moves: int | None
+        cls, placement: CountedCluster, low: dict[str, float], high: dict[str, float], max_moves: int | None
     ) -> Relief:
         """Thresholds as LowNodeUtilization has them."""
         return cls(high, _below(placement, low), filled_to(placement, high), max_moves)
 
 
-def least_excess(placement: Placement, asked: Relief, seconds: float) -> Solution:
+def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
     """Least sum over nodes and resources of the share above the target threshold."""
     program, moves, excess = _relieving(placement, asked)
     if asked.max_moves is not None:
@@ -146,7 +202,7 @@ def least_excess(placement: Placement, asked: Relief, seconds: float) -> Solutio
     return program.solve(seconds, gap=1e-3)
 
 
-def fewest_relieving_moves(placement: Placement, asked: Relief, left: float, seconds: float) -> Solution:
+def fewest_relieving_moves(placement: CountedCluster, asked: Relief, left: float, seconds: float) -> Solution:
     """Fewest moves that leave no more than so much excess."""
     program, moves, excess = _relieving(placement, asked)
     total = program.column(cost=1.0)
@@ -155,7 +211,7 @@ def fewest_relieving_moves(placement: Placement, asked: Relief, left: float, sec
     return program.solve(seconds)
 
 
-def _relieving(placement: Placement, asked: Relief) -> tuple[IntegerProgram, list[int], list[int]]:
+def _relieving(placement: CountedCluster, asked: Relief) -> tuple[IntegerProgram, list[int], list[int]]:
     """The program, its columns that count moves, and those that are the excess of a node and a resource."""
     program = IntegerProgram()
     start, load = placement.start, placement.load(placement.start)
@@ -165,10 +221,10 @@ def _relieving(placement: Placement, asked: Relief) -> tuple[IntegerProgram, lis
             if any(load[n, r] / placement.capacity[n, r] > share[r] + _EPSILON for r in named)]  # fmt: skip
     leaving: dict[tuple[int, int], int] = {}
     arriving: dict[tuple[int, int], int] = {}
-    after: list[list[Expression]] = []
+    after: list[list[LinearExpression]] = []
     for k, kind in enumerate(placement.kinds):
         balance: Terms = {}
-        row = [Expression(float(count), {}) for count in start[k].tolist()]
+        row = [LinearExpression(float(count), {}) for count in start[k].tolist()]
         for n in over:
             if start[k, n]:
                 leaving[k, n] = program.column(float(start[k, n]))
@@ -191,6 +247,6 @@ def _relieving(placement: Placement, asked: Relief) -> tuple[IntegerProgram, lis
         for r in named:
             size = float(placement.capacity[n, r])
             gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
-            excess.append(above(program, Expression(float(load[n, r]) / size, gone), share[r]))
+            excess.append(above(program, LinearExpression(float(load[n, r]) / size, gone), share[r]))
     spread_rows(program, placement, after, arriving)
     return program, list(arriving.values()), excess

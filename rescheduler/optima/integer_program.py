@@ -1,4 +1,4 @@
-"""A linear program with integers, put together row by row and solved by HiGHS (extra ``prove``)."""
+"""A linear program with integers, put together row by row and solved by HiGHS (extra ``prove``). Pure but for the solver's time limit."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Solution:
     """No solution is below it."""
     values: tuple[float, ...]
     """By column; empty if no solution was found."""
+    seconds: float = 0.0
+    """What the solver took."""
 
     @property
     def proven(self) -> bool:
@@ -54,13 +56,17 @@ class IntegerProgram:
         """``least`` <= sum of factor x column <= ``most``; a row without terms must hold by itself."""
         kept = {column: factor for column, factor in terms.items() if factor}
         if kept:
-            self._rows.append((least, most, kept))
+            # The solver's tolerance is absolute: a row of bytes is taken to factors of at most 1.
+            scale = max(1.0, *(abs(factor) for factor in kept.values()))
+            self._rows.append(
+                (least / scale, most / scale, {column: factor / scale for column, factor in kept.items()})
+            )
         elif least > 0 or most < 0:
             raise ValueError("a row without terms that cannot hold")
 
     def solve(self, seconds: float, *, gap: float = 0.0) -> Solution:
         """The best solution, or the best found in time; ``gap``: how far from the bound (a share) is good enough."""
-        solver = highspy.Highs()
+        solver = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("time_limit", seconds)
         solver.setOptionValue("threads", 1)
@@ -71,9 +77,11 @@ class IntegerProgram:
         info = solver.getInfo()
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else -INFINITY
-            return Solution(INFINITY, bound, ())
+            return Solution(INFINITY, bound, (), solver.getRunTime())
         bound = info.mip_dual_bound if any(self._integer) else info.objective_function_value
-        return Solution(info.objective_function_value, bound, tuple(solver.getSolution().col_value))
+        return Solution(
+            info.objective_function_value, bound, tuple(solver.getSolution().col_value), solver.getRunTime()
+        )
 
     def _linear_program(self) -> highspy.HighsLp:
         lp = highspy.HighsLp()

@@ -1,8 +1,8 @@
-"""The best repairs in so many stages of moves, as integer programs on counts of pods by kind and node.
+"""The best repairs in so many stages of moves, as integer programs on counts of pods by kind and node. Pure.
 
 A stage is a set of moves that run at once: each needs room on its target while all old pods of the stage still hold theirs. Anti-affinity
-counts old pods too, as kube-scheduler does while they end. Hard spread is judged at the end of a stage, for zones where pods arrive:
-a bound that a plan cannot pass, whatever its order.
+counts old pods too, as kube-scheduler does while they end. Hard spread is judged at the end of a stage, for zones where pods arrive, or
+(``any_order``) not at all: when a pod arrives, one that leaves its zone later in the stage still counts.
 """
 
 from __future__ import annotations
@@ -13,32 +13,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.integer_program import IntegerProgram, Solution
-from bench.placement import Placement
+from rescheduler.optima.integer_program import IntegerProgram, Solution
+from rescheduler.optima.placement import CountedCluster
 
 Terms = dict[int, float]
 
 
 @dataclass(frozen=True)
-class Expression:
+class LinearExpression:
     """constant + sum of factor x column."""
 
     constant: float
     terms: Terms
 
-    def plus(self, other: Mapping[int, float], factor: float = 1.0) -> Expression:
+    def plus(self, other: Mapping[int, float], factor: float = 1.0) -> LinearExpression:
+        """The sum of this and factor x other."""
         total = dict(self.terms)
         for column, value in other.items():
             total[column] = total.get(column, 0.0) + factor * value
-        return Expression(self.constant, total)
+        return LinearExpression(self.constant, total)
 
 
-def fewest_violations(placement: Placement, stages: int, seconds: float) -> Solution:
-    """Least violations after so many stages of moves."""
-    return _fewest(_repairs(placement, stages)).solve(seconds)
+def fewest_violations(
+    placement: CountedCluster,
+    stages: int,
+    seconds: float,
+    *,
+    max_moves: int | None = None,
+    any_order: bool = False,
+) -> Solution:
+    """Least violations after so many stages with at most so many moves together."""
+    repairs = _repairs(placement, stages, any_order=any_order)
+    if max_moves is not None:
+        moves = [column for stage in repairs.stages for column in stage.arriving.values()]
+        repairs.program.row(dict.fromkeys(moves, 1.0), most=max_moves)
+    return _fewest(repairs).solve(seconds)
 
 
-def best_repairs(placement: Placement, stages: int, seconds: float) -> list[list[Counted]]:
+def best_repairs(placement: CountedCluster, stages: int, seconds: float) -> list[list[Counted]]:
     """The moves of a solution of ``fewest_violations``, by stage; empty if none was found in time."""
     repairs = _repairs(placement, stages)
     values = _fewest(repairs).solve(seconds).values
@@ -66,7 +78,7 @@ def _moves_of(stage: _Stage, values: Sequence[float]) -> list[Counted]:
     return [move for move in found if move.source != move.target]
 
 
-def fewest_repairing_moves(placement: Placement, stages: int, left: int, seconds: float) -> Solution:
+def fewest_repairing_moves(placement: CountedCluster, stages: int, left: int, seconds: float) -> Solution:
     """Fewest moves that leave no more than ``left`` violations."""
     repairs = _repairs(placement, stages, cost_of_move=1.0)
     repairs.program.row(repairs.violations.terms, most=left - repairs.violations.constant)
@@ -96,13 +108,17 @@ class _Repairs:
 
     program: IntegerProgram
     stages: list[_Stage]
-    violations: Expression
+    violations: LinearExpression
 
 
-def _repairs(placement: Placement, stages: int, cost_of_move: float = 0.0) -> _Repairs:
+def _repairs(
+    placement: CountedCluster, stages: int, cost_of_move: float = 0.0, *, any_order: bool = False
+) -> _Repairs:
     program = IntegerProgram()
     kinds, nodes = placement.start.shape
-    standing = [[Expression(float(placement.start[k, n]), {}) for n in range(nodes)] for k in range(kinds)]
+    standing = [
+        [LinearExpression(float(placement.start[k, n]), {}) for n in range(nodes)] for k in range(kinds)
+    ]
     columns: list[_Stage] = []
     least: dict[int, int] = {}
     for stage in range(stages):
@@ -130,37 +146,40 @@ def _repairs(placement: Placement, stages: int, cost_of_move: float = 0.0) -> _R
             after.append(row)
         _room(program, placement, standing, arriving)
         _apart(program, placement, standing, arriving, stage)
-        least = spread_rows(program, placement, after, arriving)
+        least = spread_rows(program, placement, after, {} if any_order else arriving)
         standing = after
         columns.append(_Stage(arriving, departing))
     return _Repairs(program, columns, _violations(program, placement, standing, least))
 
 
-def _taken(placement: Placement, kind: int, node: int, stage: int) -> bool:
+def _taken(placement: CountedCluster, kind: int, node: int, stage: int) -> bool:
     """One of its kind stands there and may not have company, and no stage has been in which it could have left."""
-    return stage == 0 and placement.kinds[kind].apart and placement.start[kind, node] > 0
+    return stage == 0 and bool(placement.kinds[kind].apart) and bool(placement.start[kind, node] > 0)
 
 
-def _at_most(program: IntegerProgram, terms: Terms, limit: Expression) -> None:
-    program.row(Expression(0.0, terms).plus(limit.terms, -1.0).terms, most=limit.constant)
+def _at_most(program: IntegerProgram, terms: Terms, limit: LinearExpression) -> None:
+    program.row(LinearExpression(0.0, terms).plus(limit.terms, -1.0).terms, most=limit.constant)
 
 
 def _room(
     program: IntegerProgram,
-    placement: Placement,
-    standing: list[list[Expression]],
+    placement: CountedCluster,
+    standing: list[list[LinearExpression]],
     arriving: dict[tuple[int, int], int],
 ) -> None:
-    """Old pods hold their room while new ones come."""
-    for n in range(len(placement.nodes)):
-        coming = {k: column for (k, at), column in arriving.items() if at == n}
-        if not coming:
-            continue
+    """Old pods hold their room while new ones come; a pod that may have moved holds what is less, of before and after."""
+    needs = np.minimum(placement.requests, placement.held)
+    at_node: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    for (k, n), column in arriving.items():
+        at_node[n][k] = column
+    for n, coming in sorted(at_node.items()):
         for r in range(len(placement.resources)):
-            total = Expression(0.0, {})
+            if not needs[list(coming), r].any():
+                continue
+            total = LinearExpression(0.0, {})
             constant = float(placement.fixed[n, r])
             for k in range(len(placement.kinds)):
-                asked = float(placement.requests[k, r])
+                asked = float(needs[k, r])
                 constant += asked * standing[k][n].constant
                 total = total.plus(standing[k][n].terms, asked)
                 if k in coming:
@@ -170,8 +189,8 @@ def _room(
 
 def _apart(
     program: IntegerProgram,
-    placement: Placement,
-    standing: list[list[Expression]],
+    placement: CountedCluster,
+    standing: list[list[LinearExpression]],
     arriving: dict[tuple[int, int], int],
     stage: int,
 ) -> None:
@@ -183,14 +202,14 @@ def _apart(
             program.row(here.plus({column: 1.0}).terms, most=1.0 - here.constant)
             continue
         occupied = program.column(1.0)
-        _at_most(program, here.terms, Expression(-here.constant, {occupied: most}))
+        _at_most(program, here.terms, LinearExpression(-here.constant, {occupied: most}))
         program.row({column: 1.0, occupied: 1.0}, most=1.0)
 
 
 def spread_rows(
     program: IntegerProgram,
-    placement: Placement,
-    after: list[list[Expression]],
+    placement: CountedCluster,
+    after: list[list[LinearExpression]],
     arriving: dict[tuple[int, int], int],
 ) -> dict[int, int]:
     """By kind, the column that is at most the count of every zone; where pods arrive a zone is at most maxSkew above."""
@@ -205,6 +224,8 @@ def spread_rows(
             count = _sum([after[k][n] for n in at])
             _at_most(program, {low: 1.0}, count)
             coming = {arriving[k, n]: 1.0 for n in at if (k, n) in arriving}
+            if not coming:
+                continue
             comes = program.column(1.0)
             program.row({**coming, comes: -total}, most=0.0)
             terms = count.plus({low: -1.0, comes: total}).terms
@@ -213,12 +234,15 @@ def spread_rows(
 
 
 def _violations(
-    program: IntegerProgram, placement: Placement, standing: list[list[Expression]], least: dict[int, int]
-) -> Expression:
+    program: IntegerProgram,
+    placement: CountedCluster,
+    standing: list[list[LinearExpression]],
+    least: dict[int, int],
+) -> LinearExpression:
     """Pods where they may not be, and columns for those too many on a node or in a zone."""
-    total = Expression(0.0, {})
+    total = LinearExpression(0.0, {})
     for k, kind in enumerate(placement.kinds):
-        for n in np.flatnonzero(~placement.allowed[k] & (placement.start[k] > 0)).tolist():
+        for n in np.flatnonzero(placement.wrong[k] & (placement.start[k] > 0)).tolist():
             total = _sum([total, standing[k][n]])
         if kind.apart:
             for n in np.flatnonzero(placement.start[k] > 1).tolist():
@@ -231,20 +255,21 @@ def _violations(
     return total
 
 
-def above(program: IntegerProgram, value: Expression, limit: float) -> int:
+def above(program: IntegerProgram, value: LinearExpression, limit: float) -> int:
     """A column that is at least value - limit."""
     column = program.column(integer=False)
     program.row({column: 1.0, **negative(value.terms)}, least=value.constant - limit)
     return column
 
 
-def _sum(parts: list[Expression]) -> Expression:
+def _sum(parts: list[LinearExpression]) -> LinearExpression:
     terms: Counter[int] = Counter()
     for part in parts:
         for column, factor in part.terms.items():
             terms[column] += factor  # type: ignore[assignment]
-    return Expression(sum(p.constant for p in parts), dict(terms))
+    return LinearExpression(sum(p.constant for p in parts), dict(terms))
 
 
 def negative(terms: Mapping[int, float]) -> Terms:
+    """All factors with the other sign."""
     return {column: -factor for column, factor in terms.items()}

@@ -1,0 +1,71 @@
+"""What no plan can pass, whatever its order and its stages: integer programs on where pods stand in the end. Pure.
+
+Pods of every kind may leave every node. When the last of them has come to a node it had room for all that stood there, so in the end
+a node holds no more than it can, or than it held at the start. A pod that stands elsewhere in the end was moved at least once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from rescheduler.optima.integer_program import IntegerProgram, Solution
+from rescheduler.optima.placement import CountedCluster
+from rescheduler.optima.repairs import LinearExpression, Terms, above, negative
+from rescheduler.scheduling.framework import BoolArray
+
+
+def least_excess_of_any_plan(
+    placement: CountedCluster,
+    judged: BoolArray,
+    high: Mapping[str, float],
+    max_moves: int | None,
+    seconds: float,
+) -> Solution:
+    """Least sum over judged nodes and resources of the share above the target threshold (percent)."""
+    program, brought = _moved(placement, max_moves)
+    load = placement.load(placement.start)
+    excess: list[int] = []
+    for resource, percent in high.items():
+        r = placement.resources.index(resource)
+        for n in np.flatnonzero(judged & (placement.capacity[:, r] > 0)).tolist():
+            size = float(placement.capacity[n, r])
+            share = {column: factor / size for column, factor in brought[n, r].items()}
+            if share or load[n, r] / size > percent / 100:
+                excess.append(
+                    above(program, LinearExpression(float(load[n, r]) / size, share), percent / 100)
+                )
+    total = program.column(cost=1.0, integer=False)
+    program.row({total: 1.0, **negative(dict.fromkeys(excess, 1.0))}, least=0.0)
+    return program.solve(seconds, gap=1e-4)
+
+
+def _moved(
+    placement: CountedCluster, max_moves: int | None
+) -> tuple[IntegerProgram, Mapping[tuple[int, int], Terms]]:
+    """The program, and what pods bring to (or take from) each node, by (node, resource)."""
+    program = IntegerProgram()
+    start, load = placement.start, placement.load(placement.start)
+    brought: defaultdict[tuple[int, int], Terms] = defaultdict(dict)
+    moves: list[int] = []
+    for k in range(len(placement.kinds)):
+        total, balance = float(start[k].sum()), dict[int, float]()
+        for n in np.flatnonzero(placement.allowed[k]).tolist():
+            coming = program.column(total)
+            moves.append(coming)
+            balance[coming] = 1.0
+            for r in np.flatnonzero(placement.requests[k]).tolist():
+                brought[n, r][coming] = float(placement.requests[k, r])
+        for n in np.flatnonzero(start[k]).tolist():
+            leaving = program.column(float(start[k, n]))
+            balance[leaving] = -1.0
+            for r in np.flatnonzero(placement.held[k]).tolist():
+                brought[n, r][leaving] = -float(placement.held[k, r])
+        program.row(balance, least=0.0, most=0.0)
+    for (n, r), terms in brought.items():
+        program.row(terms, most=max(float(placement.capacity[n, r] - load[n, r]), 0.0))
+    if max_moves is not None:
+        program.row(dict.fromkeys(moves, 1.0), most=max_moves)
+    return program, brought

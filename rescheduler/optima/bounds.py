@@ -1,0 +1,225 @@
+"""How far a plan is from the best that any plan could reach: what it reached, beside the bound of an exact model.
+
+A bound is never too low: what the models cannot express is left out of them, so they can only promise too much. Each bound says what
+was left out. If a plan reached more than a model allows, the model is wrong, and no bound is given. Pure
+but for the solver's time limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.optima.any_plan import least_excess_of_any_plan
+from rescheduler.optima.fillings import (
+    Consolidation,
+    most_emptied,
+    most_emptied_by_amounts,
+    most_emptied_by_count,
+)
+from rescheduler.optima.integer_program import Solution
+from rescheduler.optima.placement import Places, Rules
+from rescheduler.optima.repairs import fewest_violations
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import Plan, PlanBound, Question
+from rescheduler.planning.protections import Protector
+from rescheduler.planning.stages import stages_of
+from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
+from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
+from rescheduler.policies.node_affinity import NodeAffinityArgs
+from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.policies.topology_spread import TopologySpreadArgs
+from rescheduler.policies.utilization import REQUESTS
+from rescheduler.policies.wire import PolicyArgs
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import Profile
+
+MOST_PLACES: Final = 40_000
+"""Kinds of pods times nodes: what a model of every pod on every node is made for; beyond, only amounts are compared."""
+_SAME: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPlan:
+    """A plan, and everything that it is a function of."""
+
+    snapshot: Snapshot
+    plan: Plan
+    policies: Sequence[PolicyArgs]
+    """Arguments of the policies that are switched on."""
+    inputs: PlanningInputs
+    profile: Profile
+    seconds: float
+    """Time of the solver for each question."""
+
+    def places(self, rules: Rules | None = None, gone: frozenset[str] = frozenset()) -> Places:
+        """The cluster as numbers; pods that are protected stay."""
+        return Places(
+            self.snapshot, movable=self._movable(), gone=gone, rules=rules or Rules(), profile=self.profile
+        )
+
+    def _movable(self) -> Callable[[Pod], bool]:
+        # Whether a budget selects a pod is not asked: that can only let more pods move.
+        return Protector(
+            Replacements(self.snapshot),
+            self.inputs.protections,
+            covered=lambda _: True,
+            judges=self.profile.judges,
+        ).movable
+
+    def after(self, policy: str | None = None) -> dict[str, str]:
+        """The node of each pod by its uid, after all moves of the plan or those of one policy."""
+        nodes = {pod.uid: pod.node for pod in self.snapshot.pods.values() if pod.node}
+        for move in self.plan.moves:
+            if policy is None or move.policy == policy:
+                nodes[move.pod.uid] = move.target
+        return nodes
+
+
+def bounds(judged: JudgedPlan) -> tuple[PlanBound, ...]:
+    """One for each question that the policies of the plan are about.
+
+    A plan that limits of a cycle have cut is compared with plans without those limits.
+    """
+    found: list[PlanBound] = []
+    rules = _rules(judged.policies)
+    if not rules.none:
+        found.append(_violations(judged, rules))
+    for args in judged.policies:
+        if isinstance(args, HighNodeUtilizationArgs):
+            found.append(_emptied(judged, args))
+        if isinstance(args, LowNodeUtilizationArgs):
+            found.append(_relieved(judged, args))
+    return tuple(found)
+
+
+def _rules(policies: Sequence[PolicyArgs]) -> Rules:
+    """Whose violations the policies repair."""
+    kinds = tuple(map(type, policies))
+    return Rules(
+        affinity=any(isinstance(a, NodeAffinityArgs) and "required" in a.types for a in policies),
+        taints=NodeTaintsArgs in kinds,
+        apart=InterPodAntiAffinityArgs in kinds,
+        spread=any(isinstance(a, TopologySpreadArgs) and "DoNotSchedule" in a.constraints for a in policies),
+    )
+
+
+def _violations(judged: JudgedPlan, rules: Rules) -> PlanBound:
+    places = judged.places(rules)
+    placement = places.placement
+    start = placement.violations(placement.start)
+    reached = start - placement.violations(places.counts_at(judged.after()))
+    stages = max(stages_of(judged.plan.moves), default=1)
+    notes = [f"of {start} violations; plans in {stages} stage{'s' if stages > 1 else ''} of moves"]
+    best = Solution(0.0, 0.0, ())
+    if start and _fits(placement.start.size * stages, notes):
+        best = fewest_violations(
+            placement, stages, judged.seconds, max_moves=judged.inputs.max_moves, any_order=True
+        )
+    notes += _left_out(places)
+    return _bound(
+        Question.VIOLATIONS_REPAIRED,
+        reached,
+        most=float(start),
+        model=start - best.bound,
+        best=best,
+        notes=notes,
+    )
+
+
+def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
+    """The moves of other policies are taken as they are."""
+    own = HighNodeUtilization.name
+    others = [move for move in judged.plan.moves if move.policy != own]
+    places = judged.places(gone=frozenset(move.pod.uid for move in others))
+    placement, nodes = places.placement, places.nodes
+    among = args.nodes(nodes).copy()
+    for resource in args.thresholds:
+        among &= nodes.allocatable(resource) > 0
+    for move in others:
+        placement.occupied[nodes.index[move.target]] = True
+    most = judged.inputs.max_moves
+    asked = Consolidation.of(
+        placement,
+        {r: percent for r, percent in args.thresholds.items() if r in placement.resources},
+        {r: percent for r, percent in args.target_thresholds.items() if r in placement.resources},
+        None if most is None else most - len(others),
+        among=among,
+        any_order=True,
+    )
+    reached = placement.in_use(placement.start) - placement.in_use(places.counts_at(judged.after(own)))
+    notes = [f"beside {len(others)} moves of other policies"] if others else []
+    count = float(most_emptied_by_count(placement, asked))
+    if count and _fits(placement.start.size, notes):
+        best = most_emptied(placement, asked, judged.seconds)
+    elif count:
+        best = most_emptied_by_amounts(placement, asked, judged.seconds)
+    else:
+        best = Solution(0.0, 0.0, ())
+    notes += _left_out(places)
+    return _bound(Question.NODES_EMPTIED, reached, most=count, model=-best.bound, best=best, notes=notes)
+
+
+def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
+    places = judged.places()
+    placement = places.placement
+    high = {r: percent for r, percent in args.target_thresholds.items() if r in placement.resources}
+    nodes = args.nodes(places.nodes)
+    notes: list[str] = []
+    if args.use_deviation_thresholds or args.usage != REQUESTS:
+        how = "the deviation from the mean" if args.use_deviation_thresholds else "measured usage"
+        return PlanBound(question=Question.EXCESS_REMOVED, notes=(f"the model does not know {how}",))
+    start = placement.excess(placement.start, high, nodes)
+    reached = start - placement.excess(places.counts_at(judged.after()), high, nodes)
+    best = Solution(0.0, 0.0, ())
+    if start > _SAME and _fits(placement.start.size, notes):
+        best = least_excess_of_any_plan(placement, nodes, high, judged.inputs.max_moves, judged.seconds)
+    notes += _left_out(places)
+    return _bound(
+        Question.EXCESS_REMOVED, reached, most=start, model=start - best.bound, best=best, notes=notes
+    )
+
+
+def _fits(places: int, notes: list[str]) -> bool:
+    if places <= MOST_PLACES:
+        return True
+    notes.append("too large for the model of every pod on every node: only amounts are compared")
+    return False
+
+
+def _left_out(places: Places) -> Iterator[str]:
+    number = places.placement.left_out
+    if number:
+        yield f"rules about other pods that the model does not know are left out, of {number} pods"
+
+
+def _bound(
+    question: Question, reached: float, *, most: float, model: float, best: Solution, notes: Sequence[str]
+) -> PlanBound:
+    """``most``: what nothing can pass anyway; ``model``: the bound of the solver, infinite if it has none."""
+    bound = min(most, model) if math.isfinite(model) else most
+    whole = question is not Question.EXCESS_REMOVED
+    bound = math.floor(bound + _SAME) if whole else bound
+    if bound < reached - (0 if whole else 1e-4):
+        return PlanBound(
+            question=question,
+            reached=round(reached, 4),
+            notes=(*notes, "no bound: the model forbids what the plan does"),
+        )
+    bound = max(bound, reached)
+    if not math.isfinite(model):
+        notes = (*notes, "the solver found no bound in its time")
+    return PlanBound(
+        question=question,
+        reached=round(reached, 4),
+        bound=round(bound, 4),
+        gap=round((bound - reached) / bound, 4) if bound > _SAME else 0.0,
+        proven=bound - reached <= (0 if whole else 1e-3 * max(1.0, bound)),
+        solver_seconds=round(best.seconds, 3),
+        notes=tuple(notes),
+    )

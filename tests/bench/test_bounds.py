@@ -1,0 +1,140 @@
+"""Bounds of ``plan --prove``: never below what a plan reaches, and those of trying everything where the models know every rule."""
+
+import msgspec
+import pytest
+
+pytest.importorskip("highspy", reason="highspy is not installed: make install")
+
+from harness.rest.clusters import random_cluster
+from rescheduler.cli.proving import with_bounds
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.optima.placement import Places
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.plan import Question
+from rescheduler.planning.planner import plan
+from rescheduler.reports.structured import plan_json
+from rescheduler.reports.text import plan_text
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+from tests.bench.tiny_clusters import one_stage, tiny
+
+SECONDS = 120.0
+HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies:\n"
+REPAIRS = (
+    HEAD + "- name: NodeTaints\n- name: NodeAffinity\n- name: InterPodAntiAffinity\n- name: TopologySpread\n"
+)
+PACKING = "- {name: HighNodeUtilization, thresholds: {cpu: 99.99}, targetThresholds: {cpu: 100}}\n"
+RELIEF = "- {name: LowNodeUtilization, thresholds: {cpu: 40, memory: 40}, targetThresholds: {cpu: 60, memory: 60}}\n"
+
+
+def proved(snapshot, text, max_moves=None):
+    configuration = parse_configuration(text, "test")
+    inputs = PlanningInputs(
+        limits=Limits(minimum_gain=0.0, workload_cooldown_s=0.0), unlimited=True, max_moves=max_moves
+    )
+    made = plan(snapshot, configuration.build_policies(), inputs, SchedulingState(snapshot))
+    return with_bounds(
+        made,
+        snapshot=snapshot,
+        policies=[p.args for p in configuration.policies],
+        inputs=inputs,
+        profile=configuration.profile,
+        seconds=SECONDS,
+    )
+
+
+@pytest.mark.parametrize("max_moves", [1, 2, None])
+@pytest.mark.parametrize("seed", range(40, 48))
+def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
+    snapshot = tiny(seed)
+    (bound,) = proved(snapshot, HEAD + PACKING, max_moves).bounds
+    placement = Places(snapshot).placement
+    best = max(
+        placement.in_use(placement.start) - placement.in_use(counts)
+        for counts, arrived in one_stage(placement)
+        if max_moves is None or arrived.sum() <= max_moves
+    )
+    assert bound.question is Question.NODES_EMPTIED
+    assert bound.reached <= best <= bound.bound
+    spread = any(kind.max_skew for kind in placement.kinds)
+    assert bound.bound == best or spread, "spread of arriving pods is left out"
+    assert bound.proven == (bound.reached == bound.bound)
+
+
+@pytest.mark.parametrize("max_moves", [1, None])
+@pytest.mark.parametrize("seed", range(48, 60))
+def test_most_repairs_are_those_of_trying_everything(seed, max_moves):
+    snapshot = tiny(seed)
+    (bound,) = proved(snapshot, REPAIRS, max_moves).bounds
+    placement = Places(snapshot).placement
+    least = min(
+        placement.violations(counts)
+        for counts, arrived in one_stage(placement)
+        if max_moves is None or arrived.sum() <= max_moves
+    )
+    best = placement.violations(placement.start) - least
+    assert bound.question is Question.VIOLATIONS_REPAIRED
+    assert bound.reached <= best <= bound.bound
+    if not any(kind.max_skew for kind in placement.kinds):
+        assert bound.bound == best
+
+
+@pytest.mark.parametrize("text", [REPAIRS + PACKING, REPAIRS + RELIEF], ids=["packing", "relief"])
+@pytest.mark.parametrize("seed", range(700, 712))
+def test_no_plan_passes_its_bound(seed, text):
+    """Clusters with every rule that there is, most of which the models leave out."""
+    for max_moves in (3, None):
+        for bound in proved(random_cluster(seed), text, max_moves).bounds:
+            assert bound.bound is not None, (seed, bound)
+            assert 0.0 <= bound.gap <= 1.0
+            assert bound.reached <= bound.bound
+
+
+def test_a_pod_that_is_protected_is_no_gap():
+    nodes = [b.node("n0").label(disk="hdd"), b.node("n1").label(disk="ssd")]
+    wrong = b.replicaset("wrong").cpu("1").requires_node("disk", "ssd")
+    alone = b.snapshot(
+        nodes,
+        [
+            wrong,
+            wrong.pod("wrong-0")
+            .on("n0")
+            .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+        ],
+    )
+    (bound,) = proved(alone, REPAIRS).bounds
+    assert (bound.reached, bound.bound, bound.proven) == (0, 0, True)
+
+
+def test_a_pod_that_must_stand_beside_another_may_follow_it():
+    """Where it must stand depends on others, which the models leave out: the bound may be too high, never too low."""
+    nodes = [b.node(f"n{i}") for i in range(3)]
+    one, other = (
+        b.replicaset("one").cpu("500m"),
+        b.replicaset("other").cpu("500m").near("kubernetes.io/hostname", app="one"),
+    )
+    snapshot = b.snapshot(
+        nodes,
+        [one.replicas(2), one.pod("one-0").on("n0"), one.pod("one-1").on("n1")],
+        [other, other.pod("other-0").on("n1")],
+    )
+    (bound,) = proved(snapshot, HEAD + PACKING).bounds
+    assert bound.reached <= 1 <= bound.bound
+    assert "rules about other pods" in bound.notes[-1]
+
+
+def test_what_the_model_does_not_know_has_no_bound():
+    text = HEAD + "- {name: LowNodeUtilization, useDeviationThresholds: true}\n"
+    (bound,) = proved(random_cluster(1), text).bounds
+    assert bound.bound is None
+    assert not bound.proven
+    assert "deviation" in bound.notes[0]
+
+
+def test_reports_show_bounds_only_where_they_were_asked_for():
+    made = proved(random_cluster(3), REPAIRS + PACKING)
+    assert "nodes emptied" in plan_text(made)
+    assert '"question": "NodesEmptied"' in plan_json(made)
+    without = msgspec.structs.replace(made, bounds=msgspec.UNSET)
+    assert "bounds" not in plan_json(without)
+    assert "BEST PLAN" not in plan_text(without)
