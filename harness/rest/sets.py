@@ -12,6 +12,7 @@ import msgspec
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.node_prices import NodePriceArgs
 from rescheduler.policies.registry import REGISTRY
 
 DOCUMENTS: Final = Path(__file__).parents[2] / "policies"
@@ -21,6 +22,7 @@ _EVEN: Final[dict[str, Any]] = {
     "thresholds": {"cpu": 10.0, "pods": 10.0},
     "target_thresholds": {"cpu": 10.0, "pods": 10.0},
 }
+_SSD: Final = NodePriceArgs(node_selector={"disk": "ssd"}, price=1.1)
 _FULL: Final[dict[str, Any]] = {"thresholds": {"cpu": 50.0}, "target_thresholds": {"cpu": 90.0}}
 
 VARIANTS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
@@ -69,12 +71,16 @@ def pairs() -> Iterator[PolicySet]:
 
 
 def pools() -> Iterator[PolicySet]:
-    """One pool of nodes is balanced and another packed, side by side; rules are kept in one of them, in the other, or in both."""
+    """One pool is balanced and another packed, side by side; rules are kept in one of them, the other, or both; nodes with prices."""
     even, pack = _in_pool("ssd", "even", "balance"), _in_pool("hdd", "pack")
-    rules = tuple(variant[0] for variant in VARIANTS if variant[0] not in ("even", "balance", "pack"))
-    fast, slow = _in_pool("ssd", *rules), _in_pool("hdd", *rules)
+    rules = tuple(variant for variant in VARIANTS if "Utilization" not in variant[1])
+    names = [name for name, _, _ in rules]
+    fast, slow = _in_pool("ssd", *names), _in_pool("hdd", *names)
     for chosen in (even + pack, fast + even + pack, pack + even + slow, fast + pack + slow + even):
         yield _set(chosen)
+    priced = (("priced", "HighNodeUtilization", _FULL | {"prices": (_SSD,), "default_price": 0.4}),)
+    yield _set((*rules, *priced))
+    yield _set((*priced, *rules))
 
 
 def _set(chosen: tuple[tuple[str, str, dict[str, Any]], ...]) -> PolicySet:

@@ -29,7 +29,7 @@ from rescheduler.configuration.process_sections import (
     read_leader_election,
     read_server,
 )
-from rescheduler.configuration.reader import SectionReader
+from rescheduler.configuration.reader import SectionReader, dotted
 from rescheduler.configuration.replacements_section import ReplacementsWire, read_replacements
 from rescheduler.configuration.reservations_section import (
     ReservationsSection,
@@ -112,7 +112,7 @@ class Configuration:
     def unknown_to(self, nodes: NodeTable) -> tuple[str, ...]:
         """What policies that are switched on name and no node of the cluster has: a sentence each, with its key."""
         return tuple(
-            f"policies[{index}].{'.'.join(map(str, path))} of {policy.name}: {message}"
+            f"{dotted(('policies', index, *path))} of {policy.name}: {message}"
             for index, policy in enumerate(self.policies)
             if policy.args.enabled
             for path, message in policy.args.unknown_to(nodes)

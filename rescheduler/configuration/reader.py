@@ -98,7 +98,7 @@ class SectionReader:
         """Note that something at ``path`` is wrong."""
         if path in self._judged:
             return
-        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+        name = dotted(path)
         self.problems.append(Problem(self._file, self._document.line(path), name, message, remedy))
 
     def _remedy(self, kind: type[Any], path: Path, *, unknown: bool) -> str:
@@ -137,3 +137,8 @@ def _split(message: str) -> tuple[Path, str]:
         elif index:
             steps.append(int(index))
     return tuple(steps), message[: found.start()]
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: ``policies[0].thresholds.cpu``."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

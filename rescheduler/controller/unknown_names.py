@@ -20,7 +20,7 @@ class UnknownNames:
         for sentence in sentences:
             if sentence not in self._said:
                 self._log.warning(
-                    "The configuration names something that no node has",
+                    "The configuration names something that nodes do not have",
                     problem=sentence,
                     remedy="correct it, or wait for the nodes that have it",
                 )

@@ -167,7 +167,9 @@ class _Search:
         sources = cluster.sources
         self._pods = np.array([len(s.items) for s in sources], dtype=np.float64)
         self._sizes = np.array([sum(item.size for item in s.items) for s in sources], dtype=np.float64)
-        self._prices = np.array([max(s.price, 1) for s in sources], dtype=np.float64)
+        prices = np.array([max(s.price, 1) for s in sources], dtype=np.float64)
+        # As shares of the highest, so that the unit of prices makes no difference.
+        self._prices = prices / prices.max(initial=1.0)
         self._nodes = np.array([s.node for s in sources], dtype=np.intp)
 
     def run(self, order: _Order, kept: Iterable[Emptied], rng: random.Random | None = None) -> _Found:

@@ -81,7 +81,7 @@ class Emptying:
     def choose(
         self, policy: EmptyingPolicy, groups: Sequence[Sequence[Candidate]], most_moves: int | None
     ) -> list[Chosen]:
-        """Which of the nodes are emptied together with at most so many moves, the fewest pods first.
+        """Which of the nodes are emptied together with at most so many moves, the fewest pods for their price first.
 
         ``groups``: the candidates of each node, none of which is known to be refused.
         """
@@ -91,7 +91,7 @@ class Emptying:
         problem = _Problem(self, policy, order)
         sources = [problem.source(members) for members in groups]
         found = consolidate(problem.cluster([s for s, _ in sources], most_moves), self.passes)
-        found.sort(key=lambda one: len(one.targets))
+        found.sort(key=lambda one: len(one.targets) / sources[one.source][0].price)
         going = np.zeros(len(order), dtype=np.bool_)
         going[[order[sources[one.source][0].node] for one in found]] = True
         return [

@@ -1,4 +1,4 @@
-"""HighNodeUtilization: under-utilised nodes are emptied, so that they can go.
+"""HighNodeUtilization: under-utilised nodes are emptied, so that they can go: as many as possible, or the most expensive.
 
 A node is under-utilised below ``thresholds`` in all resources. It is emptied only if every pod that counts
 (not DaemonSet, static or mirror pods) finds room on nodes that stay; its pods are one group.
@@ -15,10 +15,11 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
+from rescheduler.policies.node_prices import PricedNodesArgs
+from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.utilization import REQUESTS, Load
-from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
+from rescheduler.policies.wire import PERCENT, ArgumentProblem, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
@@ -28,12 +29,12 @@ _MANY: Final = 1024
 
 
 class HighNodeUtilizationArgs(
-    NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+    PricedNodesArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
     """``thresholds``: percent of allocatable below which (in all of them) a node is emptied.
 
     ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
-    ``number_of_nodes``: under-utilised nodes that there must be before anything is done.
+    ``number_of_nodes``: under-utilised nodes that there must be before anything is done. Prices: ``PricedNodesArgs``.
     """
 
     thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
@@ -87,14 +88,14 @@ class HighNodeUtilization:
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
     def candidates(self, view: PolicyView) -> Proposals:
-        """Per under-utilised node, the emptiest first: all of its pods that count, as one group."""
+        """Per under-utilised node, the most expensive first, then the emptiest: all of its pods that count, as one group."""
         load = Load.now(view, self._resources, REQUESTS)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
             return Proposals([])
         pressure = load.pressure()
         found: list[tuple[Batch]] = []
-        for node in _rank(np.flatnonzero(low).tolist(), pressure, view):
+        for node in _rank(np.flatnonzero(low).tolist(), pressure, self.prices(view), view):
             found.extend((batch,) for batch in self._group(node, float(pressure[node]), view))
         return Proposals(found)
 
@@ -131,8 +132,10 @@ class HighNodeUtilization:
         return found
 
     def prices(self, view: PolicyView) -> IntArray:
-        """Every node is worth the same."""
-        return np.ones(view.nodes.size, dtype=np.int64)
+        """What each node costs, in millionths; the same for all without prices. Do not change the array."""
+        table = view.nodes
+        found: IntArray = table.memo.of((self, "prices"), None, lambda: self._args.prices_of(table))
+        return found
 
     def _limit(self, resource: str) -> float:
         return self._args.target_thresholds.get(resource, PERCENT) / PERCENT
@@ -144,12 +147,12 @@ class HighNodeUtilization:
         return found
 
     def badness(self, view: PolicyView) -> IntArray:
-        """In tier CONSOLIDATION the nodes in use; in tier EMPTYING the pods on nodes that are to be emptied."""
+        """In tier CONSOLIDATION the prices of nodes in use; in tier EMPTYING the pods on nodes that are to be emptied."""
         load = Load.now(view, self._resources, REQUESTS)
         taking_part = self._taking_part(load, view)
         counted = _counted(view)
         found = nothing()
-        found[Tier.CONSOLIDATION] = ONE * np.count_nonzero(taking_part & (counted > 0))
+        found[Tier.CONSOLIDATION] = self.prices(view)[taking_part & (counted > 0)].sum()
         found[Tier.EMPTYING] = _to_empty(counted)[self._under(load, view)].sum()
         return found
 
@@ -175,7 +178,7 @@ class HighNodeUtilization:
             low_after &= load.divide(amounts, resource) < percent / PERCENT - _EPSILON
         change = np.zeros_like(unchanged(view.nodes.size))
         used = taking_part & (counted > 0)
-        change[Tier.CONSOLIDATION] = ONE * ((taking_part & (after > 0)).astype(np.int64) - used)
+        change[Tier.CONSOLIDATION] = self.prices(view) * ((taking_part & (after > 0)).astype(np.int64) - used)
         change[Tier.EMPTYING] = np.where(low_after, _to_empty(after), 0) - np.where(
             low, _to_empty(counted), 0
         )
@@ -268,5 +271,5 @@ def _to_empty(pods: IntArray) -> IntArray:
     return few * (2 * _MANY - few)
 
 
-def _rank(nodes: list[int], pressure: FloatArray, view: PolicyView) -> list[int]:
-    return sorted(nodes, key=lambda i: (round(float(pressure[i]), 9), view.nodes.names[i]))
+def _rank(nodes: list[int], pressure: FloatArray, prices: IntArray, view: PolicyView) -> list[int]:
+    return sorted(nodes, key=lambda i: (-int(prices[i]), round(float(pressure[i]), 9), view.nodes.names[i]))

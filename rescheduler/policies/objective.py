@@ -31,7 +31,7 @@ class Tier(enum.IntEnum):
     BALANCE = 2
     """Shares of nodes above their target, in millionths of a node (``ONE``)."""
     CONSOLIDATION = 3
-    """Nodes in use, in millionths of a node (``ONE``)."""
+    """Nodes in use, in millionths of a node (``ONE``), or their prices in millionths."""
     EMPTYING = 4
     """Pods on nodes that are to be emptied: what falls while a node is emptied over several cycles."""
 

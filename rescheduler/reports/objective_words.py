@@ -12,7 +12,7 @@ from typing import Final
 
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
 from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Skipped, SkipReason
-from rescheduler.policies.objective import UNITS, Tier
+from rescheduler.policies.objective import ONE, UNITS, Tier
 from rescheduler.reports.table import plural
 
 NO_ROOM: Final = "NodeResourcesFit"
@@ -91,16 +91,18 @@ def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
     if nodes != then:
         yield f"{plural(nodes, 'node')} above targetThresholds {'becomes' if nodes == 1 else 'become'} {then:,}"
     elif before != after:
-        yield f"what {plural(nodes, 'node')} {'holds' if nodes == 1 else 'hold'} above targetThresholds {_way(before, after)} nodes"
+        yield f"what {plural(nodes, 'node')} {'holds' if nodes == 1 else 'hold'} above targetThresholds {_way(before, after, 's')} nodes"
 
 
 def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
     nodes, then = _nodes(plan.before, Tier.CONSOLIDATION), _nodes(plan.after, Tier.CONSOLIDATION)
     if then < nodes:
         yield f"empties {nodes - then:,} of {plural(nodes, 'node')} in use"
-    elif then > nodes:
+    if before.consolidation != nodes * ONE and before.consolidation != after.consolidation:
+        yield f"the price of nodes in use {_way(before.consolidation, after.consolidation, 's')}"
+    if then > nodes:
         yield f"takes {plural(then - nodes, 'node')} more in use"
-    elif after.emptying < before.emptying and after.consolidation == before.consolidation:
+    if then == nodes and after.emptying < before.emptying and after.consolidation == before.consolidation:
         yield "takes pods off nodes that are to be emptied"
 
 
@@ -133,8 +135,8 @@ TOLD: Final = {
 """The tiers that people are told of, each with what it counts. EMPTYING only compares."""
 
 
-def _way(before: int, after: int) -> str:
-    way = "fall" if after < before else "rise"
+def _way(before: int, after: int, ending: str = "") -> str:
+    way = f"{'fall' if after < before else 'rise'}{ending}"
     return f"{way} from {in_units(Tier.SOFT, before)} to {in_units(Tier.SOFT, after)}"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from harness.rest.clusters import random_cluster
 from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.node_prices import NodePriceArgs
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import LabelSelectorArgs
 from rescheduler.replacements.replacement import Replacements
@@ -21,6 +22,7 @@ RATIO = Profile(
     hard_pod_affinity_weight=30,
 )
 ONE_APP = LabelSelectorArgs(match_labels={"app": "app0"})
+SSD = NodePriceArgs(node_selector={"disk": "ssd"}, price=2.5)
 POLICIES = [
     ("NodeTaints", {"include_prefer_no_schedule": True}, None),
     ("NodeTaints", {"included_taints": ("slow", "node.kubernetes.io/unschedulable")}, None),
@@ -34,6 +36,7 @@ POLICIES = [
     ("TopologySpread", {"constraints": ("ScheduleAnyway",), "label_selector": ONE_APP}, None),
     ("LowNodeUtilization", {}, None),
     ("HighNodeUtilization", {}, None),
+    ("HighNodeUtilization", {"price_label": "price", "prices": (SSD,), "default_price": 0.3}, None),
 ]
 
 
