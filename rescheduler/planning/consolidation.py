@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from rescheduler.planning.company import Bound, Company, Mark
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 PLACEMENTS_PER_PASS: Final = 500
@@ -37,22 +38,6 @@ _PODS: Final = (1.0, 0.0, 0.5, 0.75, 0.25)
 _NOISE: Final = (0.0, 0.1, 0.3, 0.6)
 _TILT: Final = (0.0, 0.3, 1.0)
 _KEPT: Final = (0.9, 0.75, 0.5)
-
-
-class Mark(NamedTuple):
-    """What a pod that was put somewhere means for others: they may not join its domain."""
-
-    key: int
-    domains: IntArray
-    """Domain of each node; below 0: in none."""
-
-
-class Bound(NamedTuple):
-    """A topology spread: once one pod has gone to another domain, the others stay in theirs."""
-
-    key: int
-    domains: IntArray
-    own: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,8 +235,7 @@ class _Packing:
         """``losses``, but 0 for nodes that have received."""
         self._received: dict[int, dict[Occupant, None]] = {}
         self._at: dict[Occupant, int] = {}
-        self._marks: dict[int, list[int]] = {}
-        self._crossed: dict[int, int] = {}
+        self._company = Company()
         self._budgets = list(cluster.budgets)
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
@@ -331,14 +315,7 @@ class _Packing:
         fits = item.allowed() & self._open
         for resource, amount in item.needs:
             fits &= self._free[resource] >= amount
-        for mark in item.minds:
-            for node in self._marks.get(mark.key, ()):
-                domain = mark.domains[node]
-                if domain >= 0:
-                    fits &= mark.domains != domain
-        for bound in item.spreads:
-            if self._crossed.get(bound.key):
-                fits &= bound.domains == bound.own
+        self._company.restrict(item.minds, item.spreads, fits)
         nodes = np.flatnonzero(fits)
         if not len(nodes):
             return -1
@@ -349,11 +326,7 @@ class _Packing:
         self._at[item] = node
         self._received.setdefault(node, {})[item] = None
         self._standing[node] = 0.0
-        for mark in item.bears:
-            self._marks.setdefault(mark.key, []).append(node)
-        for bound in item.spreads:
-            if bound.domains[node] != bound.own:
-                self._crossed[bound.key] = self._crossed.get(bound.key, 0) + 1
+        self._company.join(item.bears, item.spreads, node)
 
     def _take(self, item: Occupant) -> None:
         node = self._at.pop(item)
@@ -362,11 +335,7 @@ class _Packing:
         del here[item]
         if not here:
             self._standing[node] = self._losses[node]
-        for mark in item.bears:
-            self._marks[mark.key].remove(node)
-        for bound in item.spreads:
-            if bound.domains[node] != bound.own:
-                self._crossed[bound.key] -= 1
+        self._company.leave(item.bears, item.spreads, node)
 
     def _change(self, item: Occupant, node: int, sign: int) -> None:
         for resource, amount in item.needs:

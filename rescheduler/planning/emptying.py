@@ -9,18 +9,17 @@ again by all rules before it is planned.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.conditions import PLENTY, Conditions
 from rescheduler.planning.consolidation import (
-    Bound,
     ConsolidationProblem,
-    Mark,
     Occupant,
     Source,
     consolidate,
@@ -29,12 +28,7 @@ from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.emptying import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
-from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
-from rescheduler.scheduling.matching import Matcher, matcher_of
-from rescheduler.scheduling.pod_topology_spread import constraints_of
-
-_PLENTY = 2**62
 
 
 class Wanted(NamedTuple):
@@ -111,17 +105,11 @@ class _Problem:
         self._most_held = policy.most_held(self._trial.view)
         self._prices = policy.prices(self._trial.view)
         self._resources: dict[str, int] = {"pods": 0}
+        self._conditions = Conditions(emptying.trial, emptying.targets, emptying.budgets, order)
         self._free: list[IntArray] = []
         self._weights: list[float] = []
         """By resource: one unit as a share of what is free altogether."""
         self._add("pods")
-        self._budgets: dict[ObjectKey, int] = {}
-        self._left: list[int] = []
-        self._masks: dict[object, BoolArray] = {}
-        self._domains: dict[str, IntArray] = {}
-        self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
-        self._alive: list[Pod] = []
-        self._numbers: dict[object, int] = {}
 
     def source(self, members: Sequence[Candidate]) -> tuple[Source, tuple[Candidate, ...]]:
         """The node of these candidates; and they in the order of its items, the largest first."""
@@ -130,7 +118,7 @@ class _Problem:
         node = self._trial.state.node_index[members[0].pod.node]
         price = int(self._prices[node])
         at = int(self._trial.view.nodes.ranks[node])
-        spent = Counter(budget for one in members for budget in self._spent(one))
+        spent = Counter(budget for one in members for budget in self._conditions.spent(one.pod, one.policy))
         source = Source(at, tuple(items[i] for i in ranked), price, tuple(sorted(spent.items())))
         return source, tuple(members[i] for i in ranked)
 
@@ -143,7 +131,7 @@ class _Problem:
             shares=np.clip(free, 0, None) / np.maximum(capacity, 1),
             receives=self._policy.receives(self._trial.view)[self._order],
             sources=tuple(sources),
-            budgets=tuple(self._left),
+            budgets=tuple(self._conditions.left),
             most_moves=most_moves,
         )
 
@@ -152,14 +140,14 @@ class _Problem:
         replacement = self._emptying.replacement(pod)
         needs = [(self._resource(name), amount) for name, amount in self._trial.needs(replacement)]
         kind = self._trial.state.cluster.kind_of(replacement)
-        bears, minds = self._marks_of(kind)
+        bears, minds = self._conditions.marks(kind)
         return Occupant(
             needs=tuple(needs),
             size=sum(amount * self._weights[at] for at, amount in needs),
-            allowed=lambda: self._allowed(candidate, replacement),
+            allowed=lambda: self._conditions.allowed(pod, replacement, candidate.policy),
             bears=bears,
             minds=minds,
-            spreads=tuple(self._spreads(pod, kind)),
+            spreads=tuple(self._conditions.spreads(pod, kind)),
         )
 
     def _resource(self, name: str) -> int:
@@ -174,86 +162,16 @@ class _Problem:
         self._weights.append(1.0 / max(float(np.clip(free, 0, None).sum()), 1.0))
 
     def _free_of(self, resource: str) -> IntArray:
-        state = self._trial.state
-        allocatable, held = state.allocatable(resource), state.requested(resource)
-        # A resource that devices stand behind is not counted where the node does not offer it itself.
-        free = np.where(allocatable > 0, allocatable - held - self._trial.planned.departed(resource), _PLENTY)
+        free = self._conditions.free(resource)
         most = self._most_held.get(resource)
         if most is not None:
-            free = np.minimum(free, most - held)
-        ordered: IntArray = free[self._order]
-        return ordered
+            free = np.minimum(free, (most - self._trial.state.requested(resource))[self._order])
+        return free
 
     def _capacity(self, resource: str) -> IntArray:
         ordered: IntArray = np.where(
-            self._free[self._resources[resource]] < _PLENTY // 2,
+            self._free[self._resources[resource]] < PLENTY // 2,
             self._trial.state.allocatable(resource)[self._order],
-            _PLENTY,
+            PLENTY,
         )
         return ordered
-
-    def _allowed(self, candidate: Candidate, replacement: Pod) -> BoolArray:
-        """Asked only of pods that the search would place, and once for pods that are alike."""
-        pod = candidate.pod
-        key = self._emptying.targets.kind(pod, replacement)
-        known = self._masks.get(key)
-        if known is None:
-            found = self._emptying.targets.allowed(pod, replacement, candidate.policy)
-            known = self._masks[key] = found[self._order]
-            self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
-        return known
-
-    def _marks_of(self, kind: PodClass) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
-        """What its pods bear, and what they mind: required anti-affinity of either side, host ports."""
-        known = self._marks.get(kind)
-        if known is not None:
-            return known
-        own = [(matcher_of(term, kind.namespace), term.topology_key) for term in kind.spec.pod_anti_affinity]
-        about = [
-            (term.key.matcher, term.key.topology_key)
-            for term in self._trial.state.cluster.terms_about(kind)
-            if term.key.kind is TermKind.REQUIRED_ANTI
-        ]
-        ports = [
-            Mark(self._number((port.protocol or "TCP", port.port)), self._codes(None))
-            for port in kind.spec.host_ports
-        ]
-        bears = (*self._terms("carries", own), *self._terms("matches", about), *ports)
-        minds = (*self._terms("carries", about), *self._terms("matches", own), *ports)
-        self._marks[kind] = bears, minds
-        return bears, minds
-
-    def _terms(self, side: str, terms: list[tuple[Matcher, str]]) -> Iterator[Mark]:
-        for matcher, topology_key in terms:
-            yield Mark(self._number((side, matcher, topology_key)), self._codes(topology_key))
-
-    def _number(self, key: object) -> int:
-        """A short name: keys are compared in the search very often."""
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def _codes(self, topology_key: str | None) -> IntArray:
-        """The domain of each node; without a key each node is one."""
-        key = topology_key or ""
-        known = self._domains.get(key)
-        if known is None:
-            if topology_key is None:
-                known = np.arange(len(self._order), dtype=np.int64)
-            else:
-                known = self._trial.view.nodes.column(topology_key).codes.astype(np.int64)[self._order]
-            self._domains[key] = known
-        return known
-
-    def _spreads(self, pod: Pod, kind: PodClass) -> Iterator[Bound]:
-        """Hard constraints: as long as pods stay in their domains, no count changes."""
-        here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])
-        for constraint, selector in constraints_of(kind, self._trial.state.cluster, hard=True):
-            domains = self._codes(constraint.topology_key)
-            number = self._number((kind.namespace, selector, constraint.topology_key))
-            yield Bound(number, domains, int(domains[here]))
-
-    def _spent(self, candidate: Candidate) -> Iterator[int]:
-        for budget, left in self._emptying.budgets.spent_by(candidate.pod, candidate.policy):
-            if budget not in self._budgets:
-                self._budgets[budget] = len(self._left)
-                self._left.append(left)
-            yield self._budgets[budget]

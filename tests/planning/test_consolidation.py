@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescheduler.planning.company import Bound, Mark
 from rescheduler.planning.consolidation import (
-    Bound,
     ConsolidationProblem,
-    Mark,
     Occupant,
     Source,
     consolidate,

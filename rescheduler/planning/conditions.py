@@ -1,0 +1,121 @@
+"""What a search asks of the scheduler's rules: what is free, which nodes take a pod, who may not meet whom.
+
+Everything is in the order of the names of nodes, so that the result of a search does not depend on the order of reading.
+The answers are necessary, not sufficient: they are the scheduler's own at the moment of asking (room, taints, affinity,
+ports, volumes: ``Targets.allowed``), and what planned moves change for each other (required anti-affinity, host ports,
+hard topology spread). Each pod that a search moves is judged again by all rules before it is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.company import Bound, Mark
+from rescheduler.planning.targets import Targets
+from rescheduler.planning.trial import Trial
+from rescheduler.scheduling.classes import PodClass, TermKind
+from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.matching import Matcher, matcher_of
+from rescheduler.scheduling.pod_topology_spread import constraints_of
+
+PLENTY: Final = 2**62
+"""What is free of a resource that a node does not count."""
+
+
+class Conditions:
+    """The answers of one moment."""
+
+    def __init__(self, trial: Trial, targets: Targets, budgets: BudgetLedger, order: IntArray) -> None:
+        """``order``: the nodes by name."""
+        self._trial = trial
+        self._targets = targets
+        self._budgets = budgets
+        self._order = order
+        self.left: list[int] = []
+        """What is left of each budget that ``spent`` has named."""
+        self._budget_numbers: dict[ObjectKey, int] = {}
+        self._masks: dict[object, BoolArray] = {}
+        self._domains: dict[str, IntArray] = {}
+        self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
+        self._alive: list[Pod] = []
+        self._numbers: dict[object, int] = {}
+
+    def free(self, resource: str) -> IntArray:
+        """How much of it the scheduler would still give on each node while planned moves' old pods hold their rooms."""
+        state = self._trial.state
+        allocatable, held = state.allocatable(resource), state.requested(resource)
+        # A resource that devices stand behind is not counted where the node does not offer it itself.
+        free = np.where(allocatable > 0, allocatable - held - self._trial.planned.departed(resource), PLENTY)
+        ordered: IntArray = free[self._order]
+        return ordered
+
+    def allowed(self, pod: Pod, replacement: Pod, reason: str) -> BoolArray:
+        """Nodes that would take it before any pod is moved. Costs much, so it is asked once for pods that are alike."""
+        key = self._targets.kind(pod, replacement)
+        known = self._masks.get(key)
+        if known is None:
+            found = self._targets.allowed(pod, replacement, reason)
+            known = self._masks[key] = found[self._order]
+            self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
+        return known
+
+    def marks(self, kind: PodClass) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
+        """What its pods bear, and what they mind: required anti-affinity of either side, host ports."""
+        known = self._marks.get(kind)
+        if known is not None:
+            return known
+        own = [(matcher_of(term, kind.namespace), term.topology_key) for term in kind.spec.pod_anti_affinity]
+        about = [
+            (term.key.matcher, term.key.topology_key)
+            for term in self._trial.state.cluster.terms_about(kind)
+            if term.key.kind is TermKind.REQUIRED_ANTI
+        ]
+        ports = [
+            Mark(self._number((port.protocol or "TCP", port.port)), self._codes(None))
+            for port in kind.spec.host_ports
+        ]
+        bears = (*self._terms("carries", own), *self._terms("matches", about), *ports)
+        minds = (*self._terms("carries", about), *self._terms("matches", own), *ports)
+        self._marks[kind] = bears, minds
+        return bears, minds
+
+    def _terms(self, side: str, terms: list[tuple[Matcher, str]]) -> Iterator[Mark]:
+        for matcher, topology_key in terms:
+            yield Mark(self._number((side, matcher, topology_key)), self._codes(topology_key))
+
+    def _number(self, key: object) -> int:
+        """A short name: keys are compared in the search very often."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _codes(self, topology_key: str | None) -> IntArray:
+        """The domain of each node; without a key each node is one."""
+        key = topology_key or ""
+        known = self._domains.get(key)
+        if known is None:
+            if topology_key is None:
+                known = np.arange(len(self._order), dtype=np.int64)
+            else:
+                known = self._trial.view.nodes.column(topology_key).codes.astype(np.int64)[self._order]
+            self._domains[key] = known
+        return known
+
+    def spreads(self, pod: Pod, kind: PodClass) -> Iterator[Bound]:
+        """Hard constraints: as long as pods stay in their domains, no count changes."""
+        here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])
+        for constraint, selector in constraints_of(kind, self._trial.state.cluster, hard=True):
+            domains = self._codes(constraint.topology_key)
+            number = self._number((kind.namespace, selector, constraint.topology_key))
+            yield Bound(number, domains, int(domains[here]))
+
+    def spent(self, pod: Pod, policy: str) -> Iterator[int]:
+        """The numbers of the PodDisruptionBudgets of which a move of the pod takes one."""
+        for budget, left in self._budgets.spent_by(pod, policy):
+            if budget not in self._budget_numbers:
+                self._budget_numbers[budget] = len(self.left)
+                self.left.append(left)
+            yield self._budget_numbers[budget]
