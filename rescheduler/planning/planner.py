@@ -36,6 +36,7 @@ from rescheduler.planning.plan import (
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
+from rescheduler.planning.relieving import Relieving
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.summary import Figures, policy_summary, summarise
@@ -47,6 +48,7 @@ from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, Pol
 from rescheduler.policies.measurement import Unmeasured, warning
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue, Proposals
+from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray
@@ -226,6 +228,16 @@ class _Planner:
             passes=inputs.effort,
         )
         self._groups = Groups(self, self._limits, self._refusals, emptying)
+        self._relieving = Relieving(
+            plan=self,
+            limits=self._limits,
+            refusals=self._refusals,
+            trial=self.trial,
+            targets=self._targets,
+            budgets=self._budgets,
+            replacement=self._replacement,
+            passes=inputs.effort,
+        )
         self.before: list[PolicySummary] = []
 
     def run(self) -> None:
@@ -287,6 +299,8 @@ class _Planner:
         if found.grouped and not self._limits.exhausted:
             self._groups.run(policy, found)
         else:
+            if isinstance(policy, RelievingPolicy):
+                self._relieving.run(policy, found)
             self._plan_each(policy, found.queue())
 
     def _still_good(self, asked: _Asked) -> bool:
@@ -294,7 +308,7 @@ class _Planner:
         return self._limits.exhausted or (asked.complete and self.trial.version == self._began_at)
 
     def _plan_one(self, policy: Policy, candidate: Candidate) -> None:
-        if candidate.pod.uid in self._hypothetical:
+        if self.is_planned(candidate):
             return
         blocked = self._refusals.of(candidate)
         found = blocked or self.limit(candidate) or self.find(policy, candidate)
@@ -435,7 +449,7 @@ class _Planner:
 
     def is_planned(self, candidate: Candidate) -> bool:
         """True if the plan has moved its pod already."""
-        return candidate.pod.uid in self._hypothetical
+        return candidate.pod.uid in self._hypothetical or candidate.pod.uid in self._moved
 
     def _movable_class(self, known: PodClass) -> bool | None:
         """``_movable`` of all pods of a class; None if they differ."""

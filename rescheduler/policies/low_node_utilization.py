@@ -20,6 +20,7 @@ from rescheduler.policies.framework import PodColumns, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.relieving import Overload
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.classes import PodClass
@@ -142,6 +143,23 @@ class LowNodeUtilization:
             after = np.maximum(after, share)
         gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
+
+    def overload(self, view: PolicyView) -> Overload | None:
+        """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
+        load = self._load(view)
+        bounds = self._bounds(view, load)
+        if int(bounds.free.sum()) < self._args.number_of_nodes:
+            return None
+        capacity = np.stack([load.capacity[r] for r in self._resources])
+        held = np.stack([load.amounts[r] for r in self._resources])
+        high = np.array([[bounds.high[r] + _EPSILON] for r in self._resources])
+        above = np.where(self._judged(view, load), held - high * capacity, -np.inf)
+        return Overload(above, capacity, bounds.free)
+
+    def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
+        """Of each resource that has a threshold."""
+        load = self._load(view)
+        return tuple(load.taken(pod, r) for r in self._resources)
 
     def badness(self, view: PolicyView) -> IntArray:
         """In tier BALANCE: the shares above ``targetThresholds``, over all resources and nodes that are judged."""

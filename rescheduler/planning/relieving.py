@@ -1,0 +1,158 @@
+"""Overloaded nodes as numbers for ``balancing``, and its moves one by one judged by all rules and planned.
+
+What the numbers say is necessary, not sufficient (see ``conditions``). What the rules refuse stays, and the others are
+searched again with what is left. Pods that ask to be left alone take no part in the search: the policy proposes them where
+no others help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.planning.balancing import BalancingProblem, Passenger, balance
+from rescheduler.planning.budgets import BudgetLedger, LimitLedger
+from rescheduler.planning.conditions import Conditions
+from rescheduler.planning.emptying import Wanted
+from rescheduler.planning.groups import MakesMoves
+from rescheduler.planning.refusals import Refusals
+from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.trial import Trial
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.relieving import Overload, RelievingPolicy
+from rescheduler.scheduling.framework import BoolArray, IntArray
+
+SEARCHES: Final = 3
+"""Searches of one round: in each but the first are those left that the rules refused in none before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relieving:
+    """Chooses pods and targets in one trial."""
+
+    plan: MakesMoves
+    limits: LimitLedger
+    refusals: Refusals
+    trial: Trial
+    targets: Targets
+    budgets: BudgetLedger
+    replacement: Callable[[Pod], Pod]
+    passes: int
+
+    def run(self, policy: RelievingPolicy, proposals: Proposals) -> None:
+        """Plan what a search over all candidates finds."""
+        refused: set[str] = set()
+        for _ in range(SEARCHES):
+            overload = None if self.limits.exhausted else policy.overload(self.trial.view)
+            if overload is None or not self._search(policy, overload, proposals, refused):
+                return
+
+    def _search(
+        self, policy: RelievingPolicy, overload: Overload, proposals: Proposals, refused: set[str]
+    ) -> bool:
+        """True if another search may find more, because the rules refused something."""
+        problem = _Problem(self, policy, overload, proposals, refused)
+        everywhere = np.ones(self.trial.view.nodes.size, dtype=np.bool_)
+        known = len(refused)
+        for candidate, node in problem.moves(self.limits.left, self.passes):
+            if self.limits.exhausted:
+                return False
+            if self.plan.limit(candidate) is not None:
+                continue
+            found = self.plan.find(policy, candidate, Wanted(node, everywhere))
+            if isinstance(found, Target):
+                self.plan.move(candidate, found)
+                self.plan.take(candidate)
+            else:
+                refused.add(candidate.pod.uid)
+        return len(refused) > known
+
+
+class _Problem:
+    """Everything in the order of the names of nodes and pods, so that the result does not depend on the order of reading."""
+
+    def __init__(
+        self,
+        relieving: Relieving,
+        policy: RelievingPolicy,
+        overload: Overload,
+        proposals: Proposals,
+        refused: set[str],
+    ) -> None:
+        trial = relieving.trial
+        self._relieving = relieving
+        self._policy = policy
+        self._overload = overload
+        self._view = trial.view
+        self._ranks = trial.view.nodes.ranks
+        self._order: IntArray = np.argsort(self._ranks, kind="stable")
+        self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order)
+        self._refused = refused
+        self._nobody = np.zeros(trial.view.nodes.size, dtype=np.bool_)
+        self._batches: list[tuple[Batch, Pod]] = sorted(
+            (
+                (batch, pod)
+                for batch in proposals.queue().rest()
+                if not reluctance(batch.kind)[0]
+                for pod in batch.pods
+                if pod.uid not in refused
+            ),
+            key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
+        )
+
+    def moves(self, most_moves: int | None, passes: int) -> list[tuple[Candidate, int]]:
+        """Who goes where, in an order in which each fits after those before it."""
+        if not self._batches or not self._overload.receives.any():
+            return []
+        trial, order = self._relieving.trial, self._order
+        replacements = [self._relieving.replacement(pod) for _, pod in self._batches]
+        needs = [dict(trial.needs(replacement)) for replacement in replacements]
+        names = sorted({name for asked in needs for name in asked})
+        above, capacity = self._overload.above[:, order], self._overload.capacity[:, order]
+        pods = [
+            self._passenger(batch, pod, replacement, [float(asked.get(name, 0)) for name in names])
+            for (batch, pod), replacement, asked in zip(self._batches, replacements, needs, strict=True)
+        ]
+        free = [self._conditions.free(name).astype(np.float64) for name in names]
+        problem = BalancingProblem(
+            free=np.vstack([*free, -above]),
+            whole=np.vstack([*(trial.state.allocatable(name)[order] for name in names), capacity]),
+            receives=np.flatnonzero(self._overload.receives[order]),
+            above=above,
+            capacity=capacity,
+            pods=pods,
+            budgets=self._conditions.left,
+            most_moves=most_moves,
+        )
+        found = balance(problem, passes)
+        return [(self._candidate(one.pod), int(order[one.node])) for one in found]
+
+    def _candidate(self, number: int) -> Candidate:
+        batch, pod = self._batches[number]
+        return batch.candidate(pod)
+
+    def _passenger(self, batch: Batch, pod: Pod, replacement: Pod, needs: Sequence[float]) -> Passenger:
+        view, conditions = self._view, self._conditions
+        kind = view.cluster.kind_of(replacement)
+        bears, minds = conditions.marks(kind)
+        takes = self._policy.takes(pod, view)
+
+        def allowed() -> BoolArray:
+            if self._relieving.refusals.of(batch.candidate(pod)) is not None:
+                return self._nobody
+            return conditions.allowed(pod, replacement, batch.policy)
+
+        return Passenger(
+            source=int(self._ranks[view.state.node_index[pod.node]]),
+            needs=(*needs, *takes),
+            takes=takes,
+            allowed=allowed,
+            bears=bears,
+            minds=minds,
+            spreads=tuple(conditions.spreads(pod, kind)),
+            budgets=tuple(conditions.spent(pod, batch.policy)),
+        )
