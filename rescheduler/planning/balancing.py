@@ -28,7 +28,11 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 LEAST: Final = 0.0005
 """The share of a node that a move must take away from what is above the targets."""
-REPETITIONS_PER_PASS: Final = 8
+PRICE: Final = 0.002
+"""What a move costs when two solutions are compared, as a share of a node: few large pods go rather than many small ones."""
+DEARER: Final = 0.006
+"""How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
+REPETITIONS_PER_PASS: Final = 4
 PLACEMENTS_PER_PASS: Final = 500
 """A search ends early once it has tried so many placements for each of its passes."""
 BLOCK: Final = 16
@@ -95,17 +99,21 @@ def balance(problem: BalancingProblem, passes: int) -> list[Balanced]:
     rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
     best, best_worth = dict(search.target), search.worth()
     most = search.placements + passes * PLACEMENTS_PER_PASS
-    repetitions = (passes - 1) * REPETITIONS_PER_PASS if len(problem.receives) else 0
+    repetitions = (passes - 1) * REPETITIONS_PER_PASS
+    if not search.refused:
+        # Everybody found room, so that little can be better.
+        repetitions //= REPETITIONS_PER_PASS
     for number in range(repetitions):
-        if search.placements >= most or not (search.target or search.refused):
+        if search.placements >= most or not search.target:
             break
-        before = search.worth()
+        to_come = 1.0 - number / repetitions
+        price = PRICE + DEARER * to_come
+        before = search.worth(price)
         search.begin()
         search.repeat(number, rng)
-        after = search.worth()
-        if after > best_worth + _EPSILON:
-            best, best_worth = dict(search.target), after
-        if after < before - _WORSE * (1.0 - number / repetitions) * rng.random():
+        if search.worth() > best_worth + _EPSILON:
+            best, best_worth = dict(search.target), search.worth()
+        if search.worth(price) < before - _WORSE * to_come * rng.random():
             search.undo()
     return search.report(best)
 
@@ -151,9 +159,9 @@ class _Search:
         """True if a pod that relieves found no node."""
         self.placements = 0
 
-    def worth(self) -> float:
+    def worth(self, price: float = PRICE) -> float:
         """More is better: what is taken away, less what the moves cost."""
-        return self._lost - LEAST * len(self.target)
+        return self._lost - price * len(self.target)
 
     def begin(self) -> None:
         """``undo`` goes back to here."""

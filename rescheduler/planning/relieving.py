@@ -24,7 +24,7 @@ from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload, RelievingPolicy
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 
 SEARCHES: Final = 3
 """Searches of one round: in each but the first are those left that the rules refused in none before."""
@@ -91,14 +91,14 @@ class _Problem:
         self._ranks = trial.view.nodes.ranks
         self._order: IntArray = np.argsort(self._ranks, kind="stable")
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order)
-        self._refused = refused
-        self._nobody = np.zeros(trial.view.nodes.size, dtype=np.bool_)
         self._batches: list[tuple[Batch, Pod]] = sorted(
             (
                 (batch, pod)
                 for batch in proposals.queue().rest()
                 if not reluctance(batch.kind)[0]
-                for pod in batch.pods
+                for why, pods in relieving.refusals.of_many(batch, batch.pods)
+                if why is None
+                for pod in pods
                 if pod.uid not in refused
             ),
             key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
@@ -140,17 +140,11 @@ class _Problem:
         kind = view.cluster.kind_of(replacement)
         bears, minds = conditions.marks(kind)
         takes = self._policy.takes(pod, view)
-
-        def allowed() -> BoolArray:
-            if self._relieving.refusals.of(batch.candidate(pod)) is not None:
-                return self._nobody
-            return conditions.allowed(pod, replacement, batch.policy)
-
         return Passenger(
             source=int(self._ranks[view.state.node_index[pod.node]]),
             needs=(*needs, *takes),
             takes=takes,
-            allowed=allowed,
+            allowed=lambda: conditions.allowed(pod, replacement, batch.policy),
             bears=bears,
             minds=minds,
             spreads=tuple(conditions.spreads(pod, kind)),
