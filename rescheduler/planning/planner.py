@@ -237,6 +237,7 @@ class _Planner:
             budgets=self._budgets,
             replacement=self._replacement,
             passes=inputs.effort,
+            few=not inputs.unlimited,
         )
         self.before: list[PolicySummary] = []
 

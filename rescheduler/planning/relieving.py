@@ -29,6 +29,11 @@ from rescheduler.scheduling.framework import IntArray
 SEARCHES: Final = 3
 """Searches of one round: in each but the first are those left that the rules refused in none before."""
 
+NODES_WITHIN_LIMITS: Final = 16
+"""So many nodes, the worst ones, give the pods of a plan within limits."""
+SHORTER: Final = 16
+"""A plan within limits is searched for so many times shorter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relieving:
@@ -42,6 +47,8 @@ class Relieving:
     budgets: BudgetLedger
     replacement: Callable[[Pod], Pod]
     passes: int
+    few: bool
+    """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at, and not long."""
 
     def run(self, policy: RelievingPolicy, proposals: Proposals) -> None:
         """Plan what a search over all candidates finds."""
@@ -51,6 +58,15 @@ class Relieving:
             if overload is None or not self._search(policy, overload, proposals, refused):
                 return
 
+    def looked_at(self, overload: Overload, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """Those of the pods that take part in a search."""
+        if not self.few:
+            return batches
+        shares = np.maximum(overload.above, 0.0) / np.maximum(overload.capacity, 1.0)
+        worst = np.lexsort((self.trial.view.nodes.ranks, -shares.sum(axis=0)))[:NODES_WITHIN_LIMITS]
+        nodes = {self.trial.state.node_names[i] for i in worst.tolist()}
+        return [batch for batch in batches if batch.pods and batch.pods[0].node in nodes]
+
     def _search(
         self, policy: RelievingPolicy, overload: Overload, proposals: Proposals, refused: set[str]
     ) -> bool:
@@ -58,7 +74,9 @@ class Relieving:
         problem = _Problem(self, policy, overload, proposals, refused)
         everywhere = np.ones(self.trial.view.nodes.size, dtype=np.bool_)
         known = len(refused)
-        for candidate, node in problem.moves(self.limits.left, self.passes):
+        for candidate, node in problem.moves(
+            self.limits.left, max(1, self.passes // SHORTER) if self.few else self.passes
+        ):
             if self.limits.exhausted:
                 return False
             if self.plan.limit(candidate) is not None:
@@ -94,12 +112,12 @@ class _Problem:
         self._batches: list[tuple[Batch, Pod]] = sorted(
             (
                 (batch, pod)
-                for batch in proposals.queue().rest()
+                for batch in relieving.looked_at(overload, proposals.queue().rest())
                 if not reluctance(batch.kind)[0]
                 for why, pods in relieving.refusals.of_many(batch, batch.pods)
                 if why is None
                 for pod in pods
-                if pod.uid not in refused
+                if pod.uid not in refused and not relieving.plan.is_planned(batch.candidate(pod))
             ),
             key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
         )
