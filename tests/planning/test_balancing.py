@@ -1,0 +1,68 @@
+"""The search for moves that relieve overloaded nodes: large pods where they fit, within its moves, always the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rescheduler.planning.balancing import BalancingProblem, Passenger, balance
+
+
+def problem(above, pods, **more):
+    """One resource, nodes that hold 100. ``above``: by node. ``pods``: (node, what it takes), which every node allows."""
+    row = np.array([above], dtype=np.float64)
+    hundred = np.full_like(row, 100.0)
+    return BalancingProblem(
+        free=-row,
+        whole=hundred,
+        receives=np.flatnonzero(row[0] < 0),
+        above=row,
+        capacity=hundred,
+        pods=[
+            Passenger(
+                node, (float(size),), (float(size),), lambda: np.ones(len(above), dtype=np.bool_), **given
+            )
+            for node, size, given in (one if len(one) == 3 else (*one, {}) for one in pods)
+        ],
+        **more,
+    )
+
+
+def relieved(found):
+    return round(sum(one.relief for one in found), 4)
+
+
+def test_one_large_pod_goes_rather_than_many_small_ones():
+    found = balance(problem([30, -30], [(0, 10), (0, 10), (0, 10), (0, 30)]), 16)
+    assert [(one.pod, one.node) for one in found] == [(3, 1)]
+
+
+def test_no_node_receives_more_than_it_has_room_for():
+    found = balance(problem([50, -20, -20], [(0, 15)] * 5), 16)
+    assert sorted(one.node for one in found) == [1, 2]
+
+
+def test_a_pod_that_relieves_less_leaves_its_room_to_two_that_relieve_more():
+    pods = [(0, 25), (1, 20), (1, 20)]
+    assert relieved(balance(problem([25, 40, -40], pods), 1)) == 0.25
+    assert relieved(balance(problem([25, 40, -40], pods), 16)) == 0.4
+
+
+def test_the_moves_are_limited_and_the_best_ones_are_made():
+    found = balance(problem([60, -60], [(0, 10), (0, 30), (0, 20)], most_moves=2), 16)
+    assert [one.pod for one in found] == [1, 2]
+
+
+def test_a_budget_is_not_overspent():
+    pods = [(0, 20, {"budgets": (0,)}), (0, 20, {"budgets": (0,)}), (0, 10)]
+    found = balance(problem([60, -60], pods, budgets=[1]), 16)
+    assert sorted(one.pod for one in found) in ([0, 2], [1, 2])
+
+
+def test_the_same_input_gives_the_same_moves():
+    pods = [(i % 3, 5 + 7 * i % 23) for i in range(40)]
+    given = problem([40, 35, 30, -25, -25, -30], pods)
+    assert balance(given, 16) == balance(given, 16)
+
+
+def test_nothing_is_above_its_target():
+    assert balance(problem([-10, -10], [(0, 5)]), 16) == []
