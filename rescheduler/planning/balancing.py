@@ -260,7 +260,7 @@ class _Search:
         if order.rng is not None and found:
             # Of a block, and with noise: those that find no room now will find none later, because room only gets less.
             needs = self._needs[[pod for _, pod in found]]
-            enough = (needs[:, :, np.newaxis] <= self._free[:, receivers][np.newaxis]).all(axis=1)
+            enough: BoolArray = (needs[:, :, np.newaxis] <= self._free[:, receivers][np.newaxis]).all(axis=1)
             found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
         waiting = []
         for relief, pod in found:
