@@ -260,8 +260,10 @@ class _Search:
         if order.rng is not None and found:
             # Of a block, and with noise: those that find no room now will find none later, because room only gets less.
             needs = self._needs[[pod for _, pod in found]]
-            enough: BoolArray = (needs[:, :, np.newaxis] <= self._free[:, receivers][np.newaxis]).all(axis=1)
-            found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
+            enough: BoolArray = np.all(
+                needs[:, :, np.newaxis] <= self._free[:, receivers][np.newaxis], axis=1
+            )
+            found = [found[i] for i in np.flatnonzero(np.any(enough, axis=1)).tolist()]
         waiting = []
         for relief, pod in found:
             factor = 1.0
