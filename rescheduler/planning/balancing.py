@@ -151,6 +151,9 @@ class _Search:
         for number, pod in enumerate(pods):
             self._of_node.setdefault(pod.source, []).append(number)
         self._nodes = sorted(self._of_node)
+        self._receivers: list[int] = problem.receives.tolist()
+        self._gone: dict[int, dict[int, None]] = {node: {} for node in self._nodes}
+        """By source, the pods that have left it, in the order in which they left."""
         self._journal: list[tuple[int, int]] = []
         """(pod, node that it was at, -1: at home), the oldest first."""
         self._lost = 0.0
@@ -197,10 +200,10 @@ class _Search:
     def repeat(self, number: int, rng: random.Random) -> None:
         """Take back a part of the moves between some nodes, and fill these again in another order."""
         sources = _some(self._nodes, BLOCK, rng)
-        receivers = _some(self._problem.receives.tolist(), BLOCK, rng)
-        among, to = set(sources), set(receivers)
+        receivers = _some(self._receivers, BLOCK, rng)
+        to = set(receivers)
         pods = self._problem.pods
-        here = [pod for pod, node in self.target.items() if node in to and pods[pod].source in among]
+        here = [pod for source in sources for pod in self._gone[source] if self.target[pod] in to]
         match number % 3:
             case 0:
                 chosen = set(_some(receivers, rng.randint(1, 3), rng))
@@ -220,7 +223,7 @@ class _Search:
             rng=rng,
         )
         self.fill([pod for node in sources for pod in self._of_node[node]], np.array(receivers), order)
-        self.trim(pod for pod in self.target if pods[pod].source in among)
+        self.trim(pod for source in sources for pod in self._gone[source])
 
     def fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
         """Move pods to the receivers as long as one relieves and there is room."""
@@ -323,6 +326,7 @@ class _Search:
         self._lost += self._relief(number)
         self._journal.append((number, -1))
         self.target[number] = node
+        self._gone[pod.source][number] = None
         self._free[:, node] -= self._needs[number]
         above = self._above[pod.source]
         for resource, amount in enumerate(pod.takes):
@@ -335,6 +339,7 @@ class _Search:
         pod = self._problem.pods[number]
         self._lost -= self._loss(number)
         node = self.target.pop(number)
+        del self._gone[pod.source][number]
         self._journal.append((number, node))
         self._free[:, node] += self._needs[number]
         above = self._above[pod.source]
@@ -346,4 +351,4 @@ class _Search:
 
 
 def _some(numbers: Sequence[int], most: int, rng: random.Random) -> list[int]:
-    return list(numbers) if len(numbers) <= most else sorted(rng.sample(list(numbers), most))
+    return list(numbers) if len(numbers) <= most else sorted(rng.sample(numbers, most))

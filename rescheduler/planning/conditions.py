@@ -30,8 +30,11 @@ PLENTY: Final = 2**62
 class Conditions:
     """The answers of one moment."""
 
-    def __init__(self, trial: Trial, targets: Targets, budgets: BudgetLedger, order: IntArray) -> None:
-        """``order``: the nodes by name."""
+    def __init__(
+        self, trial: Trial, targets: Targets, budgets: BudgetLedger, order: IntArray, *, apart: bool = False
+    ) -> None:
+        """``order``: the nodes by name. ``apart``: no node that a pod may leave takes any, so that is not asked for."""
+        self._apart = apart
         self._trial = trial
         self._targets = targets
         self._budgets = budgets
@@ -56,13 +59,38 @@ class Conditions:
 
     def allowed(self, pod: Pod, replacement: Pod, reason: str) -> BoolArray:
         """Nodes that would take it before any pod is moved. Costs much, so it is asked once for pods that are alike."""
-        key = self._targets.kind(pod, replacement)
+        key = self._key(pod, replacement)
         known = self._masks.get(key)
         if known is None:
             found = self._targets.allowed(pod, replacement, reason)
             known = self._masks[key] = found[self._order]
             self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return known
+
+    def _key(self, pod: Pod, replacement: Pod) -> tuple[object, ...]:
+        """The same for pods that all nodes treat alike: with ``apart`` those that leave the same domains, not only the same node."""
+        if not self._apart:
+            return self._targets.kind(pod, replacement)
+        spec = replacement.spec
+        near = [term.topology_key for term in spec.pod_affinity]
+        near += [constraint.topology_key for constraint in spec.spread if constraint.hard]
+        # What a pod keeps away from its own node says nothing of other nodes.
+        far = [
+            key
+            for key in dict.fromkeys(
+                term.topology_key for term in (*spec.pod_anti_affinity, *pod.spec.pod_anti_affinity)
+            )
+            if key not in near and not self._one_node_each(key)
+        ]
+        here = self._trial.state.node_index[pod.node]
+        domains = tuple(self._trial.view.nodes.column(key).code_list[here] for key in (*near, *far))
+        claims = pod.name if spec.volumes else ""
+        return pod.namespace, id(spec), id(pod.spec), id(replacement.labels), domains, claims
+
+    def _one_node_each(self, topology_key: str) -> bool:
+        """True if every domain has one node at most."""
+        column = self._trial.view.nodes.column(topology_key)
+        return len(column.values) == int(column.present.sum())
 
     def marks(self, kind: PodClass) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
         """What its pods bear, and what they mind: required anti-affinity of either side, host ports."""

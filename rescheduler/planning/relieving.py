@@ -7,7 +7,7 @@ no others help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,11 @@ SEARCHES: Final = 3
 NODES_WITHIN_LIMITS: Final = 16
 """So many nodes, the worst ones, give the pods of a plan within limits."""
 SHORTER: Final = 16
-"""A plan within limits is searched for so many times shorter."""
+"""A plan within limits, and what is searched again, is searched for so many times shorter."""
+PODS: Final = 20_000
+"""A search looks at no more pods of a node than its part of so many ..."""
+LEAST_OF_NODE: Final = 8
+"""... or at so many, if that is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +62,42 @@ class Relieving:
             if overload is None or not self._search(policy, overload, proposals, refused):
                 return
 
-    def looked_at(self, overload: Overload, batches: Sequence[Batch]) -> Sequence[Batch]:
-        """Those of the pods that take part in a search."""
-        if not self.few:
-            return batches
-        shares = np.maximum(overload.above, 0.0) / np.maximum(overload.capacity, 1.0)
-        worst = np.lexsort((self.trial.view.nodes.ranks, -shares.sum(axis=0)))[:NODES_WITHIN_LIMITS]
-        nodes = {self.trial.state.node_names[i] for i in worst.tolist()}
-        return [batch for batch in batches if batch.pods and batch.pods[0].node in nodes]
+    def take_part(
+        self, overload: Overload, batches: Sequence[Batch], refused: Collection[str]
+    ) -> list[tuple[Batch, Pod]]:
+        """The pods that a search looks at: none that a rule of the plan holds back already, and not all where there are very many."""
+        nodes = self._nodes(overload)
+        most = max(LEAST_OF_NODE, PODS // max(len(nodes), 1))
+        counts = dict.fromkeys(nodes, 0)
+        # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
+        found: list[tuple[Batch, Pod]] = []
+        for spare in (False, True):
+            for batch in batches:
+                if batch.spare is not spare or reluctance(batch.kind)[0]:
+                    continue
+                for pod in batch.pods:
+                    if counts.get(pod.node, most) < most and self._may_go(batch, pod, refused):
+                        counts[pod.node] += 1
+                        found.append((batch, pod))
+        return found
+
+    def _may_go(self, batch: Batch, pod: Pod, refused: Collection[str]) -> bool:
+        if pod.uid in refused:
+            return False
+        candidate = batch.candidate(pod)
+        return (
+            not self.plan.is_planned(candidate)
+            and self.refusals.of(candidate) is None
+            and self.plan.limit(candidate) is None
+        )
+
+    def _nodes(self, overload: Overload) -> list[str]:
+        """The nodes whose pods are looked at."""
+        shares = (np.maximum(overload.above, 0.0) / np.maximum(overload.capacity, 1.0)).sum(axis=0)
+        number = int(np.count_nonzero(shares))
+        worst = np.lexsort((self.trial.view.nodes.ranks, -shares))
+        names = self.trial.state.node_names
+        return [names[i] for i in worst[: min(number, NODES_WITHIN_LIMITS) if self.few else number].tolist()]
 
     def _search(
         self, policy: RelievingPolicy, overload: Overload, proposals: Proposals, refused: set[str]
@@ -74,9 +106,9 @@ class Relieving:
         problem = _Problem(self, policy, overload, proposals, refused)
         everywhere = np.ones(self.trial.view.nodes.size, dtype=np.bool_)
         known = len(refused)
-        for candidate, node in problem.moves(
-            self.limits.left, max(1, self.passes // SHORTER) if self.few else self.passes
-        ):
+        short = self.few or bool(refused)
+        passes = max(1, self.passes // SHORTER) if short else self.passes
+        for candidate, node in problem.moves(self.limits.left, passes):
             if self.limits.exhausted:
                 return False
             if self.plan.limit(candidate) is not None:
@@ -108,17 +140,9 @@ class _Problem:
         self._view = trial.view
         self._ranks = trial.view.nodes.ranks
         self._order: IntArray = np.argsort(self._ranks, kind="stable")
-        self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order)
+        self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
         self._batches: list[tuple[Batch, Pod]] = sorted(
-            (
-                (batch, pod)
-                for batch in relieving.looked_at(overload, proposals.queue().rest())
-                if not reluctance(batch.kind)[0]
-                for why, pods in relieving.refusals.of_many(batch, batch.pods)
-                if why is None
-                for pod in pods
-                if pod.uid not in refused and not relieving.plan.is_planned(batch.candidate(pod))
-            ),
+            relieving.take_part(overload, proposals.queue().rest(), refused),
             key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
         )
 
