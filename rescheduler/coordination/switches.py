@@ -14,7 +14,7 @@ from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
-from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key, named_controllers
+from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.planning.avoid import collected
@@ -68,7 +68,10 @@ def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> GateSt
 
 
 def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:
-    """By name or label where an owner has one, and by the uids of controllers whose pods are not found so."""
+    """By name or label where an owner has one, and by the uids of the controllers that it names.
+
+    A move into the room is proven by the uid, and a Deployment may have adopted a ReplicaSet of any name.
+    """
     found = dict.fromkeys(
         key
         for owner in reservation.owners
@@ -79,14 +82,14 @@ def _keys_of(reservation: Reservation, index: RoundIndex) -> Iterable[str]:
 
 
 def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...]:
-    """Keys of the controllers whose new pods could match ``owner`` and are found by nothing else, the newest first.
+    """Keys of the controllers whose new pods could match ``owner``, the newest first; () if its pods are found without them.
 
     A uid that the owner names is used as it is, in the namespace that the owner names. For names and labels, the controllers
     of the cluster are searched. Gated pods that do not match after all are released at once.
     """
-    controller, others = owner.controller, keys_of_owner(owner)
-    home = home_of_owner(owner)
-    if home is None or (others and (controller is None or controller == ControllerRef())):
+    controller, home = owner.controller, home_of_owner(owner)
+    by_controller = controller is not None and controller != ControllerRef()
+    if home is None or (keys_of_owner(owner) and not by_controller):
         return ()
     if controller is not None and controller.uid and controller.uid not in index.snapshot.workloads:
         return (controller_key(home, controller.uid),)
@@ -96,16 +99,7 @@ def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...
             controller_key(workload.namespace, workload.uid)
             for workload in sorted(index.workloads_for(owner), key=lambda w: (-w.created_at_s, w.uid))
             if workload.kind not in ("Deployment", "DaemonSet") and _could_make(owner, workload, index)
-            if not (others and _found_by_name(owner, workload))
         ),
-    )
-
-
-def _found_by_name(owner: ReservationOwner, workload: Workload) -> bool:
-    """True if the names of its pods' controllers are those that ``owner`` names: not if a Deployment adopted a ReplicaSet."""
-    wanted, template_hash = owner.controller, workload.template_labels.get(TEMPLATE_HASH) or ""
-    return wanted is not None and (wanted.kind, wanted.name) in named_controllers(
-        workload.kind, workload.name, template_hash
     )
 
 

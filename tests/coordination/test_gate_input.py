@@ -95,7 +95,8 @@ def test_a_controller_of_a_kind_and_a_name_needs_not_exist():
     of_web = by_name(kind="Deployment", namespace="shop")
     assert keys_among([], of_web) == ["named.shop.Deployment.web"]
     known = [deployed("web-1a", "1a"), deployed("adopted", ""), deployed("web-1a", "1a", "n2")]
-    assert keys_among(known, of_web) == ["named.shop.Deployment.web", controller_key("shop", "shop-adopted")]
+    uids = [controller_key("shop", "shop-adopted"), controller_key("shop", "shop-web-1a")]
+    assert keys_among(known, of_web) == ["named.shop.Deployment.web", *uids]
 
 
 def test_who_names_two_namespaces_finds_no_pod_of_either():
