@@ -24,6 +24,7 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
+from rescheduler.coordination.avoid_store import avoid_keys, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
@@ -34,7 +35,6 @@ from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
-from rescheduler.coordination.switches import avoid_keys, outdated_hints
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine

@@ -1,23 +1,20 @@
-"""What should be switched on, computed again in each round: gate keys, nodes to avoid, hand-over taints. Pure.
+"""What should be switched on, computed again in each round: gate keys and hand-over taints. Pure.
 
 Level-triggered: only the difference to what is stored is written. So whatever a crash left behind is removed by the same
-code that removes it after a move. Gate keys and nodes to avoid are stored in two ConfigMaps that admission reads.
+code that removes it after a move. Nodes to avoid: ``avoid_store``.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.migrations.actions import WriteAvoidHints
-from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
-from rescheduler.planning.avoid import collected
 from rescheduler.reservations.gate_keys import MOST_KEYS, home_of_owner, keys_of_owner, legal_keys
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
@@ -25,9 +22,6 @@ from rescheduler.reservations.machine import made_for
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 from rescheduler.reservations.split import nothing, rest_of
-
-MOST_NODES: Final = 20
-"""The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
 
 
 def wants_gate(observed: ObservedReservation) -> bool:
@@ -156,28 +150,3 @@ def taint_switches(
         if not tainted(node) and node.name not in barred and not unseen(reservation)
     )
     return TaintSwitches(on, tuple(node for node in shut if node.name not in wanted))
-
-
-def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
-    """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints."""
-    nodes: dict[str, set[str]] = {}
-    for node in hinted:
-        for entry in node.avoid:
-            if entry.expires_at_s > now_s and entry.controller_uid:
-                host = node.labels.get(names.HOSTNAME) or node.name
-                nodes.setdefault(entry.controller_uid, set()).add(host)
-    return {uid: ",".join(sorted(hosts)[:MOST_NODES]) for uid, hosts in sorted(nodes.items())}
-
-
-def outdated_hints(
-    hinted: Iterable[Node], controllers: Collection[str], now_s: float
-) -> Iterator[WriteAvoidHints]:
-    """For each node with expired entries, or entries of controllers that are gone: its list without them.
-
-    ``controllers``: uids of the controllers that exist.
-    """
-    for node in hinted:
-        alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
-        kept = collected(node.avoid, alive, now_s)
-        if len(kept) != len(node.avoid):
-            yield WriteAvoidHints(node.name, node.resource_version, kept)

@@ -75,7 +75,9 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     if source is None or owner is None or not owner.uid:
         return
     reason = migration.policy or "Moved"
-    if any(entry.reason == reason for entry in holds(source.avoid, owner.uid, draft.now_s)):
+    if any(
+        entry.reason == reason for entry in holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
+    ):
         return
     entry = entry_for(owner, migration.namespace, reason, draft.now_s)
     entries = with_entry(source.avoid, entry, draft.now_s)

@@ -223,7 +223,7 @@ def _best(snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolAr
     for i in np.flatnonzero(feasible).tolist():
         node = snapshot.nodes[state.node_names[i]]
         feasible[i] = node.usable
-        hinted[i] = bool(uid) and bool(holds(node.avoid, uid, snapshot.taken_at_s))
+        hinted[i] = bool(uid) and bool(holds(node.avoid, pod.namespace, uid, snapshot.taken_at_s))
     if not feasible.any():
         return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
     if (feasible & ~hinted).any():

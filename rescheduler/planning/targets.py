@@ -221,7 +221,8 @@ class Targets:
         uid = pod.controller.uid if pod.controller is not None else ""
         for i in nodes.hinted:
             if fit[i]:
-                reasons = {entry.reason for entry in holds(nodes.records[i].avoid, uid, now_s)}
+                found = holds(nodes.records[i].avoid, pod.namespace, uid, now_s)
+                reasons = {entry.reason for entry in found}
                 same[i] = reason in reasons
                 other[i] = bool(reasons)
         return same, other

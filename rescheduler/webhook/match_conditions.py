@@ -26,6 +26,7 @@ _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _OBJECT: Final = "object."
 _LABEL: Final = "label."
 _LABELLED: Final = "labelled."
+_KINDS: Final = (CONTROLLER, NAMED, _OBJECT, _LABEL, _LABELLED)
 _HASH: Final = f"'-' + object.metadata.labels['{TEMPLATE_HASH}']"
 _NAMES: Final = (
     "[o.kind + '.' + o.name, o.kind == 'ReplicaSet' && has(object.metadata.labels) &&"
@@ -56,12 +57,12 @@ NOTHING: Final = MatchCondition("nothing", "false")
 def match_conditions(keys: Iterable[str], own: str) -> tuple[MatchCondition, ...]:
     """True for unbound pods that one of ``keys`` finds; nothing if there are none.
 
-    Keys are ``controller.…``, ``named.…``, ``object.…``, ``label.…``, ``labelled.…`` or a controller's uid. ``own``: the controller's
+    Keys are ``controller.…``, ``named.…``, ``object.…``, ``label.…`` or ``labelled.…``; others find nothing. ``own``: the controller's
     namespace, where probes stand for pods of others.
 
     Beyond MOST_KEYS every unbound pod that could be held matches, and the webhook itself looks.
     """
-    wanted = sorted(key for key in keys if _LEGAL.fullmatch(key))
+    wanted = sorted(key for key in keys if key.startswith(_KINDS) and _LEGAL.fullmatch(key))
     if not wanted:
         return (NOTHING,)
     found = MatchCondition("owner", " || ".join(_alternatives(wanted, own)))
@@ -77,12 +78,6 @@ def _alternatives(keys: list[str], own: str) -> Iterator[str]:
     any_value = [key for key in keys if key.startswith(_LABELLED)]
     confined = [key for key in keys if key.startswith(CONTROLLER)]
     by_name = [key for key in keys if key.startswith(NAMED)]
-    uids = [key for key in keys if not key.startswith((_OBJECT, _LABEL, _LABELLED, CONTROLLER, NAMED))]
-    if uids:
-        yield (
-            "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-            f" has(o.controller) && o.controller && o.uid in {_list(uids)}))"
-        )
     if confined:
         yield (
             "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"

@@ -15,8 +15,13 @@ import msgspec
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.avoid_hint import HINT_WEIGHT
-from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers, named_key
-from rescheduler.model.controller_key import controller_keys as keys_of_controller
+from rescheduler.model.controller_key import (
+    TEMPLATE_HASH,
+    controller_key,
+    controller_keys,
+    named_controllers,
+    named_key,
+)
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME, LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
 from rescheduler.model.times import parse_timestamp
@@ -165,9 +170,9 @@ def answer(body: bytes, purpose: Purpose) -> bytes:
     return msgspec.json.encode(_Answer(response))
 
 
-def controller_keys(pod: ReviewedPod, _namespace: str) -> tuple[str, ...]:
-    """Hints are stored by the controller's uid."""
-    return tuple(owner.uid for owner in pod.controllers)
+def hint_keys(pod: ReviewedPod, namespace: str) -> tuple[str, ...]:
+    """Hints are stored by the controller, for pods of its own namespace only."""
+    return tuple(controller_key(namespace, owner.uid) for owner in pod.controllers)
 
 
 def gate_keys(pod: ReviewedPod, namespace: str, own: str) -> tuple[str, ...]:
@@ -179,7 +184,7 @@ def gate_keys(pod: ReviewedPod, namespace: str, own: str) -> tuple[str, ...]:
         return ()
     labels = pod.metadata.labels or {}
     home = labels.get(LABEL_GATE_PROBE, namespace) if namespace == own else namespace
-    found = [key for owner in pod.controllers for key in keys_of_controller(home, owner.uid)]
+    found = [key for owner in pod.controllers for key in controller_keys(home, owner.uid)]
     for owner in pod.controllers:
         for kind, name in named_controllers(owner.kind, owner.name, labels.get(TEMPLATE_HASH, "")):
             found += [named_key(scope, kind, name) for scope in (namespace, "")]

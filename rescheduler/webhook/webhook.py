@@ -31,7 +31,7 @@ from rescheduler.webhook.registration import (
     Address,
     WebhookConfiguration,
 )
-from rescheduler.webhook.review import Purpose, answer, controller_keys, gate_keys, hold, steer
+from rescheduler.webhook.review import Purpose, answer, gate_keys, hint_keys, hold, steer
 from rescheduler.webhook.secret import CertificateStore
 
 _LOOK_LIMIT_S: Final = 0.4
@@ -82,7 +82,7 @@ class Webhook:
             port=settings.port,
             routes={
                 GATE_PATH: partial(answer, purpose=Purpose(held, self._reservation_of, hold)),
-                HINT_PATH: partial(answer, purpose=Purpose(controller_keys, self._hosts_of, steer)),
+                HINT_PATH: partial(answer, purpose=Purpose(hint_keys, self._hosts_of, steer)),
             },
         )
         self._reconciler = WebhookReconciler(

@@ -24,7 +24,7 @@ def owner(uid, *, controller=True):
 def switched(world):
     """Switches policies on for a uid of its own, waits until they are in force, and off again."""
     uid = world.api.create(world.path("configmaps"), {"metadata": {"name": "owner"}}).expect(201).uid
-    keys = {"gate-keys": controller_key(world.namespace, uid), "avoid-nodes": uid}
+    keys = dict.fromkeys(("gate-keys", "avoid-nodes"), controller_key(world.namespace, uid))
 
     def switch(config_map, value):
         world.api.patch(f"{MAPS}/{config_map}", keys_on({keys[config_map]: value})).expect(200)
@@ -216,6 +216,13 @@ def test_hints_become_one_more_preference(world, switched, affinity):
     ]
     assert stored["nodeAffinity"].get(REQUIRED) == before.get(REQUIRED)
     assert ("podAntiAffinity" in stored) == ("podAntiAffinity" in (affinity or {}))
+
+
+def test_only_pods_of_the_namespace_that_a_key_names_get_the_hint(world, switched):
+    uid = switched("avoid-nodes", "n1,n2")
+    body = {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()}
+    created = world.api.create("/api/v1/namespaces/default/pods", body, dryRun="All").expect(201).body
+    assert "affinity" not in created["spec"]
 
 
 def test_gate_and_hint_work_together(world, switched):

@@ -5,8 +5,8 @@ from rescheduler.planning.avoid import LIMIT, TTL_S, collected, entry_for, holds
 from rescheduler.testing import builders as b
 
 
-def entry(uid, ends, reason="NodeTaints"):
-    return AvoidEntry("ReplicaSet", uid, uid, "default", reason, float(ends))
+def entry(uid, ends, reason="NodeTaints", namespace="default"):
+    return AvoidEntry("ReplicaSet", uid, uid, namespace, reason, float(ends))
 
 
 def test_an_entry_is_renewed_not_repeated():
@@ -21,6 +21,22 @@ def test_the_list_is_bounded_and_loses_what_ends_first():
     assert {"u0"} == {e.controller_uid for e in entries} - {e.controller_uid for e in kept}
 
 
+def test_who_leaves_many_hints_drops_none_of_others():
+    entries = (entry("mine", 100),)
+    for i in range(3 * LIMIT):
+        entries = with_entry(entries, entry(f"theirs{i}", 1000 + i, namespace="other"), 0.0)
+    assert len(entries) == LIMIT
+    assert entries[0] == entry("mine", 100)
+
+
+def test_an_entry_of_another_namespace_is_not_that_of_a_controller_with_the_same_uid():
+    mine, forged = entry("a", 100), entry("a", 200, namespace="other")
+    kept = with_entry((mine,), forged, 0.0)
+    assert set(kept) == {mine, forged}
+    assert holds(kept, "default", "a", 0.0) == (mine,)
+    assert holds((forged,), "default", "a", 0.0) == ()
+
+
 def test_ended_entries_and_dead_controllers_are_collected():
     entries = (entry("alive", 100), entry("dead", 100), entry("alive", 10, "TopologySpread"))
     assert collected(entries, {"alive"}, 50.0) == (entry("alive", 100),)
@@ -28,9 +44,9 @@ def test_ended_entries_and_dead_controllers_are_collected():
 
 def test_holds_until_its_end_only():
     entries = (entry("a", 100),)
-    assert holds(entries, "a", 99.0) == entries
-    assert holds(entries, "a", 100.0) == ()
-    assert holds(entries, "b", 0.0) == ()
+    assert holds(entries, "default", "a", 99.0) == entries
+    assert holds(entries, "default", "a", 100.0) == ()
+    assert holds(entries, "default", "b", 0.0) == ()
 
 
 def test_the_time_depends_on_the_reason():

@@ -19,8 +19,8 @@ from rescheduler.webhook.review import (
     Purpose,
     UnreadableReviewError,
     answer,
-    controller_keys,
     gate_keys,
+    hint_keys,
     hold,
     steer,
 )
@@ -49,7 +49,7 @@ GATE = Purpose(
     ),
     hold,
 )
-HINT = Purpose(controller_keys, stored(u1="node-a,node-b"), steer)
+HINT = Purpose(hint_keys, stored(**{"controller.ns.u1": "node-a,node-b", "u1": "node-c"}), steer)
 
 
 def owner(uid="u1", kind="ReplicaSet", *, controller=True):
@@ -209,6 +209,11 @@ def test_a_hint_is_one_more_preferred_term(affinity):
     }
 
 
+def test_a_hint_is_for_pods_of_the_namespace_of_the_controller():
+    assert patch_of(pod(owner()), HINT, namespace="ns") != []
+    assert patch_of(pod(owner()), HINT, namespace="other") == []
+
+
 def test_a_hint_keeps_the_terms_that_are_there():
     own = {"weight": 1, "preference": {"matchExpressions": []}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}, "podAffinity": {}}
@@ -233,16 +238,20 @@ def test_whatever_arrives_is_answered_or_unreadable(body):
 def test_conditions_say_nothing_for_nobody_and_stop_at_the_limit():
     assert match_conditions([], "own") == (NOTHING,)
     assert match_conditions(["'] || true || x in ['"], "own") == (NOTHING,)
+    assert match_conditions(["a-uid-without-a-namespace"], "own") == (NOTHING,)
     uids = [controller_key("n" * 63, f"{number:036d}") for number in range(MOST_KEYS)]
     full = match_conditions(uids, "own")
     assert full[0] == UNBOUND
     assert all(uid in full[-1].expression for uid in uids)
-    assert len(match_conditions([*uids, "one-more"], "own")) == len(full) - 1
-    assert len(match_conditions(["x" * 200 + str(n) for n in range(MOST_KEYS)], "own")) == len(full) - 1
+    assert len(match_conditions([*uids, "controller.ns.one-more"], "own")) == len(full) - 1
+    assert (
+        len(match_conditions(["object.ns." + "x" * 200 + str(n) for n in range(MOST_KEYS)], "own"))
+        == len(full) - 1
+    )
 
 
 def test_conditions_are_the_same_whatever_the_order():
-    keys = ["u2", "label.n.a.b", "labelled..a", "object.n.p", "u1"]
+    keys = ["controller.n.u2", "label.n.a.b", "labelled..a", "object.n.p", "controller..u1"]
     assert match_conditions(keys, "own") == match_conditions(reversed(keys), "own")
 
 

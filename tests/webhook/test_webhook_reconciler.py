@@ -33,7 +33,7 @@ class Cluster:
         self.writes = 0
         self.served = []
         self.leads = True
-        self.gate_keys = {"u1": "room"}
+        self.gate_keys = {"controller.ns.u1": "room"}
         self.fault = None
 
     def _check(self):
@@ -108,7 +108,7 @@ def test_a_round_without_change_writes_nothing(cluster):
 def test_a_switched_controller_is_written_at_once(cluster):
     reconciler = reconciler_of(cluster)
     reconciler.step()
-    cluster.gate_keys = {"u2": "room"}
+    cluster.gate_keys = {"controller.ns.u2": "room"}
     reconciler.step()
     expression = cluster.hooks[0].match_conditions[-1].expression
     assert "u2" in expression

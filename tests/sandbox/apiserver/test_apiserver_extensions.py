@@ -186,7 +186,8 @@ def test_the_gate_leaves_bound_pods_and_excluded_namespaces_alone(installed, mad
 
 @pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": {}}])
 def test_the_hint_adds_a_preference(installed, made, affinity):
-    installed.patch("/api/v1/namespaces/rescheduler/configmaps/avoid-nodes", {"data": {"u-1": "n1,n2"}})
+    avoid_nodes = "/api/v1/namespaces/rescheduler/configmaps/avoid-nodes"
+    installed.patch(avoid_nodes, {"data": {"controller.default.u-1": "n1,n2", "controller.other.u-1": "n3"}})
     spec = {} if affinity is None else {"affinity": affinity}
     status, body = installed.post(PODS, owned(made, **spec))
     assert status == 201
