@@ -237,6 +237,9 @@ def leaders(times: int, apps: int, seed: int) -> None:
             phases = [(m.get("status") or {}).get("phase") for m in moves]
             print(f"the leader was stopped {times} times for {sum(stops)} s, load {os.getloadavg()[0]:.1f}")
             print(f"moves: {len(traffic.asked)} asked for, {phases.count('Succeeded')} landed")
+            for status in (m.get("status") or {} for m in moves):
+                if status.get("phase") != "Succeeded":
+                    print(f"  {status.get('phase')}: {status.get('reason')}: {status.get('message')}")
             print(f"evictions: {verdict.evicted}, without an Available room: {len(verdict.without_room)}")
             print(*verdict.without_room, sep="\n")
             print(f"left behind: {left}", flush=True)

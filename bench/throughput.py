@@ -1,16 +1,18 @@
 """Complete moves per second on the real control plane, and where the time goes.
 
-    python -m bench.throughput [--moves 60] [--at-once 20] [--replicas 10] [--profile FILE]
+    python -m bench.throughput [--moves 60] [--at-once 20] [--replicas 10] [--profile FILE] [--who]
 
 Pods of Deployments without budgets are moved to a node each, so many at a time: as soon as one move ends, the next is
 asked for. Fake kubelets start a pod at once. Prints moves per second, the median of every step from the times in
 ``status`` of the PodMigrations (written by the controller, one clock), the CPU seconds of each process from
 ``/proc``, the requests that the API server answered for each move, and the load of the machine. ``--profile`` writes
-a CPU profile of the API server, for ``go tool pprof``. Needs the binaries of ``make controlplane``.
+a CPU profile of the API server, for ``go tool pprof``; ``--who`` lets it keep an audit log, and prints who made which
+requests (slower: for counting only). Needs the binaries of ``make controlplane``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -45,6 +47,11 @@ STEPS: Final = (
 )
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PROFILED_S: Final = 12
+AUDIT_POLICY: Final = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+"""
 BINARIES: Final = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
 
 
@@ -97,6 +104,23 @@ def requests(world: World) -> Counter[str]:
             what = "/".join(filter(None, (labels["resource"], labels["subresource"])))
             dry = " (dry run)" if labels["dry_run"] else ""
             found[f"{labels['verb']} {what}{dry}"] += int(float(line.rpartition(" ")[2]))
+    return found
+
+
+def audited(log: Path, since_bytes: int) -> Counter[str]:
+    """How many requests each client made since then, by verb, resource and, for ConfigMaps, name."""
+    found: Counter[str] = Counter()
+    with log.open("rb") as lines:
+        lines.seek(since_bytes)
+        for line in lines:
+            event = json.loads(line)
+            ref = event.get("objectRef", {})
+            what = "/".join(filter(None, (ref.get("resource"), ref.get("subresource"))))
+            name = f" {ref.get('name', '')}" if ref.get("resource") == "configmaps" else ""
+            dry = " (dry run)" if "dryRun=All" in event["requestURI"] else ""
+            who, code = event["user"]["username"].rpartition(":")[2], event["responseStatus"]["code"]
+            if event["verb"] != "watch":
+                found[f"{who}: {event['verb']} {what}{name}{dry} {code}"] += 1
     return found
 
 
@@ -179,42 +203,77 @@ def report(world: World, seconds: float, targets: dict[str, str], asked: dict[st
 @click.option(
     "--profile", "profile_to", type=click.Path(path_type=Path), help="CPU profile of the API server."
 )
-def main(moves: int, at_once: int, replicas: int, profile_to: Path | None) -> None:
+@click.option("--who", is_flag=True, help="Print who made which requests, from an audit log.")
+def main(moves: int, at_once: int, replicas: int, profile_to: Path | None, who: bool) -> None:  # noqa: FBT001
     """Moves per second."""
-    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
-        api = plane.api()
-        with KubeletThread(api.transport):
-            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
-            with World(api, "moves") as world:
-                for number in range(-(-moves // replicas)):
-                    world.node(f"src{number}", cpu=str(replicas))
-                    world.workload("Deployment", f"app{number}", replicas)
-                for number in range(-(-moves // replicas)):
-                    world.wait_ready(f"app{number}", replicas, 120)
-                settled(world)
-                for number in range(moves):
-                    world.node(f"to{number}", cpu="1")
-                controllers = Controllers(plane, Path(folder))
-                controllers.start()
-                time.sleep(5.0)
-                cpu, load, before = Cpu(), os.getloadavg()[0], requests(world)
-                profiling = profile(world, PROFILED_S, profile_to) if profile_to else None
-                seconds, targets, asked = drive(world, moves, at_once, replicas)
-                spent, made = cpu.since(), requests(world) - before
-                kept = report(world, seconds, targets, asked)
-                for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
-                    share, each = used_s / seconds, used_s / moves * 1000
-                    print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
-                for what, count in made.most_common():
-                    if count * 10 >= moves:
-                        print(f"  {what:<52} {count / moves:6.2f} a move")
-                if profiling is not None:
-                    profiling.join()
-                print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
-                code = controllers.terminate()
-                if not kept or code:
-                    print(controllers.log_path.read_text()[-4000:])
-    sys.exit(not kept or code != 0)
+    with tempfile.TemporaryDirectory() as folder:
+        policy, log = Path(folder) / "audit.yaml", Path(folder) / "audit.log"
+        policy.write_text(AUDIT_POLICY)
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}") if who else ()
+        run = Run(
+            moves=moves,
+            at_once=at_once,
+            replicas=replicas,
+            profile_to=profile_to,
+            log=log if who else None,
+            folder=Path(folder),
+        )
+        with ControlPlane(apiserver_flags=flags) as plane:
+            kept = measure(plane, run)
+    sys.exit(not kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is measured. ``log``: the API server's audit log, if it keeps one; ``folder``: for the controller."""
+
+    moves: int
+    at_once: int
+    replicas: int
+    profile_to: Path | None
+    log: Path | None
+    folder: Path
+
+
+def measure(plane: ControlPlane, run: Run) -> bool:
+    """Build the cluster, drive the moves and print; True if all landed on their targets."""
+    moves, replicas, log = run.moves, run.replicas, run.log
+    api = plane.api()
+    with KubeletThread(api.transport):
+        manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+        with World(api, "moves") as world:
+            for number in range(-(-moves // replicas)):
+                world.node(f"src{number}", cpu=str(replicas))
+                world.workload("Deployment", f"app{number}", replicas)
+            for number in range(-(-moves // replicas)):
+                world.wait_ready(f"app{number}", replicas, 120)
+            settled(world)
+            for number in range(moves):
+                world.node(f"to{number}", cpu="1")
+            controllers = Controllers(plane, run.folder)
+            controllers.start()
+            time.sleep(5.0)
+            cpu, load, before = Cpu(), os.getloadavg()[0], requests(world)
+            logged = log.stat().st_size if log is not None else 0
+            profiling = profile(world, PROFILED_S, run.profile_to) if run.profile_to else None
+            seconds, targets, asked = drive(world, moves, run.at_once, replicas)
+            spent, made = cpu.since(), requests(world) - before
+            kept = report(world, seconds, targets, asked)
+            for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
+                share, each = used_s / seconds, used_s / moves * 1000
+                print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
+            if log is not None:
+                made = audited(log, logged)
+            for what, count in made.most_common():
+                if count * 10 >= moves:
+                    print(f"  {what:<72} {count / moves:6.2f} a move")
+            if profiling is not None:
+                profiling.join()
+            print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
+            code = controllers.terminate()
+            if not kept or code:
+                print(controllers.log_path.read_text()[-4000:])
+    return kept and code == 0
 
 
 if __name__ == "__main__":

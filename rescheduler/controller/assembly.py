@@ -8,7 +8,7 @@ and nothing here starts a thread, opens a socket or reads a clock of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +62,11 @@ from rescheduler.scheduling.state import SharedSchedulingState
 
 LEADER_MARGIN_S: Final = 2.0
 """A process acts only while its Lease is valid for this much longer, so that an eviction is answered before it ends."""
+KEYS_STAY_S: Final = 0.5
+"""How long a gate key may stay after its room was claimed, so that keys of several moves are removed by one call. A new pod that
+is gated meanwhile is admitted in the next round."""
+HINTS_WAIT_S: Final = 2.0
+"""How long nodes to avoid may wait for others: they are preferences for the next half an hour."""
 
 
 class EventSink(Protocol):
@@ -155,7 +160,8 @@ class _Assembly:
         ports.metrics.events_dropped.set_function(lambda: ports.events.dropped)
         ports.metrics.clock_skew.set_function(ports.server_time.skew_s)
         ports.metrics.server_clocks_apart.set_function(ports.server_time.apart_s)
-        sender, issuer = self._strategy()
+        gates: list[Mirror] = []
+        sender, issuer = self._strategy(lambda: gates[0].known)
         executor = TableExecutor(sender=sender, settings=self._settings().reservations)
         recorder = MoveRecorder(
             mirror=self._mirror(sender, HISTORY_CONFIG_MAP),
@@ -164,6 +170,7 @@ class _Assembly:
         )
         owner_kinds = OwnerKinds(partial(served_kinds, ports.api), ports.clock, pool=ports.pool)
         reconciler = self._reconciler(executor, sender, recorder, owner_kinds)
+        gates.append(reconciler.gate)
         return Loop(
             informers=ports.informers,
             reconciler=self._cautious(reconciler),
@@ -197,13 +204,15 @@ class _Assembly:
             cpu=ports.cpu,
         )
 
-    def _strategy(self) -> tuple[Sender, MoveIssuer]:
-        """Really doing it, or writing down what would be done."""
+    def _strategy(self, gate_keys: Callable[[], Mapping[str, str] | None]) -> tuple[Sender, MoveIssuer]:
+        """Really doing it, or writing down what would be done. ``gate_keys``: those that are stored."""
         if self.ports.dry_run:
             return DryRunSender(OperationLog()), DryRunIssuer()
         sender = ApiSender(
             api=self.ports.api,
-            gate=Gate(self.ports.api, namespace=self._namespace(), proof=self.ports.gate_proof),
+            gate=Gate(
+                self.ports.api, namespace=self._namespace(), proof=self.ports.gate_proof, known=gate_keys
+            ),
             still_leader=self.ports.leads,
             record_event=EventReporter(self.ports.events.record),
         )
@@ -217,8 +226,12 @@ class _Assembly:
     ) -> Reconciler:
         return Reconciler(
             executor=executor,
-            gate=self._mirror(sender, GATE_CONFIG_MAP, lenient=True, lasts_s=KEYS_LAST_S),
-            hints=self._mirror(sender, AVOID_CONFIG_MAP),
+            gate=self._mirror(
+                sender, GATE_CONFIG_MAP, lenient=True, lasts_s=KEYS_LAST_S, removals_wait_s=KEYS_STAY_S
+            ),
+            hints=self._mirror(
+                sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
+            ),
             recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
@@ -248,7 +261,14 @@ class _Assembly:
         )
 
     def _mirror(
-        self, sender: Sender, config_map: str, *, lenient: bool = False, lasts_s: float = 0.0
+        self,
+        sender: Sender,
+        config_map: str,
+        *,
+        lenient: bool = False,
+        lasts_s: float = 0.0,
+        additions_wait_s: float = 0.0,
+        removals_wait_s: float = 0.0,
     ) -> Mirror:
         return Mirror(
             switch=ConfigMapKeys(self.ports.api, sender, ObjectKey(self._namespace(), config_map)),
@@ -256,6 +276,8 @@ class _Assembly:
             pool=self.ports.pool,
             lenient=lenient,
             lasts_s=lasts_s,
+            additions_wait_s=additions_wait_s,
+            removals_wait_s=removals_wait_s,
         )
 
     def _namespace(self) -> str:

@@ -8,6 +8,7 @@ leader any more takes away nothing that the new leader wrote. Calls wait for the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,12 +105,20 @@ class Mirror:
 
     They are renewed when a third of that time has passed. Without keys nothing is renewed.
     """
+    additions_wait_s: float = 0.0
+    """How long a key that should be stored may wait for others, so that one call writes them all."""
+    removals_wait_s: float = 0.0
+    """The same of a key that should be stored no more."""
     behind: bool = True
-    """True unless the last ``follow`` found that all is stored as it should be."""
+    """True unless the last ``follow`` found all stored as it should be, but for what may wait."""
+    write_at_s: float | None = None
+    """When what waits is written; None: nothing waits."""
     _stored: StoredConfigMap | None = None
     _read_at_s: float = 0.0
     _asks: bool = False
     """A call is under way."""
+    _differs_since_s: float | None = None
+    """Since when something has waited."""
     _limited: bool = False
     """There should be keys, and they end."""
     _doubtful: bool = False
@@ -126,7 +135,8 @@ class Mirror:
             return
         add, remove = difference(should, stored.data, lenient=self.lenient)
         ends = self._limited and (self._doubtful or stored.valid_until_s < now_s + self.lasts_s * 2 / 3)
-        if add or remove or ends:
+        if ends or self._due(now_s, add=bool(add), remove=bool(remove)):
+            self._differs_since_s = self.write_at_s = None
             until_s = now_s + self.lasts_s if self.lasts_s else 0.0
             self._begin(lambda: self.switch.write(stored, add, remove, until_s), now_s, done, written=True)
         else:
@@ -145,6 +155,19 @@ class Mirror:
     def ends_before(self, at_s: float) -> bool:
         """True if keys that should be stored are not known to hold pods until then."""
         return self._limited and (self._stored is None or self._stored.valid_until_s < at_s)
+
+    def _due(self, now_s: float, *, add: bool, remove: bool) -> bool:
+        """True if the difference is to be written now."""
+        if not (add or remove):
+            self._differs_since_s = self.write_at_s = None
+            return False
+        if self._differs_since_s is None:
+            self._differs_since_s = now_s
+        waits_s = min(
+            self.additions_wait_s if add else math.inf, self.removals_wait_s if remove else math.inf
+        )
+        self.write_at_s = self._differs_since_s + waits_s
+        return now_s >= self.write_at_s
 
     def _current(self, now_s: float, done: Done) -> StoredConfigMap | None:
         if not self._asks and (self._stored is None or now_s >= self._read_at_s + READ_AGAIN_S):

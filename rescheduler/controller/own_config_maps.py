@@ -59,9 +59,18 @@ class OwnConfigMaps:
         return not self.recorder.behind
 
     def again_s(self, now_s: float) -> float | None:
-        """When the first of them that rests is due again; None: none rests."""
-        resting = (self.backoff.pausing(machine, now_s) for machine in (GATE, AVOID, HISTORY))
-        return min((failure.until_s for failure in resting if failure is not None), default=None)
+        """When the first of them that rests, or waits to be written, is due; None: none does."""
+        mirrors = (
+            (GATE, self.gate.write_at_s),
+            (AVOID, self.hints.write_at_s),
+            (HISTORY, self.recorder.write_at_s),
+        )
+        dues_s: list[float] = []
+        for machine, write_at_s in mirrors:
+            failure = self.backoff.pausing(machine, now_s)
+            due_s = failure.until_s if failure is not None else write_at_s
+            dues_s += [] if due_s is None else [due_s]
+        return min(dues_s, default=None)
 
     def gate_is_late(
         self, actions: Iterable[Action], now_s: float, observed: ObservedReservation | None = None

@@ -35,6 +35,7 @@ from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
+from rescheduler.coordination.told_later import ToldLater
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
@@ -90,6 +91,7 @@ class Reconciler:
     _carrier: Carrier = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
+    _told_later: ToldLater = field(init=False)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
@@ -106,6 +108,7 @@ class Reconciler:
             crashed=self._crashed_in_call,
             clock=self.clock,
         )
+        self._told_later = ToldLater(self.memory.sightings)
         self._gatherer = Gatherer(
             memory=self.memory,
             unadopted=self._unadopted,
@@ -299,6 +302,7 @@ class Reconciler:
         if self.memory.backoff.crashed(machine, self._now_s):
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
+        step = self._told_later.reservation(observed.reservation, step, self._now_s)
         if self._config_maps.gate_is_late(step.actions, self._now_s, observed):
             return
         self._wake(step.wake_at_s)
@@ -319,6 +323,7 @@ class Reconciler:
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
+        step = self._told_later.migration(migration, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
         if self._config_maps.gate_is_late(step.actions, self._now_s):
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -19,6 +19,9 @@ from rescheduler.coordination.move_history import MoveHistory
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.past_moves import PastMove
+
+ENDS_WAIT_S: Final = 5.0
+"""How long the end of a move may wait for others before it is stored: its PodMigration is not deleted before, and says it."""
 
 
 class UnknownTimeError(TransportError):
@@ -36,6 +39,8 @@ class MoveRecorder:
     """Why the present time is not known, and so no time can be recorded; empty if it is."""
     history: MoveHistory = field(default_factory=MoveHistory)
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.history"))
+    write_at_s: float | None = None
+    """When what waits is written; None: nothing waits."""
     _failed: ApiError | TransportError | None = None
     _taken: Mapping[str, str] | None = None
     """The content that was taken in last."""
@@ -55,6 +60,8 @@ class MoveRecorder:
         if stored is None:
             return
         self._take(stored, now_s)
+        if self._may_wait(now_s):
+            return
         content, moves = self.history.content(), self.history.moves
         self.mirror.follow(content, now_s, partial(self._wrote, moves, done))
         if not self.mirror.behind:
@@ -77,6 +84,18 @@ class MoveRecorder:
     def awaited(self) -> bool:
         """True while a decision has to wait for the first read."""
         return self.required and self._failed is None and self._taken is None
+
+    def _may_wait(self, now_s: float) -> bool:
+        """True while all that is not stored yet is how moves ended: written together with what others wait for, or later."""
+        if not self.history.may_wait:
+            self.write_at_s = None
+            return False
+        if self.write_at_s is None:
+            self.write_at_s = now_s + ENDS_WAIT_S
+        if now_s < self.write_at_s:
+            return True
+        self.write_at_s = None
+        return False
 
     def _wrote(
         self, moves: Mapping[str, PastMove], done: Done, error: Exception | None, now_s: float

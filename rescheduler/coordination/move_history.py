@@ -52,6 +52,8 @@ class MoveHistory:
     _past: PastMoves | None = None
     _content: dict[str, str] | None = None
     _prune_at_s: float = 0.0
+    _compared: tuple[tuple[Mapping[str, PastMove], Mapping[str, PastMove]], bool] | None = None
+    """What ``may_wait`` compared last, and its answer."""
 
     def read(self, data: Mapping[str, str], now_s: float) -> tuple[str, ...]:
         """Take the stored content in. Returns the keys of entries that are ignored because they cannot be read.
@@ -82,6 +84,18 @@ class MoveHistory:
                 uid: encode_past_move(move) for uid, move in sorted(self.moves.items()) if is_key(uid)
             }
         return self._content
+
+    @property
+    def may_wait(self) -> bool:
+        """True if something is not stored, but no step waits for it: how and when moves ended, their PodMigrations say meanwhile."""
+        compared = (self.moves, self.stored)
+        if self._compared is None or any(
+            a is not b for a, b in zip(self._compared[0], compared, strict=True)
+        ):
+            waited_for = any(_waited_for(move, self.stored.get(uid)) for uid, move in self.moves.items())
+            dropped = not self.stored.keys() <= self.moves.keys()
+            self._compared = (compared, not (waited_for or dropped) and self.moves != self.stored)
+        return self._compared[1]
 
     def confirm(self, moves: Mapping[str, PastMove]) -> None:
         """The API server has stored these: what ``moves`` was when ``content`` was sent."""
@@ -151,6 +165,13 @@ class MoveHistory:
         kept = needed(self.moves, longest_cooldown_s(self._limits), now_s)
         if len(kept) != len(self.moves):
             self._change(kept)
+
+
+def _waited_for(move: PastMove, stored: PastMove | None) -> bool:
+    """True if the move, or its eviction, counts and is not stored, or is stored and does not count any more."""
+    if stored is None:
+        return not move.ended_s
+    return bool(move.evicting_s) != bool(stored.evicting_s)
 
 
 def without_withdrawn(

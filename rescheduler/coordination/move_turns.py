@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rescheduler.coordination.turns import Turns, Waiting
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, MigrationReason
+from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, LASTING
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.conditions import condition
@@ -21,17 +21,6 @@ from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.actions import RecordEvent
-
-_KNOWN_UNTIL: Final = frozenset(
-    {
-        MigrationReason.PAUSED,
-        MigrationReason.EARLIER_MOVES,
-        MigrationReason.LIMIT_HOUR,
-        MigrationReason.COOLDOWN,
-        MigrationReason.BACKOFF,
-    }
-)
-"""It is known when the wait ends: by the clock, by a change of the PodMigration itself, or by ``under_way``."""
 
 
 class MovesOfRound(NamedTuple):
@@ -96,7 +85,7 @@ class MoveTurns:
         ):
             self.turns.again(migration.key)
         elif status.phase is MigrationPhase.PENDING:
-            sure = status.reason in _KNOWN_UNTIL
+            sure = status.reason in LASTING
             self.turns.looked(migration.key, now_s, step.wake_at_s, sure=sure)
 
 

@@ -10,7 +10,7 @@ missed in 2 of 40), and only for the API server that answered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -70,9 +70,13 @@ class Gate:
     namespace: str = DEFAULT_NAMESPACE
     """The controller's own, where the ConfigMap is."""
     proof: Retry = PROOF
+    known: Callable[[], Mapping[str, str] | None] = lambda: None
+    """The stored keys as of the last reading or writing; None: they are read for each proof. Called on any thread."""
 
     def proves(self, owner: OwnerRef, namespace: str) -> bool:
-        """True as soon as a dry-run pod of ``owner`` in ``namespace`` is held for the Reservation that its key names now.
+        """True as soon as a dry-run pod of ``owner`` in ``namespace`` is held for the Reservation that its key names.
+
+        That the keys are still stored is what the dry run shows: another content holds it for another Reservation, or not.
 
         Tried for two seconds; False afterwards: nothing may be evicted. The pod is created in the controller's own
         namespace, where it stands for one of ``namespace``, so that no right to create pods elsewhere is needed; the policy
@@ -80,7 +84,8 @@ class Gate:
         """
         if namespace in UNGATED_NAMESPACES:
             return False
-        data = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).data
+        known = self.known()
+        data = read_config_map(self.api, self.namespace, GATE_CONFIG_MAP).data if known is None else known
         reservation = next((data[k] for k in controller_keys(namespace, owner.uid) if k in data), None)
         if reservation is None:
             return False

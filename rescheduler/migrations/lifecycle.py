@@ -78,6 +78,17 @@ class MigrationReason(enum.StrEnum):
     RESERVATION_LOST = "ReservationLost"
 
 
+LASTING: Final[frozenset[str]] = frozenset(
+    {
+        MigrationReason.PAUSED,
+        MigrationReason.EARLIER_MOVES,
+        MigrationReason.LIMIT_HOUR,
+        MigrationReason.COOLDOWN,
+        MigrationReason.BACKOFF,
+    }
+)
+"""It is known when the wait ends: by the clock, by a change of the PodMigration itself, or by the end of other moves."""
+
 CONDITION_PROGRESS: Final = "Progressing"
 CONDITION_READY: Final = "Ready"
 """The replacement is Ready; watched after landing, until a limit."""

@@ -49,12 +49,12 @@ class Server:
 
 @pytest.fixture
 def mirror(mocker):
-    def make(data, *, lenient=False, sender=None, leads=lambda: True, lasts_s=0.0):
+    def make(data, *, lenient=False, sender=None, leads=lambda: True, lasts_s=0.0, **waits):
         server = Server(data)
         api = KubeApi(server, NO_RETRY)
         real = ApiSender(api=api, gate=mocker.Mock(), still_leader=leads)
         switch = ConfigMapKeys(api, sender or real, KEY)
-        return Mirror(switch=switch, lenient=lenient, lasts_s=lasts_s), server
+        return Mirror(switch=switch, lenient=lenient, lasts_s=lasts_s, **waits), server
 
     return make
 
@@ -213,3 +213,41 @@ def test_what_is_no_gate_has_no_time_limit(mirror):
     follower, server = mirror({})
     follower.follow({"a": "1"}, 1000.0)
     assert server.annotations == {}
+
+
+def test_what_may_wait_is_written_together_and_then_at_the_latest(mirror):
+    follower, server = mirror({"a": "1"}, additions_wait_s=2.0, removals_wait_s=2.0)
+    follower.follow({"a": "1", "b": "2"}, 10.0)
+    assert (server.data, follower.behind, follower.write_at_s) == ({"a": "1"}, False, 12.0)
+    follower.follow({"b": "2", "c": "3"}, 11.0)
+    assert follower.write_at_s == 12.0
+    follower.follow({"b": "2", "c": "3"}, 12.0)
+    assert (server.data, follower.write_at_s) == ({"b": "2", "c": "3"}, None)
+    assert len(server.asked) == 2
+
+
+def test_what_must_not_wait_takes_along_what_may(mirror):
+    follower, server = mirror({"a": "1"}, removals_wait_s=2.0)
+    follower.follow({}, 10.0)
+    assert server.data == {"a": "1"}
+    follower.follow({"b": "2"}, 10.1)
+    assert (server.data, follower.write_at_s) == ({"b": "2"}, None)
+
+
+def test_a_difference_that_has_gone_is_waited_for_no_longer(mirror):
+    follower, _ = mirror({"a": "1"}, removals_wait_s=2.0)
+    follower.follow({}, 10.0)
+    follower.follow({"a": "1"}, 11.0)
+    assert follower.write_at_s is None
+    follower.follow({}, 12.0)
+    assert follower.write_at_s == 14.0
+
+
+def test_keys_that_end_are_renewed_with_what_waits(mirror):
+    follower, server = mirror({}, lasts_s=60.0, removals_wait_s=30.0)
+    follower.follow({"a": "1", "b": "2"}, 1_790_000_000.0)
+    follower.follow({"a": "1"}, 1_790_000_015.0)
+    assert server.data == {"a": "1", "b": "2"}
+    follower.follow({"a": "1"}, 1_790_000_021.0)
+    assert server.data == {"a": "1"}
+    assert valid_until_s(server) == 1_790_000_081.0

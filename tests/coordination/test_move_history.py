@@ -150,3 +150,22 @@ def test_a_longer_cool_down_of_the_configuration_is_remembered_as_long():
         history = MoveHistory(moves=dict(rests))
         history.follow(snapshot(), Limits(workload_cooldown_s=cooldown_s))
         assert len(history.content()) == left
+
+
+def test_how_moves_ended_may_wait_and_what_a_step_waits_for_may_not():
+    history = MoveHistory()
+    assert not history.may_wait
+    steps = [
+        ({"u": move(60)}, False),
+        ({"u": move(60, evicting_s=NOW)}, False),
+        ({"u": move(60, evicting_s=NOW + 1)}, True),
+        ({"u": move(60, evicting_s=NOW + 1, ended_s=NOW + 5)}, True),
+        ({"u": move(60, evicting_s=NOW + 1, ended_s=NOW + 5), "v": move(0, ended_s=NOW)}, True),
+        ({"v": move(0, ended_s=NOW)}, False),
+        ({"v": move(0, ended_s=NOW, evicting_s=NOW)}, False),
+    ]
+    for now, may_wait in steps:
+        history.moves = now
+        assert history.may_wait == may_wait, now
+        history.confirm(now)
+        assert not history.may_wait

@@ -22,6 +22,7 @@ class GateServer:
     def __init__(self, answer, refusal, *, lag=0, data=None, policy=True, held_for=""):
         self.answer, self.refusal, self.held_for = answer, refusal, held_for
         self.data, self.lag, self.policy, self.probes = data, lag, policy, []
+        self.reads = 0
 
     def __call__(self, request):
         if request.path.endswith("/pods"):
@@ -29,6 +30,7 @@ class GateServer:
         if "mutatingadmission" in request.path:
             return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound")
         assert request.path == "/api/v1/namespaces/ns/configmaps/gate-keys"
+        self.reads += 1
         if self.data is None:
             return self.refusal(404, "NotFound")
         return self.answer(200, {"data": self.data or None})
@@ -90,6 +92,17 @@ def test_nothing_is_tried_where_no_key_is_set_or_the_policy_leaves_the_namespace
     gates, server = gate(data=data)
     assert not gates.proves(OWNER, namespace)
     assert server.probes == []
+
+
+def test_keys_that_are_known_to_be_stored_are_not_read_for_each_proof(gate):
+    gates, server = gate(data={KEY: "rsv-1"})
+    asked = dataclasses.replace(gates, known=lambda: {KEY: "rsv-1"})
+    assert asked.proves(OWNER, "apps")
+    assert server.reads == 0
+    server.data = {KEY: "another"}
+    assert not asked.proves(OWNER, "apps"), "another content holds it for another Reservation"
+    assert dataclasses.replace(gates, known=lambda: None).proves(OWNER, "apps")
+    assert server.reads == 1
 
 
 def test_whether_it_is_installed(gate):

@@ -1,0 +1,115 @@
+"""Status writes that change nothing but words wait for a moment: most of them are out of date before anybody has read them.
+
+A move without trouble passes through half a dozen reasons, each for some milliseconds. Words (reason, message, conditions that
+nobody decides by) are written together with the next thing that others rely on, or once the stored ones have been wrong
+for ``TOLD_AFTER_S``. Promises: what another machine, another process or a later step relies on is written at once, before
+the actions that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from rescheduler.coordination.memory import Sightings
+from rescheduler.migrations import actions as moves
+from rescheduler.migrations.lifecycle import (
+    CONDITION_ADMITTED,
+    CONDITION_PROGRESS,
+    CONDITION_READY,
+    FINISHED,
+    LASTING,
+)
+from rescheduler.migrations.machine import MigrationStep
+from rescheduler.model.conditions import Condition
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.reservations.actions import WriteReservationStatus
+from rescheduler.reservations.machine import ReservationStep
+from rescheduler.reservations.waits import TOLD_AFTER_S
+
+_WORDS: Final = "words"
+_BY_THEMSELVES: Final = (
+    moves.DryRunCreate,
+    moves.DryRunEvict,
+    moves.ProveGate,
+    moves.WriteAvoidHints,
+    moves.AdoptPod,
+)
+"""Actions of moves that do not follow from the status that is written before them: they change nothing, or have a precondition."""
+_TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMITTED})
+"""Conditions of moves by which nobody decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLater:
+    """Takes writes of words out of steps until they are due. ``sightings``: since when stored words are wrong."""
+
+    sightings: Sightings
+
+    def reservation(self, reservation: Reservation, step: ReservationStep, now_s: float) -> ReservationStep:
+        """The step, without its write of the status if that may wait."""
+        may_wait = _words_of_room(reservation.status, step.status)
+        due_s = self._due_s(ObjectKey("", reservation.name), now_s, may_wait=may_wait)
+        if now_s >= due_s:
+            return step
+        kept = tuple(a for a in step.actions if not isinstance(a, WriteReservationStatus))
+        return replace(step, actions=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+
+    def migration(self, migration: PodMigration, step: MigrationStep, now_s: float) -> MigrationStep:
+        """The same for a move."""
+        kept = tuple(a for a in step.actions if not isinstance(a, moves.WriteMigrationStatus))
+        may_wait = (
+            _words_of_move(migration.status, step.status)
+            and step.status.reason not in LASTING
+            and all(isinstance(action, _BY_THEMSELVES) for action in kept)
+        )
+        due_s = self._due_s(migration.key, now_s, may_wait=may_wait)
+        if now_s >= due_s:
+            return step
+        return replace(step, actions=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+
+    def _due_s(self, machine: ObjectKey, now_s: float, *, may_wait: bool) -> float:
+        """When the status of this step must be written; now, unless it may wait."""
+        since_s = self.sightings.since(_WORDS, machine, now_s, state=may_wait)
+        return since_s + TOLD_AFTER_S if may_wait else now_s
+
+
+def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:
+    """True if only what is computed from the spec is different. What a hand-over waits for is told late by itself (``waits``)."""
+    same = msgspec.structs.replace(
+        new, observed_generation=stored.observed_generation, expires_at_s=stored.expires_at_s
+    )
+    return new != stored and same == stored
+
+
+def _words_of_move(stored: MigrationStatus, new: MigrationStatus) -> bool:
+    """True if nobody decides by what is different, and the move has not ended.
+
+    The mode is chosen anew in each step before the move begins. In a hand-over the Reservation says who the replacement is;
+    in mode StartFirst nothing else does.
+    """
+    phase, mode = stored.phase, stored.mode
+    same = msgspec.structs.replace(
+        new,
+        observed_generation=stored.observed_generation,
+        reason=stored.reason,
+        message=stored.message,
+        conditions=stored.conditions,
+        mode=mode if phase is MigrationPhase.PENDING and mode is not MoveMode.START_FIRST else new.mode,
+        replacement=new.replacement if new.mode is MoveMode.START_FIRST else stored.replacement,
+    )
+    others = _others(stored.conditions) == _others(new.conditions)
+    return new != stored and same == stored and others and phase not in FINISHED
+
+
+def _others(conditions: Iterable[Condition]) -> list[Condition]:
+    return [found for found in conditions if found.type not in _TELLING]
+
+
+def _sooner(wake_at_s: float | None, at_s: float) -> float:
+    return at_s if wake_at_s is None else min(wake_at_s, at_s)

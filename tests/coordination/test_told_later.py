@@ -1,0 +1,160 @@
+"""Words of a status wait for what others rely on, a second at most; what others rely on waits for nothing."""
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.told_later import ToldLater
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.lifecycle import (
+    CONDITION_ADMITTED,
+    CONDITION_START_FIRST,
+    LASTING,
+    MigrationReason,
+)
+from rescheduler.migrations.machine import MigrationStep
+from rescheduler.model.conditions import Condition
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
+from rescheduler.reservations.actions import CreatePlaceholder, RecordEvent, WriteReservationStatus
+from rescheduler.reservations.machine import ReservationStep
+from rescheduler.reservations.waits import TOLD_AFTER_S
+
+NOW = 1_000.0
+PHASE = MigrationPhase
+STORED = MigrationStatus(phase=PHASE.EVICTING, reason="Checking", message="m", reservation_name="rsv")
+POD = ObjectKey("shop", "web-0")
+REHEARSAL = act.DryRunEvict(ObjectKey("shop", "m"), POD, "u")
+EVICTION = act.Evict(ObjectKey("shop", "m"), POD, "u")
+EVENT = RecordEvent("v1", "Pod", "shop", "web-0", "u", "Rescheduled", "m")
+WAITS = {"reason": str(MigrationReason.TOO_FEW_AVAILABLE), "message": "1 of 2"}
+
+
+def move(stored):
+    return PodMigration(namespace="shop", name="m", pod_name="web-0", status=stored)
+
+
+class Moves:
+    """One move whose steps are looked at."""
+
+    def __init__(self, stored=STORED):
+        self.stored, self.told = stored, ToldLater(Sightings())
+
+    def step(self, *actions, at_s=NOW, wake_at_s=None, **changes):
+        status = msgspec.structs.replace(self.stored, **changes)
+        write = act.WriteMigrationStatus(move(self.stored), status)
+        before = MigrationStep(status=status, actions=(write, *actions), wake_at_s=wake_at_s)
+        return self.told.migration(move(self.stored), before, at_s)
+
+    def writes(self, *actions, **changes):
+        return any(isinstance(a, act.WriteMigrationStatus) for a in self.step(*actions, **changes).actions)
+
+
+def test_words_are_written_once_the_stored_ones_have_been_wrong_for_a_second():
+    moves = Moves()
+    first = moves.step(REHEARSAL, **WAITS)
+    assert first.actions == (REHEARSAL,)
+    assert first.wake_at_s == NOW + TOLD_AFTER_S
+    assert first.status.reason == WAITS["reason"]
+    assert not moves.writes(at_s=NOW + 0.9, reason="PausedByAnother", message="other words")
+    assert moves.writes(at_s=NOW + TOLD_AFTER_S, **WAITS)
+
+
+def test_an_earlier_look_stays():
+    assert Moves().step(wake_at_s=NOW + 0.1, **WAITS).wake_at_s == NOW + 0.1
+
+
+def test_words_that_are_right_again_in_between_begin_anew():
+    moves = Moves()
+    assert not moves.writes(**WAITS)
+    moves.step(at_s=NOW + 0.5, eviction_requested_at_s=NOW)
+    assert not moves.writes(at_s=NOW + 1.4, **WAITS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phase": PHASE.HANDING_OVER},
+        {"eviction_requested_at_s": NOW},
+        {"evicted_at_s": NOW},
+        {"reserved_at_s": NOW},
+        {"node_name": "n1"},
+        {"reservation_uid": "r"},
+        {"mode": MoveMode.SOFT},
+        {"conditions": (Condition(CONDITION_START_FIRST, "False"),)},
+        {"conditions": (Condition("Readable", "False"),)},
+        {"phase": PHASE.FAILED, **WAITS},
+    ],
+    ids=str,
+)
+def test_what_others_rely_on_is_written_at_once(changes):
+    assert Moves().writes(**changes)
+
+
+@pytest.mark.parametrize("reason", sorted(LASTING))
+def test_a_wait_that_will_last_is_told_at_once(reason):
+    assert Moves(MigrationStatus()).writes(reason=str(reason), message="until tomorrow")
+
+
+@pytest.mark.parametrize("action", [EVICTION, EVENT], ids=["eviction", "event"])
+def test_what_follows_from_the_status_is_not_sent_without_it(action):
+    assert Moves().writes(action, reason="Evicting", message="pod web-0 is being evicted")
+
+
+@pytest.mark.parametrize(
+    ("stored", "changes"),
+    [
+        (MigrationStatus(), {"observed_generation": 1, "mode": MoveMode.START_FIRST}),
+        (MigrationStatus(), {"conditions": (Condition(CONDITION_ADMITTED, "True"),)}),
+        (
+            msgspec.structs.replace(STORED, phase=PHASE.HANDING_OVER),
+            {"replacement": ObjectRef("shop", "web-1", "v")},
+        ),
+    ],
+)
+def test_what_is_computed_again_in_each_step_may_wait(stored, changes):
+    assert not Moves(stored).writes(**changes)
+
+
+def test_in_mode_start_first_nothing_else_says_who_the_replacement_is():
+    stored = MigrationStatus(phase=PHASE.RESERVING, mode=MoveMode.START_FIRST)
+    assert Moves(stored).writes(replacement=ObjectRef("shop", "web-1", "v"))
+
+
+def test_a_finished_move_is_written_at_once():
+    assert Moves(MigrationStatus(phase=PHASE.SUCCEEDED)).writes(observed_generation=2)
+
+
+# Reservations ---------------------------------------------------------------------------------------
+
+
+def room_step(at_s=NOW, *, told=None, **changes):
+    stored = ReservationStatus()
+    room = Reservation(name="rsv", uid="r", status=stored)
+    status = msgspec.structs.replace(stored, **changes)
+    place = CreatePlaceholder(room, "n1")
+    step = ReservationStep(status=status, actions=(WriteReservationStatus(room, status), place))
+    found = (told or ToldLater(Sightings())).reservation(room, step, at_s)
+    return [type(action).__name__ for action in found.actions]
+
+
+def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_rely_on():
+    told = ToldLater(Sightings())
+    assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["CreatePlaceholder"]
+    both = ["WriteReservationStatus", "CreatePlaceholder"]
+    assert room_step(NOW + TOLD_AFTER_S, told=told, observed_generation=1, expires_at_s=5.0) == both
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phase": ReservationPhase.AVAILABLE},
+        {"node_name": "n1"},
+        {"current_owners": (ObjectRef("shop", "web-1", "v"),)},
+        {"conditions": (Condition("Scheduled", "False"),)},
+    ],
+    ids=str,
+)
+def test_all_else_of_a_reservation_is_written_at_once(changes):
+    assert room_step(**changes)[0] == "WriteReservationStatus"
