@@ -72,7 +72,7 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     type=click.IntRange(1, MOST_EFFORT),
     default=EFFORT,
     show_default=True,
-    help="How often the search for nodes to empty is repeated.",
+    help="How often searches for nodes to empty and for a better order of moves are repeated.",
 )
 @click.option(
     "--prove",

@@ -200,10 +200,16 @@ class LimitLedger:
         message = f"{self._this_hour} of {limits.moves_per_hour} moves per hour are taken"
         return Blocked(SkipReason.LIMIT_HOUR, message, "limits.movesPerHour")
 
-    def refusal(self, pod: Pod) -> Blocked | None:
-        """Which limit the move of a pod would pass, or None."""
-        if self.full is not None or self._unlimited:
-            return self.full
+    def refusal(self, pod: Pod, *, follows: bool = False) -> Blocked | None:
+        """Which limit the move of a pod would pass, or None.
+
+        ``follows``: it begins after another move of the plan, whose place among the moves at once it takes then.
+        """
+        full = self.full
+        if follows and full is not None and full.reason is SkipReason.LIMIT_TOTAL:
+            full = self._used_up() if self._this_hour >= self._limits.moves_per_hour else None
+        if full is not None or self._unlimited:
+            return full
         limits, uid = self._limits, self._snapshot.workload_uid(pod)
         checks = (
             (SkipReason.LIMIT_NODE, self._nodes[pod.node], limits.per_node, "perNode", f"from {pod.node}"),
@@ -227,9 +233,9 @@ class LimitLedger:
                 return Blocked(reason, f"{used} of {limit} moves {where} are taken", f"limits.{name}")
         return None
 
-    def take(self, pod: Pod) -> None:
+    def take(self, pod: Pod, *, follows: bool = False) -> None:
         """Spend one move."""
-        self._add(pod, 1)
+        self._add(pod, 1, shared=not follows)
         self._this_hour += 1
 
     def take_under_way(self, pod: Pod, *, shared: bool) -> None:
@@ -237,20 +243,17 @@ class LimitLedger:
 
         ``shared``: in the limits of the whole cluster and of the node too, not only in those of namespace and workload.
         """
-        if shared:
-            self._add(pod, 1)
-        else:
-            self._namespaces[pod.namespace] += 1
-            self._workloads[self._snapshot.workload_uid(pod)] += 1
+        self._add(pod, 1, shared=shared)
 
-    def give_back(self, pod: Pod) -> None:
+    def give_back(self, pod: Pod, *, follows: bool = False) -> None:
         """Undo ``take``."""
-        self._add(pod, -1)
+        self._add(pod, -1, shared=not follows)
         self._this_hour -= 1
 
-    def _add(self, pod: Pod, amount: int) -> None:
-        self._total += amount
+    def _add(self, pod: Pod, amount: int, *, shared: bool) -> None:
         self._full = None
-        self._nodes[pod.node] += amount
+        if shared:
+            self._total += amount
+            self._nodes[pod.node] += amount
         self._namespaces[pod.namespace] += amount
         self._workloads[self._snapshot.workload_uid(pod)] += amount

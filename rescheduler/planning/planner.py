@@ -3,14 +3,16 @@
 Policies are asked in their order, in rounds, until a round moves nothing. Each candidate passes, in this
 order: protections, moves under way, the least gain, cool-down and back-off, disruption budgets, our own limits,
 the availability of workloads without a budget, the gain in the current what-if state, the scheduler's rules, hints to
-avoid. The first refusal is reported; the same input gives the same bytes.
+avoid. The first refusal is reported; the same input gives the same bytes. Where pods are left without a place, others
+make room for them in the end (``chains``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -21,36 +23,33 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
+from rescheduler.planning.chain_moves import WITHOUT_PLACE, ChainPlanner
+from rescheduler.planning.chains import ChainSearch
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import (
-    Move,
-    OwnerName,
-    Plan,
-    PlanMetadata,
-    PodRef,
-    PolicySummary,
-)
+from rescheduler.planning.movable import Movable
+from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieving import Relieving
+from rescheduler.planning.reordering import Attempt, AttemptOrder, attempts, plan_best, value_of
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
+from rescheduler.planning.steps import FirstProposals, PlannedStep, record_of
 from rescheduler.planning.summary import Figures, policy_summary, summarise
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
-from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.trial import Trial
 from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.measurement import Unmeasured, warning
 from rescheduler.policies.planned_moves import PlannedMoves
-from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue, Proposals
+from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.state import SchedulingState
@@ -142,24 +141,6 @@ def _waits(pod: Pod) -> bool:
     return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE
 
 
-class _Step(NamedTuple):
-    """A planned move with the records that it is about."""
-
-    move: Move
-    pod: Pod
-    replacement: Pod
-    mark: TrialMark
-    """The trial before it."""
-
-
-class _Asked(NamedTuple):
-    """What a policy proposed before anything was planned."""
-
-    found: Proposals
-    complete: bool
-    """False if spares may be missing."""
-
-
 class _Planner:
     """The course of one decision."""
 
@@ -202,21 +183,19 @@ class _Planner:
         )
         self._hypothetical: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
+        self._movable = Movable(state, self._history, self._protector, self._hypothetical)
         self._view = PolicyView(
             snapshot=snapshot,
             state=state,
             planned=PlannedMoves(state.nodes.size),
-            movable=self._movable,
-            movable_class=self._movable_class,
+            movable=self._movable.pod,
+            movable_class=self._movable.of_class,
         )
-        self._mixed = frozenset(state.cluster.kind_of(f.pod) for f in self._history.unfinished)
-        """Classes of pods that an unfinished migration names."""
-        self._answers: dict[PodClass, bool | None] = {}
         self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=not inputs.unlimited)
         self._targets = Targets(self.trial)
         self._objective = Objective(policies, self._view)
         self._asked_at = self._began_at = state.cluster.version
-        self.steps: list[_Step] = []
+        self.steps: list[PlannedStep] = []
         self._moved: set[str] = set()
         """Uids of the pods that the plan moves."""
         self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
@@ -239,6 +218,9 @@ class _Planner:
             passes=inputs.effort,
             few=not inputs.unlimited,
         )
+        self._without_place: list[tuple[Policy, Candidate]] = []
+        self._refused_everywhere: set[str] = set()
+        """Uids of those of them that no node takes, better or not."""
         self.before: list[PolicySummary] = []
 
     def run(self) -> None:
@@ -251,28 +233,69 @@ class _Planner:
         for move in self._history.unfinished:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
-        first = self._ask_all()
+        asked = self._ask_all()
         self._began_at = self.trial.version
+        plan_best(partial(self._attempt, asked), attempts(len(self._snapshot.pods), self._inputs.effort))
+
+    def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
+        """Plan anew. ``asked``: what the policies propose before anything is planned."""
+        self._start_again()
+        for policy, candidate in order.first:
+            self._plan_one(policy, candidate)
+        self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)
-            for policy, asked in zip(self._policies, first, strict=True):
-                self._run_policy(policy, asked if number == 0 else None)
+            for policy, found in zip(self._policies, asked, strict=True):
+                self._run_policy(policy, found if number == 0 else None)
             if len(self.steps) == done or self._limits.exhausted:
                 break
             # Moves may have opened room or removed reasons, so the next round asks everything again. The last round's
             # answers stay: they are what the plan reports.
             if number < ROUNDS - 1:
-                self.skipped.clear()
-                self._targets.forget()
+                self._forget_answers()
+        # For the others there is room, and no better place: the order of planning changes little for them.
+        stuck = tuple(one for one in self._without_place if one[1].pod.uid in self._refused_everywhere)
+        self._make_room(large=order.large)
+        left = frozenset(candidate.pod.uid for _, candidate in stuck) - self._moved
+        return Attempt(value_of(self.steps), stuck, left)
 
-    def _ask_all(self) -> list[_Asked]:
+    def _start_again(self) -> None:
+        for step in self.steps:
+            self._limits.give_back(step.pod, follows=bool(step.move.after))
+            self._availability.give_back(step.pod, step.move.policy)
+        self.undo(0)
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self.skipped.clear()
+        self._targets.forget()
+        self._without_place.clear()
+        self._refused_everywhere.clear()
+
+    def _make_room(self, *, large: bool) -> None:
+        """Where pods are left without a place, others make room for them."""
+        chains = ChainPlanner(
+            self,
+            self._view,
+            self._refusals,
+            budgets=self._budgets,
+            limits=self._limits,
+            availability=self._availability,
+        )
+        stages = {step.pod.uid: 1 for step in self.steps}
+        search = ChainSearch(
+            self.trial, self._objective, self._replacement, self._refusals.cost, stages, large
+        )
+        chains.plan(self._without_place, search)
+
+    def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
-        asked: list[_Asked] = []
+        asked: list[FirstProposals] = []
         for policy in self._policies:
             # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
             spares = self._inputs.unlimited or not asked
             found = policy.candidates(replace(self._view, spares=spares))
-            asked.append(_Asked(found, spares or found.empty))
+            asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
         view = self._view if self._looks_ahead else None
         self.before = [policy_summary(policy, answer.found, view) for policy, answer in answers]
@@ -282,7 +305,7 @@ class _Planner:
         """What the next decision would find, if nothing but the planned moves happened."""
         if not self.steps:
             return self.before
-        view = replace(self._view, settled=True, spares=False, memo=Memo(), movable=self._movable_next)
+        view = replace(self._view, settled=True, spares=False, memo=Memo(), movable=self._movable.next)
         return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
 
     def unmeasured(self) -> dict[str, Unmeasured]:
@@ -290,7 +313,7 @@ class _Planner:
         asked = ((p.name, p.unmeasured(self._view)) for p in self._policies if isinstance(p, MeasuringPolicy))
         return {name: found for name, found in asked if found is not None}
 
-    def _run_policy(self, policy: Policy, asked: _Asked | None) -> None:
+    def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
         if asked is not None and self._still_good(asked):
             found = asked.found
@@ -304,7 +327,7 @@ class _Planner:
                 self._relieving.run(policy, found)
             self._plan_each(policy, found.queue())
 
-    def _still_good(self, asked: _Asked) -> bool:
+    def _still_good(self, asked: FirstProposals) -> bool:
         # Once nothing more may be moved, it does not matter what earlier moves have changed.
         return self._limits.exhausted or (asked.complete and self.trial.version == self._began_at)
 
@@ -319,6 +342,10 @@ class _Planner:
                 self.take(candidate)
             case Blocked():
                 self.skipped.add(candidate, found)
+                if found.reason in WITHOUT_PLACE:
+                    self._without_place.append((policy, candidate))
+                if found.reason is SkipReason.NO_TARGET:
+                    self._refused_everywhere.add(candidate.pod.uid)
             case None:
                 pass
 
@@ -410,8 +437,8 @@ class _Planner:
         replica_set = self._snapshot.workloads.get(owner.uid) if owner is not None else None
         return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
-    def move(self, candidate: Candidate, target: Target) -> None:
-        """Plan it."""
+    def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
+        """Plan it. ``after``: pods whose moves must have landed before."""
         mark = self.trial.mark()
         pod = candidate.pod
         replacement = self._replacement(pod)
@@ -419,21 +446,8 @@ class _Planner:
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
         self._moved.add(pod.uid)
-        owner = pod.controller
-        move = Move(
-            pod=_ref(pod),
-            controller=OwnerName(owner.kind, owner.name) if owner is not None else None,
-            source=pod.node,
-            target=target.node,
-            policy=candidate.policy,
-            reason=candidate.reason,
-            message=candidate.message,
-            gain=round(target.gain, 4),
-            disruption=round(self._refusals.disruption(pod), 4),
-            mode=target.mode,
-            effects=target.effects,
-        )
-        self.steps.append(_Step(move, pod, replacement, mark))
+        move = record_of(candidate, target, self._refusals.disruption(pod), after)
+        self.steps.append(PlannedStep(move, pod, replacement, mark, target.change))
 
     def number(self) -> int:
         """Of the moves planned so far."""
@@ -451,25 +465,3 @@ class _Planner:
     def is_planned(self, candidate: Candidate) -> bool:
         """True if the plan has moved its pod already."""
         return candidate.pod.uid in self._hypothetical or candidate.pod.uid in self._moved
-
-    def _movable_class(self, known: PodClass) -> bool | None:
-        """``_movable`` of all pods of a class; None if they differ."""
-        # Pods of one class differ once a plan puts some of them there, or a move of some is under way.
-        if known.hypothetical or known in self._mixed:
-            return None
-        if known not in self._answers:
-            one = known.pods[0]
-            same = self._protector.same_for_class(one)
-            self._answers[known] = self._protector.movable(one) if same else None
-        return self._answers[known]
-
-    def _movable(self, pod: Pod) -> bool:
-        return pod.uid not in self._hypothetical and self._movable_next(pod)
-
-    def _movable_next(self, pod: Pod) -> bool:
-        """The same for the next decision, when replacements will be pods like others."""
-        return pod.uid not in self._history.moving and self._protector.movable(pod)
-
-
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.namespace, pod.name, pod.uid)

@@ -87,7 +87,11 @@ class Refusals:
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""
-        return self._inputs.limits.minimum_gain + self._weight * self.disruption(pod)
+        return self._inputs.limits.minimum_gain + self.cost(pod)
+
+    def cost(self, pod: Pod) -> float:
+        """The part of it that grows with what the move costs."""
+        return self._weight * self.disruption(pod)
 
     def disruption(self, pod: Pod) -> float:
         """What a move of the pod costs."""

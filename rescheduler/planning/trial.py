@@ -7,13 +7,15 @@ that count terminating pods also while old pods still end (see ``passing_pods``)
 after the other, and also all at once: none relies on a pod that another one brings or takes away. (Topology spread
 relies on the order where ``at_once`` is not asked for.)
 
+A move that begins after others (``Move.after``) is judged with those as done (``landed``): it may use the rooms that they leave.
+
 In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as
 the pod that stays when the old one is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -29,11 +31,16 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.framework import BoolArray, IntArray
-from rescheduler.scheduling.node_resources_fit import checked_requests
+from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
+from rescheduler.scheduling.node_ports import NodePorts
+from rescheduler.scheduling.node_resources_fit import NodeResourcesFit, checked_requests
+from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.state import SchedulingState
 
 _HOLD_NOTHING = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH, VolumeKind.INLINE_CSI)
 _PLENTY = 2**62
+_ABOUT_PODS = (NodeResourcesFit.name, NodePorts.name, InterPodAffinity.name, PodTopologySpread.name)
+"""Filters of the scheduler that refuse a node because of the pods that stand there."""
 
 
 class TrialMark(NamedTuple):
@@ -77,11 +84,8 @@ class Trial:
     def rollback(self, mark: TrialMark) -> None:
         """Undo the moves planned since ``mark``."""
         while len(self.planned.moves) > mark.moves:
-            move = self.planned.pop()
-            self.hypothetical.discard(move.replacement.uid)
-            self._passing.pop()
+            self.hypothetical.discard(self._forget_last().replacement.uid)
         self.state.rollback(mark.state)
-        self._free_beside_leaving.clear()
 
     def end(self) -> None:
         """Leave the state as it was before the trial."""
@@ -110,6 +114,21 @@ class Trial:
         self._passing.add(move)
         self._follow(move)
         self.hypothetical.add(placed.uid)
+
+    @contextmanager
+    def landed(self, pods: Collection[str]) -> Iterator[None]:
+        """Meanwhile the planned moves of pods with these uids are taken as done: the old pods are gone, and their rooms are free.
+
+        For a move that begins after them. No move may be planned meanwhile.
+        """
+        first = next((i for i, move in enumerate(self.planned.moves) if move.pod.uid in pods), None)
+        moves = [] if first is None else self.planned.moves[first:]
+        others = [move for move in moves if move.pod.uid not in pods]
+        self._replan(len(moves), others)
+        try:
+            yield
+        finally:
+            self._replan(len(others), moves)
 
     @contextmanager
     def without(self, pod: Pod) -> Iterator[None]:
@@ -156,6 +175,25 @@ class Trial:
         self._expected.restrict(replacement, feasible, while_pods_end)
         return feasible
 
+    def kept_out_by_pods(self, replacement: Pod) -> BoolArray:
+        """Nodes that may be targets and refuse the replacement because of the pods there, as far as the first refusal tells."""
+        result = self.state.filter(replacement)
+        codes = [code for code, plugin in enumerate(result.plugins) if plugin in _ABOUT_PODS]
+        found: BoolArray = np.isin(result.refused_by, codes)
+        for _, left, needed in self.left_for(replacement):
+            found |= result.feasible & (left < needed)
+        found |= result.feasible & (
+            self.planned.departed("pods") > 0
+        )  # pods that leave may keep it out as well
+        return found & self.view.nodes.usable
+
+    def left_for(self, replacement: Pod) -> Iterator[tuple[str, IntArray, int]]:
+        """For each resource that it asks for: the name, what each node has left beside pods that leave, and what it asks for."""
+        state = self.state
+        for name, needed in self.needs(replacement):
+            left = state.allocatable(name) - state.requested(name) - self.planned.departed(name)
+            yield name, left, needed
+
     def targets_beside(self, pod: Pod, unadopted: Pod) -> BoolArray:
         """Nodes that may take the replacement of mode StartFirst while the old pod, which stands, runs; see ``starts_beside``."""
         feasible = may_start_beside(self.state, unadopted)
@@ -183,6 +221,20 @@ class Trial:
     def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> PlannedMove | None:
         """A planned move whose replacement could be refused if the pod, taken off, moves to ``target`` as well."""
         return self._passing.leaning_on(pod, replacement, target)
+
+    def _replan(self, forgotten: int, moves: Sequence[PlannedMove]) -> None:
+        """These moves in place of the last so many, which stand where they stood."""
+        for _ in range(forgotten):
+            self._forget_last()
+        for move in moves:
+            self.planned.add(move)
+            self._passing.add(move)
+        self._free_beside_leaving.clear()
+
+    def _forget_last(self) -> PlannedMove:
+        self._passing.pop()
+        self._free_beside_leaving.clear()
+        return self.planned.pop()
 
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Only nodes that may be targets, with what pods that leave still hold there."""

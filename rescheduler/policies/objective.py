@@ -65,6 +65,13 @@ def falls(change: IntArray) -> BoolArray:
     return _first_sign(change) < 0
 
 
+def worsens_wishes(change: IntArray) -> BoolArray:
+    """For which nodes a change (tiers, nodes) breaks more rules, or as many and meets fewer wishes."""
+    hard, soft = change[Tier.HARD], change[Tier.SOFT]
+    worse: BoolArray = (hard > 0) | ((hard == 0) & (soft > 0))
+    return worse
+
+
 def lowers(change: IntArray) -> bool:
     """The same for one column (tiers,)."""
     return bool(falls(change.reshape(TIERS, 1))[0])

@@ -115,7 +115,8 @@ def test_a_disk_is_not_free_before_the_pod_that_leaves_has_ended(decide):
     )
     inputs = PlanningInputs(unlimited=True)
     made = decide(cluster, "NodeAffinity", "NodeTaints", inputs=inputs)
-    assert moves(made) == [("one-0", "n3")]
+    assert moves(made) == [("one-0", "n3"), ("two-0", "n2")]
+    assert [p.name for p in made.moves[1].after] == ["one-0"]
 
 
 # Properties --------------------------------------------------------------------------------------
@@ -186,6 +187,24 @@ class World:
     def replacement(self, move):
         return self._replacements.of(self.old(move)).pod
 
+    def before(self, move):
+        """Uids of the pods whose moves have landed, and whose old pods are gone, before this move begins."""
+        earlier = {m.pod.uid: m for m in self.moves}
+        found, todo = set(), [ref.uid for ref in move.after]
+        while todo:
+            uid = todo.pop()
+            if uid not in found:
+                found.add(uid)
+                todo += [ref.uid for ref in earlier[uid].after]
+        return found
+
+    def begin_before(self, move):
+        """What this move begins after is done."""
+        before = self.before(move)
+        for other in self.moves:
+            if other.pod.uid in before:
+                self.begin(other, ends=False, landed=True)
+
     def begin(self, move, *, ends, landed):
         """The old pod ends or is gone. That of a StatefulSet is gone once its replacement has landed."""
         old = self.old(move)
@@ -226,8 +245,9 @@ def test_each_move_holds_in_its_turn_whether_old_pods_end_or_are_gone(ends, clus
 @given(cluster=clusters())
 def test_each_move_that_runs_at_once_with_others_holds_alone(ends, cluster):
     made = decided(cluster, unlimited=False)
-    world = World(cluster, made)
     for move in made.moves:
+        world = World(cluster, made)
+        world.begin_before(move)
         assert world.refusal(move, ends=ends) == "", move
 
 
@@ -239,9 +259,15 @@ def test_each_move_holds_whichever_others_have_begun_but_for_the_order_of_spread
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
     for move in made.moves:
         world = World(cluster, made)
+        before, done = world.before(move), set()
         for other in made.moves:
-            if other is not move and rng.random() < 0.7:
-                world.begin(other, ends=rng.random() < 0.5, landed=rng.random() < 0.5)
+            needed = other.pod.uid in before
+            ready = other is not move and done.issuperset(ref.uid for ref in other.after)
+            if needed or (ready and rng.random() < 0.7):
+                ends, landed = not needed and rng.random() < 0.5, needed or rng.random() < 0.5
+                world.begin(other, ends=ends, landed=landed)
+                if landed and not ends:
+                    done.add(other.pod.uid)
         refused = world.refusal(move, ends=rng.random() < 0.5)
         assert refused in ("", PodTopologySpread.name), (move, refused)
 

@@ -33,16 +33,16 @@ def test_capacity_accumulates_over_the_plan(decide, app):
     assert list(reasons(plan).values()) == ["NoTarget"] * 2
 
 
-def test_the_room_left_behind_is_not_used_by_the_same_plan(decide, app):
-    """a-0 leaves n2 for n3; b-0 would fit n2 only in that room, which is not free before a-0 has ended."""
+def test_the_room_left_behind_is_used_only_by_a_move_that_begins_after(decide, app):
+    """a-0 leaves n2 for n3; b-0 fits n2 only in that room, which is not free before a-0 has ended."""
     cluster = b.snapshot(
         OLD, b.node("n2").cpu("1").label(kind="x"), b.node("n3").cpu("1").label(kind="y"),
         app("a", ["n2"], lambda s: s.cpu("1").node_selector({"kind": "y"})),
         app("b", ["n1"], lambda s: s.cpu("1").node_selector({"kind": "x"})),
     )  # fmt: skip
     plan = decide(cluster, "NodeAffinity", "NodeTaints")
-    assert [m.pod.name for m in plan.moves] == ["a-0"]
-    assert reasons(plan) == {"b-0": "NoTarget"}
+    assert [(m.pod.name, [p.name for p in m.after]) for m in plan.moves] == [("a-0", []), ("b-0", ["a-0"])]
+    assert not plan.skipped
 
 
 def test_terminating_pods_hold_their_room(decide, app):
@@ -61,7 +61,7 @@ def test_pending_and_nominated_pods_keep_their_room(decide, app):
 
 
 def test_a_nominated_pod_keeps_its_room_although_another_of_its_kind_fits_nowhere(decide, app):
-    """While leaver-0 ends on n2, there is room for b-1 or for web-0: kube-scheduler keeps it for b-1."""
+    """While leaver-0 ends on n2, there is room for b-1 or for web-0: kube-scheduler keeps it for b-1, and web-0 comes after."""
     alike = [b.pod(name).cpu("3") for name in ("a-0", "b-1")]
     cluster = b.snapshot(
         OLD,
@@ -73,8 +73,10 @@ def test_a_nominated_pod_keeps_its_room_although_another_of_its_kind_fits_nowher
         app("web", ["n1"], lambda s: s.cpu("1")),
     )
     plan = decide(cluster, "NodeAffinity", "NodeTaints")
-    assert [m.pod.name for m in plan.moves] == ["leaver-0"]
-    assert reasons(plan) == {"web-0": "NoTarget"}
+    assert [(m.pod.name, [p.name for p in m.after]) for m in plan.moves] == [
+        ("leaver-0", []),
+        ("web-0", ["leaver-0"]),
+    ]
 
 
 def test_no_room_is_asked_for_what_the_scheduler_ignores(decide, app, landings):

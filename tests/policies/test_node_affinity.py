@@ -32,7 +32,7 @@ def test_no_node_meets_it(decide, app):
 def test_full_node_that_would_meet_it_is_named_with_its_plugin(decide, app):
     cluster = b.snapshot(
         b.node("n1"), b.node("n2").label(disk="ssd").cpu("1"),
-        app("big", ["n2"], lambda s: s.cpu("1")),
+        b.pod("bare").on("n2").cpu("1"),  # nothing would bring it back, so it makes no room
         app("db", ["n1"], lambda s: s.cpu("500m").requires_node("disk", "ssd")),
     )  # fmt: skip
     (skipped,) = decide(cluster, "NodeAffinity").skipped

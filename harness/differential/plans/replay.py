@@ -19,7 +19,8 @@ class When(enum.StrEnum):
     """The moments at which the replacement of one move may be judged; all moves before it are done."""
 
     ENDING = "while old pods end"
-    """Its old pod, and those of all moves before it, still end. A StatefulSet waits for its own."""
+    """Its old pod, and those of all moves before it, still end. A StatefulSet waits for its own; and of the moves that it
+    begins after none ends any more."""
     MIXED = "while some old pods end"
     """Any of these old pods still end, the others are gone."""
     IN_TURN = "in turn"
@@ -67,13 +68,17 @@ class _Replay:
         self._pods = {p["metadata"]["uid"]: p for p in case.objects if p["kind"] == "Pod"}
         self._standing = dict.fromkeys(self._pods)
         """Ids of the pods that stand, those of replacements included; a dict keeps their order."""
-        self._ending: list[str] = []
-        """Ids of the old pods of the moves that are done, as they end."""
+        self._ending: dict[str, str] = {}
+        """Old pods of the moves that are done: their ids, and as they end."""
+        self._before: dict[str, frozenset[str]] = {}
+        """By the id of each moved pod, the moves that have landed before its own begins: their old pods are gone by then."""
         self._script = Script(dict(self._pods), [], [], {})
 
     def run(self, moves: Sequence[Move]) -> Script:
         """All questions."""
         for number, move in enumerate(moves):
+            earlier = frozenset(pod.uid for pod in move.after)
+            self._before[move.pod.uid] = earlier.union(*(self._before[uid] for uid in earlier))
             try:
                 if move.mode is MoveMode.START_FIRST:
                     self._start_first(number, move)
@@ -92,9 +97,9 @@ class _Replay:
         del self._standing[move.pod.uid]
         # A StatefulSet creates the pod of the same name only once the old one is gone.
         if replacement["metadata"]["name"] != old["metadata"]["name"]:
-            self._ending.append(ended)
-        self._ask(number, When.ENDING, asked, self._ending)
-        self._ask(number, When.MIXED, asked, self._some_ending(number))
+            self._ending[move.pod.uid] = ended
+        self._ask(number, When.ENDING, asked, self._still_ending(move))
+        self._ask(number, When.MIXED, asked, self._some_ending(number, move))
         self._ask(number, When.IN_TURN, asked)
         self._stand(f"{move.pod.uid}/new", bound(replacement, move.target))
 
@@ -104,18 +109,22 @@ class _Replay:
         adopted = self._controllers.adopted(replacement, old)
         sibling = self._known(f"{move.pod.uid}/sibling", self._controllers.replacement(old))
         asked = self._known(f"{move.pod.uid}/asked", replacement)
-        self._ask(number, When.BESIDE_ENDING, asked, self._ending)
-        self._ask(number, When.BESIDE_MIXED, asked, self._some_ending(number))
+        self._ask(number, When.BESIDE_ENDING, asked, self._still_ending(move))
+        self._ask(number, When.BESIDE_MIXED, asked, self._some_ending(number, move))
         self._ask(number, When.BESIDE, asked)
         del self._standing[move.pod.uid]
         # Asked without its pin, which narrows the domains of topology spread to its own node.
         self._ask(number, When.ADOPTED, sibling)
-        self._ending.append(self._known(f"{move.pod.uid}/ending", ending(old)))
+        self._ending[move.pod.uid] = self._known(f"{move.pod.uid}/ending", ending(old))
         self._stand(f"{move.pod.uid}/new", bound(adopted, move.target))
 
-    def _some_ending(self, number: int) -> list[str]:
+    def _still_ending(self, move: Move) -> list[str]:
+        gone = self._before[move.pod.uid]
+        return [ended for uid, ended in self._ending.items() if uid not in gone]
+
+    def _some_ending(self, number: int, move: Move) -> list[str]:
         rng = random.Random(number)  # noqa: S311 -- test data, not secrets
-        return [one for one in self._ending if rng.random() < 0.5]  # noqa: PLR2004 -- each second one
+        return [one for one in self._still_ending(move) if rng.random() < 0.5]  # noqa: PLR2004 -- each second one
 
     def _known(self, name: str, pod: Manifest) -> str:
         self._script.pods[name] = pod
