@@ -1,8 +1,8 @@
-"""Waits until an API server goes by the admission policies that it was given.
+"""Waits until an API server goes by the admission policies that it was given, and serves the new kinds.
 
 An API server takes new policies and bindings in beside its requests, all of them about once a second (seen on 1.37); what
 it admits before is judged without them. It reads each kind of object in order: once two probes, created after all others, are
-in force, so are the others.
+in force, so are the others. Lists of a new kind are refused with 429 while its storage begins.
 """
 
 from __future__ import annotations
@@ -51,6 +51,21 @@ def wait_until_in_force(api: Api, objects: list[Json]) -> None:
     for way, in_force in seen.items():
         if f"{way}AdmissionPolicy" in kinds:
             _wait(api, way, in_force)
+
+
+def wait_until_served(api: Api, objects: list[Json]) -> None:
+    """Returns once each CustomResourceDefinition among ``objects`` is served in all its versions. AssertionError after LIMIT_S."""
+    limit_s = time.monotonic() + LIMIT_S
+    for obj in objects:
+        if obj["kind"] == "CustomResourceDefinition":
+            spec = obj["spec"]
+            served = [version["name"] for version in spec["versions"] if version["served"]]
+            for version in served:
+                path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+                while not api.get(path).ok:
+                    if time.monotonic() > limit_s:
+                        raise AssertionError(f"{path} is not served after {LIMIT_S:.0f} s")
+                    time.sleep(_PAUSE_S)
 
 
 def _wait(api: Api, way: str, in_force: Callable[[], bool]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.controlplane.api import APPLY, Answer, Api, Json
-from harness.controlplane.in_force import wait_until_in_force
+from harness.controlplane.in_force import wait_until_in_force, wait_until_served
 from rescheduler.sandbox.installation import FOLDER, load, path_of
 
 __all__ = ["FOLDER", "apply", "load", "of", "path_of"]
@@ -19,7 +19,7 @@ def of(gate: str) -> list[Json]:
 
 
 def apply(api: Api, objects: list[Json]) -> list[Answer]:
-    """Server-side apply of each object; the admission policies among them are in force then.
+    """Server-side apply of each object; the admission policies among them are in force then, and the new kinds are served.
 
     AssertionError at the first refusal.
     """
@@ -27,5 +27,6 @@ def apply(api: Api, objects: list[Json]) -> list[Answer]:
         api.patch(path_of(obj), obj, APPLY, fieldManager="rescheduler-tests", force="true").expect()
         for obj in objects
     ]
+    wait_until_served(api, objects)
     wait_until_in_force(api, objects)
     return answers
