@@ -15,6 +15,7 @@ from harness.controlplane.api import Answer, Api, Json
 
 LIMIT_S: Final = 120.0
 _PAUSE_S: Final = 0.05
+_UNAVAILABLE: Final = 503
 _GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 _NAME: Final = "in-force-probe"
 _COLLECTION: Final = "/api/v1/namespaces/default/configmaps"
@@ -65,6 +66,27 @@ def wait_until_served(api: Api, objects: list[Json]) -> None:
                 while not api.get(path).ok:
                     if time.monotonic() > limit_s:
                         raise AssertionError(f"{path} is not served after {LIMIT_S:.0f} s")
+                    time.sleep(_PAUSE_S)
+
+
+def wait_until_mutated(api: Api, objects: list[Json]) -> None:
+    """Returns once objects of the new kinds can be created. AssertionError after LIMIT_S.
+
+    While policies mutate them, an API server refuses them with 503 until it has read their schemas, after they are served.
+    """
+    limit_s = time.monotonic() + LIMIT_S
+    for obj in objects:
+        if obj["kind"] == "CustomResourceDefinition":
+            spec = obj["spec"]
+            scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
+            for version in (version["name"] for version in spec["versions"] if version["served"]):
+                base = f"{spec['group']}/{version}"
+                body = {"apiVersion": base, "kind": spec["names"]["kind"], "metadata": {"name": _NAME}}
+                path = f"/apis/{base}/{scope}{spec['names']['plural']}"
+                # Any other refusal is one of validation, which comes later.
+                while api.create(path, body, dryRun="All").status == _UNAVAILABLE:
+                    if time.monotonic() > limit_s:
+                        raise AssertionError(f"{path} takes no objects after {LIMIT_S:.0f} s")
                     time.sleep(_PAUSE_S)
 
 
