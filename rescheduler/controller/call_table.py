@@ -21,6 +21,7 @@ from rescheduler.controller.calls import (
     OnError,
     Operation,
     ReadThenCall,
+    TemplateTrial,
     Verb,
 )
 from rescheduler.controller.creation_trial import creation_trial
@@ -39,6 +40,7 @@ from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import PlaceholderEngine
 from rescheduler.reservations.template import reservation_manifest, toleration_json
+from rescheduler.reservations.template_trial import trial_pod
 
 Json = dict[str, Any]
 
@@ -62,6 +64,11 @@ def _create_placeholder(action: rooms.CreatePlaceholder, settings: ReservationSe
         ObjectKey(settings.namespace, name),
         engine.holder(action.reservation, action.node, action.part),
     )
+
+
+def _try_template(action: rooms.TryTemplate, settings: ReservationSettings) -> TemplateTrial:
+    body, key = trial_pod(action.reservation), ObjectKey(settings.namespace, "template-")
+    return TemplateTrial(Call(verb=Verb.CREATE, kind=Kind.POD, key=key, body=body, dry_run=True))
 
 
 def _delete_placeholder(action: rooms.DeletePlaceholder, _: ReservationSettings) -> Call | ReadThenCall:
@@ -349,6 +356,7 @@ def _remove_replacement(action: moves.RemoveReplacement, _: ReservationSettings)
 
 
 CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operation]]] = {
+    rooms.TryTemplate: _try_template,
     rooms.CreatePlaceholder: _create_placeholder,
     rooms.DeletePlaceholder: _delete_placeholder,
     rooms.RemovePlaceholder: _remove_placeholder,

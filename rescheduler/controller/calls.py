@@ -153,6 +153,21 @@ class CreationTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateTrial:
+    """A dry-run creation of which only the verdict of the API server's validation matters; unknown fields are refused."""
+
+    call: Call
+
+    @property
+    def line(self) -> str:
+        """The call, in one line."""
+        return self.call.line
+
+    def __str__(self) -> str:
+        return str(self.call)
+
+
+@dataclass(frozen=True, slots=True)
 class EventNote:
     """An Event for the recorder, which aggregates and sends it later; its answer matters to no decision."""
 
@@ -169,5 +184,5 @@ class EventNote:
         return f"{self.line}: {self.event.message}"
 
 
-Operation = Call | ReadThenCall | GateProbe | CreationTrial | EventNote
+Operation = Call | ReadThenCall | GateProbe | CreationTrial | TemplateTrial | EventNote
 """What one action stands for."""

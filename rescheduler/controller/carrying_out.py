@@ -201,6 +201,9 @@ class Carrier:
         match action:
             case rooms.DeletePlaceholder():
                 expectations.nodes.pop(machine, None)
+            case rooms.TryTemplate() if effect.template_refused is not None:
+                self.memory.templates.answered(action.reservation.template_raw, effect.template_refused)
+                self._wake(now_s)
             # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
             case moves.StartReplacement() if effect.refused:
                 answers.start_refused(machine, effect.refused)

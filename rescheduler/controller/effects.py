@@ -26,6 +26,8 @@ class Effect:
     gate_proven: bool | None = None
     creation: CreationAnswer | None = None
     """The answer to a dry-run creation."""
+    template_refused: str | None = None
+    """The API server's words on a template whose pod it does not take; "" if it does."""
     refused: str = ""
     """The message of the API server if it refused, and would refuse the same call again."""
 

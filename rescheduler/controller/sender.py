@@ -23,13 +23,14 @@ from rescheduler.controller.calls import (
     OnError,
     Operation,
     ReadThenCall,
+    TemplateTrial,
     Verb,
 )
 from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderError
 from rescheduler.coordination.expectations import Touched
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RejectedError
-from rescheduler.kube.pod_creation import meaning_of
+from rescheduler.kube.pod_creation import invalid_words, meaning_of
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode.admitted import admitted_pod
 from rescheduler.model.eviction import EvictionOutcome
@@ -99,6 +100,8 @@ class ApiSender:
                 return Effect(gate_proven=self.gate.proves(owner, namespace))
             case CreationTrial(steps):
                 return Effect(creation=self._try_creation(steps))
+            case TemplateTrial(call):
+                return Effect(template_refused=self._try_template(call))
             case EventNote(event):
                 self.record_event(event)
                 return NO_EFFECT
@@ -122,6 +125,13 @@ class ApiSender:
         except (ApiError, TransportError) as error:
             return meaning_of(error, created=isinstance(step, Call))
         return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
+
+    def _try_template(self, call: Call) -> str:
+        try:
+            self.api.try_creation(call.path, call.body, strict=True)
+        except (ForbiddenError, RejectedError) as error:
+            return invalid_words(error)
+        return ""
 
     def _send(self, call: Call) -> Effect:
         # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.
@@ -203,6 +213,8 @@ class DryRunSender:
         if isinstance(operation, CreationTrial):
             message = "this controller runs with --dry-run"
             return Effect(creation=CreationAnswer(CreationOutcome.NO_EVIDENCE, message))
+        if isinstance(operation, TemplateTrial):
+            return Effect(template_refused="")
         return NO_EFFECT
 
 

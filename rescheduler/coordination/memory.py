@@ -15,6 +15,7 @@ from rescheduler.coordination.dry_run_creations import DryRunCreations
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.room_turns import RoomTurns
+from rescheduler.coordination.template_trials import TemplateTrials
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
@@ -171,6 +172,7 @@ class Memory:
     backoff: Backoff = field(default_factory=Backoff)
     answers: Answers = field(default_factory=Answers)
     creations: DryRunCreations = field(default_factory=DryRunCreations)
+    templates: TemplateTrials = field(default_factory=TemplateTrials)
     sightings: Sightings = field(default_factory=Sightings)
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)

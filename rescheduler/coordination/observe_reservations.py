@@ -83,6 +83,7 @@ class ReservationObserver:
             owners=self.index.owners(reservation),
             arrival=self._arrival(reservation, migration),
             migration=migration,
+            template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             volumes=volumes.affinities,
             unbound_claims=volumes.unbound,
@@ -95,6 +96,13 @@ class ReservationObserver:
             choice=self._choice(reservation, holder),
         )
         return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
+
+    def _template_refused(self, reservation: Reservation, placeholders: tuple[Pod, ...]) -> str | None:
+        """That of a move is what the API server itself made of a pod, so only those of people are tried, and once."""
+        pending = reservation.status.phase is ReservationPhase.PENDING
+        if placeholders or not pending or key_of_move(reservation) is not None:
+            return ""
+        return self.memory.templates.of(reservation.template_raw)
 
     def _volumes(self, reservation: Reservation) -> Volumes:
         if reservation.template is None or not reservation.template.volumes:

@@ -98,12 +98,13 @@ class KubeApi:
             self._write("POST", path, body, dry_run=dry_run), repeatable=dry_run or _is_named(body)
         )
 
-    def try_creation(self, path: str, body: bytes) -> bytes:
+    def try_creation(self, path: str, body: bytes, *, strict: bool = False) -> bytes:
         """POST ``body`` in a dry run, once: the object as it would be stored. The caller decides when to try again.
 
-        Its time limit is short, because admission webhooks may answer late, and other moves wait meanwhile.
+        ``strict``: fields that its kind does not have are refused. Its time limit is short, because admission webhooks may answer late, and other moves wait meanwhile.
         """
-        request = self._write("POST", path, body, dry_run=True)
+        extra = {"fieldValidation": "Strict"} if strict else None
+        request = self._write("POST", path, body, dry_run=True, extra=extra)
         answer = self.transport.send(replace(request, timeout_s=TRIAL_TIMEOUT_S))
         return body_of(answer)
 

@@ -7,6 +7,7 @@ admission: a pod that a quota refuses was let through by all others).
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from rescheduler.kube.errors import (
@@ -22,6 +23,8 @@ from rescheduler.model.replacement_rules import AdmittedPod
 _NO_RIGHT: Final = "cannot create resource"
 _QUOTA_USED_UP: Final = "exceeded quota"
 _NO_DRY_RUN: Final = "does not support dry run"
+_INVALID: Final = re.compile(r'Pod "[^"]*" is invalid: ')
+_NOT_DECODED: Final = re.compile(r'Pod in version "v1" cannot be handled as a Pod: ')
 _DENIED: Final = "denied the request"
 """Words of a webhook's denial, whose HTTP code the webhook chooses."""
 
@@ -34,6 +37,17 @@ def meaning_of(error: ApiError | TransportError, *, created: bool) -> CreationAn
     outcome = _of_creation(error, message) if created else _of_read(error)
     refusal = AdmittedPod(refusal=message) if outcome is CreationOutcome.REFUSED else None
     return CreationAnswer(outcome, message, refusal)
+
+
+def invalid_words(error: ForbiddenError | RejectedError) -> str:
+    """What validation says of a pod; "" if something else refused it (admission, rights), which says nothing of the pod itself.
+
+    Validation comes before validating admission: what is refused there has been found valid.
+    """
+    message = error.message or str(error)
+    invalid, decoding = _INVALID.match(message), _NOT_DECODED.match(message)
+    found = invalid or decoding
+    return message[found.end() :] if isinstance(error, RejectedError) and found else ""
 
 
 def _of_creation(error: ApiError, message: str) -> CreationOutcome:

@@ -24,6 +24,12 @@ class CreatePlaceholder(msgspec.Struct, frozen=True, tag=True):
     part: Part = WHOLE
 
 
+class TryTemplate(msgspec.Struct, frozen=True, tag=True):
+    """Create a pod of the template in a dry run, to see whether the API server takes it."""
+
+    reservation: Reservation
+
+
 class Nominate(msgspec.Struct, frozen=True, tag=True):
     """Write ``status.nominatedNodeName``: the scheduler then counts the pod on ``node``. An empty ``node`` takes it back."""
 
@@ -181,7 +187,8 @@ class RecordEvent(msgspec.Struct, frozen=True, tag=True):
 
 
 ReservationAction = (
-    CreatePlaceholder
+    TryTemplate
+    | CreatePlaceholder
     | DeletePlaceholder
     | RemovePlaceholder
     | WriteReservationStatus

@@ -160,7 +160,7 @@ def _event(status: ReservationStatus, observed: ObservedReservation) -> act.Reco
 def _pending(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
-    refused = refusal(observed.reservation)
+    refused = refusal(observed.reservation, observed.template_refused)
     if refused is not None:
         _enter(draft, observed, refused.event, refused.message, now_s)
         return
@@ -169,6 +169,8 @@ def _pending(
     placeholder = observed.placeholder
     if placeholder is None and observed.beyond_quota:
         _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
+    elif placeholder is None and observed.template_refused is None:
+        draft.actions.append(act.TryTemplate(observed.reservation))
     elif placeholder is None:
         _place(draft, observed, now_s)
     elif placeholder.deleting:

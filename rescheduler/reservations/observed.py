@@ -104,6 +104,8 @@ class ObservedReservation:
     """Koordinator's Reservation that holds the room."""
     by_koordinator: bool = False
     """True if Koordinator holds the room, or is to do so."""
+    template_refused: str | None = ""
+    """Why the API server takes no pod of the template; "": it does, or need not be asked; None: it has not been asked yet."""
     beyond_quota: str = ""
     """Why it must wait until others of its namespace have ended; "": it need not."""
     ungated: str = ""

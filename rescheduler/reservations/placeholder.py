@@ -188,9 +188,14 @@ def _pinned(template: Json, node: str, volumes: Sequence[NodeSelector]) -> Json:
     return {"nodeSelectorTerms": narrowed(terms, [*volumes, here])}
 
 
-def _template_spec(reservation: Reservation) -> Json:
+def template_of(reservation: Reservation) -> Json:
+    """The template as it was written; empty if it is none."""
     template = msgspec.json.decode(reservation.template_raw or b"{}")
-    spec = template.get("spec") if isinstance(template, dict) else None
+    return template if isinstance(template, dict) else {}
+
+
+def _template_spec(reservation: Reservation) -> Json:
+    spec = template_of(reservation).get("spec")
     return spec if isinstance(spec, dict) else {}
 
 

@@ -22,8 +22,8 @@ class Refused(NamedTuple):
     message: str
 
 
-def refusal(reservation: Reservation) -> Refused | None:
-    """The first reason to refuse ``reservation``, or None."""
+def refusal(reservation: Reservation, template_refused: str | None = "") -> Refused | None:
+    """The first reason to refuse ``reservation``, or None. ``template_refused``: the API server's words, if it was asked."""
     if reservation.template is None:
         return _invalid("spec.template is missing or cannot be read")
     owners = _owners_refusal(reservation)
@@ -35,6 +35,8 @@ def refusal(reservation: Reservation) -> Refused | None:
         return _invalid("spec.ttl is negative")
     if any(amount < 0 for _, amount in reservation.template.requests.items()):
         return _invalid("spec.template requests a negative amount")
+    if template_refused:
+        return _invalid(f"spec.template: the API server takes no such pod: {template_refused}")
     return _unsupported_part(reservation)
 
 

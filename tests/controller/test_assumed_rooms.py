@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from test_rooms_by_the_rules import Keys, holder, room
+from test_rooms_by_the_rules import Keys, Taken, holder, room
 
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.expectations import Touched
+from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
@@ -48,7 +49,8 @@ class Writer:
 def reconciler():
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
-    return Reconciler(executor=Writer(), placement=RulesPlacement(namespace="rescheduler"), **mirrors)
+    placement = RulesPlacement(namespace="rescheduler")
+    return Reconciler(executor=Writer(), placement=placement, memory=Memory(templates=Taken()), **mirrors)
 
 
 def pinned(reservation, node, refused=""):

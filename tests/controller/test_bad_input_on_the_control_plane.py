@@ -20,8 +20,9 @@ def world(reserving):
     assert before <= alive, "somebody was disturbed"
 
 
-def container(**requests):
-    return {"containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}]}
+def container(limits=None, **requests):
+    resources = {"requests": requests, "limits": limits or {}}
+    return {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,10 @@ def container(**requests):
     [
         (container(cpu="64"), "Insufficient cpu"),
         ({**container(cpu="64"), "nodeName": "NODE"}, "node NODE: Insufficient cpu"),
-        (container(cpu="1", **{"example.com/none": "1"}), "Insufficient example.com/none"),
+        (
+            container(limits={"example.com/none": "1"}, cpu="1", **{"example.com/none": "1"}),
+            "Insufficient example.com/none",
+        ),
         ({**container(cpu="1"), "nodeSelector": {"no": "such"}}, "didn't match Pod's node affinity/selector"),
     ],
 )

@@ -8,7 +8,9 @@ from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.coordination.template_trials import TemplateTrials
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
@@ -63,6 +65,13 @@ def holder(reservation, node):
     return b.pod(name, "rescheduler").cpu("1").owner("Reservation", record.name, record.uid).on(node)
 
 
+class Taken(TemplateTrials):
+    """The API server takes every template, and need not be asked."""
+
+    def of(self, template):
+        return ""
+
+
 class Recorder:
     """Carries out nothing."""
 
@@ -79,7 +88,9 @@ def actions(*objects):
     executor, placement = Recorder(), RulesPlacement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
-    Reconciler(executor=executor, placement=placement, **mirrors).reconcile(b.snapshot(*objects), b.NOW_S)
+    memory = Memory(templates=Taken())
+    work = Reconciler(executor=executor, placement=placement, memory=memory, **mirrors)
+    work.reconcile(b.snapshot(*objects), b.NOW_S)
     return executor.actions
 
 

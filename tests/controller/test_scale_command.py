@@ -67,3 +67,10 @@ def test_rooms_that_were_reserved_for_the_workload_before_stand_in_no_way(contro
     done = invoke(control_plane, world, "deploy/web", "--replicas", "3")
     assert done.exit_code == 0, done.output
     assert "scaled from 1 to 3; landed 2 of 2" in done.stdout
+
+
+def test_a_resource_that_no_pod_may_ask_for_is_told(controller, control_plane, world):
+    command = ["reserve", "create", "--request", "gpu=1", "--owner-pod", "p", "-n", world.namespace]
+    done = CliRunner().invoke(main, [*command, "--kubeconfig", str(control_plane.kubeconfig)])
+    assert done.exit_code == 1
+    assert "must be a standard resource" in done.output

@@ -179,6 +179,22 @@ def test_pending_says_what_the_scheduler_says():
     assert condition(outcome.status.conditions, "Scheduled").message == "0/3 nodes: Insufficient cpu"
 
 
+def test_a_template_is_tried_before_anything_is_made_of_it():
+    untried = observed(reservation(), template_refused=None, choice=Choice(node="n2"))
+    kinds_tried = [type(a) for a in step(untried, NOW, SETTINGS).actions]
+    assert act.TryTemplate in kinds_tried
+    assert act.CreatePlaceholder not in kinds_tried
+    taken = observed(reservation(), template_refused="", choice=Choice(node="n2"))
+    assert act.CreatePlaceholder in [type(a) for a in step(taken, NOW, SETTINGS).actions]
+    refused = step(observed(reservation(), template_refused="spec.x: no"), NOW, SETTINGS).status
+    assert refused.phase is ReservationPhase.FAILED
+    ready = condition(refused.conditions, "Ready")
+    assert (ready.reason, ready.message) == (
+        "Invalid",
+        "spec.template: the API server takes no such pod: spec.x: no",
+    )
+
+
 def test_no_node_is_said_and_nothing_made():
     outcome = look(reservation(template_node=""), choice=Choice(message="0/3 nodes"))
     assert kinds(outcome) == ["WriteReservationStatus"]

@@ -125,7 +125,16 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
     if bool(given.owner_selector) == bool(given.owner_pod):
         message = "no pods may use the room: give either --owner-selector or --owner-pod"
         raise CommandError(message, EXIT_USAGE)
-    container = {"name": "room", "image": "room", "resources": {"requests": requests}}
+    resources = {"requests": requests}
+    # The API server takes no pod without such limits.
+    limits = {
+        name: amount
+        for name, amount in requests.items()
+        if name not in ("cpu", "memory", "ephemeral-storage")
+    }
+    if limits:
+        resources["limits"] = limits
+    container = {"name": "room", "image": "room", "resources": resources}
     if given.owner_pod:
         owner = ReservationOwner(object=ObjectRef(namespace=given.namespace, name=given.owner_pod))
     else:

@@ -22,6 +22,8 @@ from rescheduler.sandbox.apiserver.json_values import deep_copy, dig
 
 _QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 _QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Resources that are not counted in whole pieces, so their limits may be above the requests."""
 _IMMUTABLE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -78,25 +80,40 @@ def _container_faults(container: Json, path: str, names: set[str]) -> list[Field
     if not container.get("image"):
         faults.append(required(f"{path}.image"))
     resources = container.get("resources") or {}
-    for kind in ("requests", "limits"):
+    for kind in ("limits", "requests"):
         for resource, amount in (resources.get(kind) or {}).items():
+            faults += _resource_name_faults(f"{path}.resources.{kind}[{resource}]", resource)
             faults += _quantity_faults(f"{path}.resources.{kind}[{resource}]", amount)
     if not faults:
         faults = _limit_faults(resources, path)
     return faults
 
 
+def _resource_name_faults(path: str, name: str) -> list[FieldError]:
+    if "/" in name or name in _STANDARD or name.startswith("hugepages-"):
+        return []
+    return [
+        invalid_value(path, name, "must be a standard resource type or fully qualified"),
+        invalid_value(path, name, "must be a standard resource for containers"),
+    ]
+
+
 def _limit_faults(resources: Json, path: str) -> list[FieldError]:
     limits = resources.get("limits") or {}
-    return [
-        invalid_value(
-            f"{path}.resources.requests",
-            str(amount),
-            f"must be less than or equal to {name} limit of {limits[name]}",
-        )
-        for name, amount in (resources.get("requests") or {}).items()
-        if name in limits and nano(amount) > nano(limits[name])
-    ]
+    faults = []
+    for name, amount in (resources.get("requests") or {}).items():
+        whole = name not in _STANDARD
+        if name not in limits:
+            if whole:
+                text = "Limit must be set for non overcommitable resources"
+                faults.append(required(f"{path}.resources.limits", text))
+        elif whole and nano(amount) != nano(limits[name]):
+            text = f"must be equal to {name} limit of {limits[name]}"
+            faults.append(invalid_value(f"{path}.resources.requests", str(amount), text))
+        elif nano(amount) > nano(limits[name]):
+            text = f"must be less than or equal to {name} limit of {limits[name]}"
+            faults.append(invalid_value(f"{path}.resources.requests", str(amount), text))
+    return faults
 
 
 def _quantity_faults(path: str, amount: Any) -> list[FieldError]:

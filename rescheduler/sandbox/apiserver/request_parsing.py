@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from rescheduler.sandbox.apiserver.errors import (
     unsupported_media,
 )
 from rescheduler.sandbox.apiserver.json_values import dig
+from rescheduler.sandbox.apiserver.pod_fields import unknown_fields
 from rescheduler.sandbox.apiserver.read_handlers import Query
 from rescheduler.sandbox.apiserver.registry import Registry, ResourceType
 
@@ -112,13 +114,17 @@ def _check_quantity(amount: Any) -> None:
 
 
 def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
-    """With ``fieldValidation=Strict``: raises 400 for fields that the schema of a custom resource does not have."""
+    """With ``fieldValidation=Strict``: raises 400 for fields that a custom resource, or a pod, does not have."""
     directive = query("fieldValidation")
     if directive not in {"", "Ignore", "Warn", "Strict"}:
         raise bad_request(f'fieldValidation: Unsupported value: "{directive}"')
-    if directive != "Strict" or resource.custom is None:
+    if directive != "Strict":
         return
-    unknown = resource.custom.unknown_fields(obj)
+    unknown: Sequence[str] = ()
+    if resource.custom is not None:
+        unknown = tuple(resource.custom.unknown_fields(obj))
+    elif resource.kind == "Pod":
+        unknown = tuple(unknown_fields(obj))
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         kind, version = resource.kind, resource.version

@@ -1,0 +1,51 @@
+"""Whether the API server would take a pod of a Reservation's template: the trial pod, and what is told to the author (pure).
+
+A placeholder has the template's requests and constraints and nothing else of it, so a name that is misspelt would be held as
+nothing: ``request`` for ``requests``, ``gpu`` for ``nvidia.com/gpu``. The API server's own validation finds all of it. The pod
+is created in a dry run in the namespace of placeholders, where this program may create pods; only what validation says
+counts, because admission there says nothing about the namespace of the owners.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.placeholder import template_of
+
+Json = dict[str, Any]
+
+_OF_OTHER_OBJECTS: Final = (
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulingGates",
+    "serviceAccount",
+    "serviceAccountName",
+)
+"""Fields that admission compares with other objects, or of its own, before the pod is validated."""
+
+
+def trial_pod(reservation: Reservation) -> bytes:
+    """The pod as JSON, to be created in a dry run."""
+    template = template_of(reservation)
+    metadata = template.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    kept = {field: known[field] for field in ("labels", "annotations") if known.get(field)}
+    spec = template.get("spec")
+    fields = spec if isinstance(spec, dict) else {}
+    return msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "template-", **kept},
+            "spec": {
+                **{field: value for field, value in fields.items() if field not in _OF_OTHER_OBJECTS},
+                "automountServiceAccountToken": False,
+            },
+        }
+    )
