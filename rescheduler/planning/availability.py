@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from rescheduler.model.migration import MigrationPhase
@@ -18,6 +19,7 @@ from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.plan import SkipReason
 
 _WITH_REPLICAS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
@@ -126,24 +128,27 @@ class AvailabilityLedger:
     def __init__(
         self,
         snapshot: Snapshot,
+        pods: OwnedPods,
         *,
         covered: Callable[[Pod], bool],
         starts_first: Callable[[Pod, str], bool],
         leaving: Collection[str] = (),
         unlimited: bool = False,
     ) -> None:
-        """``covered``: a PodDisruptionBudget selects the pod. ``starts_first``: a move by that policy leaves no pod less.
+        """``pods``: those of the snapshot. ``covered``: a PodDisruptionBudget selects the pod. ``starts_first``: a move by that policy leaves no pod less.
 
         ``leaving``: uids of pods that moves under way evict. ``unlimited``: moves are planned as if time passed, so that
         they take nothing from each other; what is unavailable now counts all the same.
         """
         self._snapshot = snapshot
+        self._owned = pods
         self._covered = covered
         self._starts_first = starts_first
         self._unlimited = unlimited
         self._leaving: Collection[str] = () if unlimited else leaving
         self._taken: Counter[str] = Counter()
-        self._pods: dict[str, list[Pod]] | None = None
+        self._controllers: dict[str, list[str]] | None = None
+        """Uid of a workload -> uids of the controllers of its pods."""
         self._missing: Counter[str] = Counter()
         self._known: dict[str, Availability] = {}
 
@@ -185,15 +190,12 @@ class AvailabilityLedger:
             )
         return self._known[uid]
 
-    def _pods_of(self, uid: str) -> list[Pod]:
-        """The pods of a workload; only the first call visits all pods."""
-        if self._pods is None:
+    def _pods_of(self, uid: str) -> Iterable[Pod]:
+        """The pods of a workload."""
+        if self._controllers is None:
             self._missing = missing_pods(self._snapshot)
-            owned: dict[str, list[Pod]] = {}
-            for pod in self._snapshot.pods.values():
-                if pod.controller is not None:
-                    owned.setdefault(pod.controller.uid, []).append(pod)
-            self._pods = {}
-            for some in owned.values():
-                self._pods.setdefault(self._snapshot.workload_uid(some[0]), []).extend(some)
-        return self._pods.get(uid, [])
+            self._controllers = {}
+            for controller in self._owned.controllers():
+                one = next(iter(self._owned.of(controller)))
+                self._controllers.setdefault(self._snapshot.workload_uid(one), []).append(controller)
+        return chain.from_iterable(map(self._owned.of, self._controllers.get(uid, ())))

@@ -43,7 +43,5 @@ class Movable:
         if known.hypothetical or known in self._mixed:
             return None
         if known not in self._answers:
-            one = known.pods[0]
-            same = self._protector.same_for_class(one)
-            self._answers[known] = self._protector.movable(one) if same else None
+            self._answers[known] = self._protector.movable_class(known)
         return self._answers[known]

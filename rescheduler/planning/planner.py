@@ -30,6 +30,7 @@ from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.movable import Movable
+from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
@@ -158,7 +159,8 @@ class _Planner:
         self._policies = policies
         self._inputs = inputs
         self._history = History(snapshot)
-        self._replacements = Replacements(snapshot)
+        owned = OwnedPods(state)
+        self._replacements = Replacements(snapshot, alike=owned.alike)
         self._start_first = StartFirst(snapshot, inputs.mode, inputs.modes)
         self._budgets = BudgetLedger(snapshot, inputs.limits.budget_buffer, self._start_first.keeps_budgets)
         self._limits = LimitLedger(
@@ -170,6 +172,7 @@ class _Planner:
         )
         self._availability = AvailabilityLedger(
             snapshot,
+            owned,
             covered=lambda pod: bool(self._budgets.of(pod)),
             starts_first=self._start_first.takes,
             leaving=self._history.moving - self._history.starting_first.keys(),

@@ -24,6 +24,7 @@ from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.classes import PodClass
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
@@ -73,18 +74,36 @@ class Protector:
         return self.refusal(pod) is None
 
     def ordinary(self, pod: Pod) -> bool:
-        """True if ``refusal`` says the same of every pod with its namespace, spec, labels, notes and controller."""
+        """True if ``refusal`` says the same of every ordinary pod with its namespace, spec, labels, notes and controller."""
         return (
             not pod.deleting
             and pod.phase not in _ENDED
             and pod.node not in self._kept_nodes
-            and self._protections.min_age_s <= 0
+            and (self._protections.min_age_s <= 0 or self._is_old_enough(_began_s(pod)))
             and (pod.annotations is NO_LABELS or pod.annotations.get(DO_NOT_DISRUPT) is None)
         )
 
     def same_for_class(self, one: Pod) -> bool:
         """True if ``refusal`` says the same of all pods of the class of this one, wherever they stand."""
-        return not self._kept_nodes and self.ordinary(one)
+        return not self._kept_nodes and self._protections.min_age_s <= 0 and self.ordinary(one)
+
+    def movable_class(self, known: PodClass) -> bool | None:
+        """``movable`` of all pods that stand (at least one); None if that is to be asked for each."""
+        one = known.pods[0]
+        if self._kept_nodes or one.deleting or one.annotations.get(DO_NOT_DISRUPT) is not None:
+            return None
+        stamp = (
+            self._protections,
+            self._protections.without_budget and self._covered(one),
+            self._snapshot.top_workload(one),
+            self._replacements.follows_from(one),
+        )
+        if not known.memo.of(Protector, stamp, lambda: self._shared_refusal(one) is None):
+            return False
+        if self._protections.min_age_s <= 0 or _overridden(one):
+            return True
+        youngest_s = known.memo.of(_began_s, known.version, lambda: max(map(_began_s, known.pods)))
+        return True if self._is_old_enough(youngest_s) else None
 
     def refusal(self, pod: Pod) -> Protected | None:
         """The first reason why the pod is left alone, or None."""
@@ -96,10 +115,17 @@ class Protector:
             return Protected(
                 SkipReason.PROTECTED, f"node {pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
             )
+        return self._shared_refusal(pod) or self._by_age(pod)
+
+    def _shared_refusal(self, pod: Pod) -> Protected | None:
+        """The first reason that does not depend on the single pod."""
         key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller))
         if key not in self._shared:
             self._shared[key] = next(self._judge(pod), None)
-        return self._shared[key] or self._by_age(pod)
+        return self._shared[key]
+
+    def _is_old_enough(self, began_s: float) -> bool:
+        return self._snapshot.taken_at_s - began_s >= self._protections.min_age_s
 
     def _judge(self, pod: Pod) -> Iterator[Protected]:
         yield from self._impossible(pod)

@@ -14,6 +14,7 @@ Where no replacement would come, or none that the scheduler may place, the answe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -24,7 +25,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.controllers import Asked, not_replaced
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
-from rescheduler.replacements.siblings import NewestPods, PodsOf
+from rescheduler.replacements.siblings import Alike, NewestPods, PodsOf
 from rescheduler.replacements.templates import (
     Added,
     Created,
@@ -56,10 +57,12 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
 class Replacements:
     """Replacements for the pods of one snapshot; what pods share is worked out once."""
 
-    def __init__(self, snapshot: Snapshot, pods_of: PodsOf | None = None) -> None:
-        """``pods_of``: the pods of a controller by its uid; without it all pods are read once."""
+    def __init__(
+        self, snapshot: Snapshot, pods_of: PodsOf | None = None, alike: Iterable[Alike] | None = None
+    ) -> None:
+        """``pods_of``: the pods of a controller by its uid; without it all pods are read once, or ``alike``, which are the same."""
         self.snapshot = snapshot
-        self._newest = NewestPods(snapshot, pods_of)
+        self._newest = NewestPods(snapshot, pods_of, alike)
         self._made: dict[tuple[int, int, int], Replacement] = {}
 
     def of(self, pod: Pod) -> Replacement:
@@ -75,6 +78,38 @@ class Replacements:
             first.pod, name=_name(pod), uid=pod.uid + UID_SUFFIX, annotations=pod.annotations
         )
         return msgspec.structs.replace(first, pod=named)
+
+    def follows_from(self, pod: Pod) -> tuple[object, ...]:
+        """What ``of`` looks at besides the pod's own spec, labels and controller: where this is equal, so is the answer.
+
+        Name, uid and time of the replacement are not meant: they are those of the pod and of now.
+        """
+        snapshot, newest = self.snapshot, self._newest
+        uid = pod.controller.uid if pod.controller is not None else ""
+        workload = snapshot.workloads.get(uid)
+        rules, live, own, gates = (
+            snapshot.replacement_rules,
+            newest.live(uid),
+            newest.of(uid, ""),
+            newest.foreign_gates(uid),
+        )
+        if workload is None:
+            return rules, live, own, gates, snapshot.admitted.get(TemplateKey(uid, ""))
+        revision = revision_to_come(pod, workload)
+        of_revision = newest.of(uid, revision) if revision else own
+        admitted = snapshot.admitted.get(TemplateKey(uid, revision)) if snapshot.admitted else None
+        # A Job's deadline is compared with the clock.
+        now_s = snapshot.taken_at_s if workload.job is not None else 0.0
+        above = family = owner = None
+        if workload.controller is not None:
+            above = snapshot.workloads.get(workload.controller.uid)
+            gates = gates or newest.family_gates(workload)
+            family = newest.of_family(workload, since=own)
+            if family is not None and family.controller is not None:
+                owner = snapshot.workloads.get(family.controller.uid)
+        # A StatefulSet goes by the number of the pod.
+        name = pod.name if workload.kind == "StatefulSet" else ""
+        return rules, live, own, gates, admitted, workload, above, of_revision, family, owner, now_s, name
 
     def _of(self, pod: Pod) -> Replacement:
         snapshot = self.snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
@@ -20,13 +20,25 @@ PodsOf = Callable[[str], Iterable[Pod]]
 """The pods of a controller, by its uid."""
 
 
-class NewestPods:
-    """By controller and revision. Without ``pods_of`` all pods are read once, when the first one is asked for."""
+class Alike(NamedTuple):
+    """Pods of one controller that nothing tells apart but name, place and moment."""
 
-    def __init__(self, snapshot: Snapshot, pods_of: PodsOf | None = None) -> None:
+    newest: Pod
+    number: int
+
+
+class NewestPods:
+    """By controller and revision."""
+
+    def __init__(
+        self, snapshot: Snapshot, pods_of: PodsOf | None = None, alike: Iterable[Alike] | None = None
+    ) -> None:
+        """``pods_of``: the pods of a controller. Without it all pods are read once: the snapshot's, or ``alike``, which are the same."""
         self._snapshot = snapshot
         self._pods_of = pods_of
-        self._newest: dict[tuple[str, str], Pod] | None = None
+        self._alike = alike
+        self._newest: dict[tuple[str, str], Pod] = {}
+        self._all_read = False
         self._live: Counter[str] = Counter()
         self._gated: dict[str, tuple[str, ...]] = {}
         self._extra = frozenset(m.uid for m in snapshot.migrations.values() if _starts_first(m))
@@ -59,8 +71,8 @@ class NewestPods:
         It shows what admission adds, if it is newer than ``since``, the newest pod of ``workload`` itself.
         """
         others = filter(None, (self.of(uid, "") for uid in self._others(workload)))
-        newest = max(others, key=_age, default=None)
-        if newest is None or (since is not None and _age(newest) <= _age(since)):
+        newest = max(others, key=age, default=None)
+        if newest is None or (since is not None and age(newest) <= age(since)):
             return None
         return newest
 
@@ -79,32 +91,41 @@ class NewestPods:
         return (uid for uid in self._families.get(workload.controller.uid, ()) if uid != workload.uid)
 
     def _known(self, controller_uid: str) -> dict[tuple[str, str], Pod]:
-        if self._newest is None:
-            self._newest = {}
-            if self._pods_of is None:
-                self._take_in(self._snapshot.pods.values(), self._newest)
-        if self._pods_of is not None and controller_uid not in self._read:
+        if self._pods_of is None:
+            if not self._all_read:
+                self._all_read = True
+                self._take_in(_each(self._snapshot.pods.values()) if self._alike is None else self._alike)
+        elif controller_uid not in self._read:
             self._read.add(controller_uid)
-            self._take_in(self._pods_of(controller_uid), self._newest)
+            self._take_in(_each(self._pods_of(controller_uid)))
         return self._newest
 
-    def _take_in(self, pods: Iterable[Pod], found: dict[tuple[str, str], Pod]) -> None:
+    def _take_in(self, pods: Iterable[Alike]) -> None:
         extra = self._extra
-        for pod in pods:
+        for pod, number in pods:
             if pod.controller is None:
                 continue
             uid, revision = pod.controller.uid, pod.labels.get(REVISION_HASH) or ""
             if pod.spec.gates and not pod.deleting and (gates := foreign_gates(pod.spec.gates)):
-                self._gated[uid] = gates
+                self._gated[uid] = min(gates, self._gated.get(uid, gates))
             if not (pod.deleting or pod.terminal or (extra and pod.labels.get(LABEL_START_FIRST) in extra)):
-                self._live[uid] += 1
-            for key in {(uid, ""), (uid, revision)}:
-                known = found.get(key)
-                if known is None or _age(pod) > _age(known):
-                    found[key] = pod
+                self._live[uid] += number
+            self._put((uid, ""), pod)
+            if revision:
+                self._put((uid, revision), pod)
+
+    def _put(self, key: tuple[str, str], pod: Pod) -> None:
+        known = self._newest.get(key)
+        if known is None or age(pod) > age(known):
+            self._newest[key] = pod
 
 
-def _age(pod: Pod) -> tuple[float, str]:
+def _each(pods: Iterable[Pod]) -> Iterator[Alike]:
+    return (Alike(pod, 1) for pod in pods)
+
+
+def age(pod: Pod) -> tuple[float, str]:
+    """Sorts the pods of a controller, the newest last."""
     return pod.created_at_s, pod.name
 
 

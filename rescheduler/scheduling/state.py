@@ -41,6 +41,7 @@ class _Standing:
     """Pods that are not finished and on no known node."""
     nominated: dict[int, dict[int, Pod]] = field(default_factory=dict)
     """Per node: those of them that wait and are nominated to it."""
+    ended: dict[ObjectKey, Pod] = field(default_factory=dict)
 
 
 class _Step(NamedTuple):
@@ -212,6 +213,11 @@ class SchedulingState:
         """Pods that are not finished and on no known node."""
         return self._standing.unplaced
 
+    @property
+    def ended(self) -> Mapping[ObjectKey, Pod]:
+        """Pods that have succeeded or failed; they count nowhere."""
+        return self._standing.ended
+
     def nominated_to(self, node: str) -> Sequence[Pod]:
         """Pods without a node that are nominated to this one."""
         return tuple(self._standing.nominated.get(self.node_index[node], {}).values())
@@ -223,14 +229,15 @@ class SchedulingState:
         self.node_names = self.cluster.nodes.names
         self.node_index = self.cluster.nodes.index
         self._standing = _Standing([{} for _ in self.node_names])
-        index, on_node = self.node_index, self._standing.on_node
+        index, on_node, ended = self.node_index, self._standing.on_node, self._standing.ended
         succeeded, failed = PodPhase.SUCCEEDED, PodPhase.FAILED
         pods: list[Pod] = []
         nodes: list[int] = []
-        for pod in snapshot.pods.values():
+        for key, pod in snapshot.pods.items():
             node = index.get(pod.node)
             phase = pod.phase
             if phase is succeeded or phase is failed:
+                ended[key] = pod
                 continue
             if node is None:
                 self._wait(pod)
@@ -242,6 +249,7 @@ class SchedulingState:
 
     def _enter(self, pod: Pod, *, hypothetical: bool = False) -> Change | None:
         if pod.terminal:
+            self._standing.ended[pod.key] = pod
             return None
         node = self.node_index.get(pod.node)
         if node is None:
@@ -251,6 +259,9 @@ class SchedulingState:
         return self.cluster.add(pod, node, hypothetical=hypothetical)
 
     def _leave(self, pod: Pod) -> Change | None:
+        if pod.terminal:
+            self._standing.ended.pop(pod.key, None)
+            return None
         node = self.node_index.get(pod.node)
         if node is None:
             self._withdraw(pod)
