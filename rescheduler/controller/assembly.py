@@ -178,6 +178,7 @@ class _Assembly:
                 issuer=issuer,
                 metrics=ports.metrics,
                 states=self.states,
+                crashes=CrashReports(ports.metrics.crashed),
                 whole_plans=ports.once,
                 clock=ports.clock,
             ),

@@ -24,6 +24,7 @@ from rescheduler.coordination.observe_start_first import StartFirstObserver, Una
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
+from rescheduler.coordination.sight import Left, Sight, group_of
 from rescheduler.coordination.switches import TaintSwitches, gate_keys, taint_switches
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode, PodMigration
@@ -31,6 +32,7 @@ from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
+from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.owners import namespaces_of
 from rescheduler.reservations.template import name_of_reservation
@@ -62,6 +64,8 @@ class RoundInput:
     """What a round begins with."""
 
     index: RoundIndex
+    sight: Sight
+    """Of what the index was made, and what rests besides what the stages here crash of."""
     placement: Placement
     """That of the configuration in force, which is another one after each change of it."""
     reservations: ReservationSettings
@@ -87,13 +91,17 @@ class Gatherer:
     _keys: Mapping[str, str] = field(default_factory=dict)
     """The gate keys of the last round."""
 
-    def of(self, given: RoundInput) -> Gathered:
-        """One round. Raises what a stage raises if it crashes of no single object."""
+    def of(self, given: RoundInput, *, few: bool) -> Gathered:
+        """One round. Raises what a stage raises if it crashes of no single object.
+
+        ``few``: also if objects of several namespaces would have to rest, maybe because of a pod that is none of theirs.
+        """
         expectations = self.memory.expectations
         expectations.nodes = {m: n for m, n in expectations.nodes.items() if self.unseen(m)}
         at = given.now_s
         rests = {group for group, one in self._resting.items() if self.memory.backoff.crashed(one, at)}
         members = _Members(given.index)
+        rests.update(map(members.group_of, given.sight.rests))
 
         def compute(out: Collection[Group]) -> Gathered:
             sightings = self.memory.sightings.copy()
@@ -104,8 +112,10 @@ class Gatherer:
                 raise
 
         found, bad = isolated(
-            compute, lambda: members.groups(rests), known=self._resting, fatal=(NotLeaderError,)
+            compute, lambda: members.groups(rests), known=lambda _: self._resting, fatal=(NotLeaderError,)
         )
+        if few and len(set(members.homes(bad))) > 1:
+            raise next(iter(bad.values()))
         self._resting = {group: one for group, one in self._resting.items() if group in rests}
         for group, error in bad.items():
             for member in members.of((group,)):
@@ -117,12 +127,11 @@ class Gatherer:
     def _without(
         self, members: _Members, out: Collection[Group], given: RoundInput, written: Written
     ) -> Gathered:
-        index, left_out = given.index, members.of(out)
+        index, left_out = given.index, {machine_of(m): m for m in (*members.of(out), *given.sight.rests)}
         if left_out:
-            gone = set(map(machine_of, left_out))
             index = index.about(
-                {n: r for n, r in index.view.reservations.items() if ObjectKey("", n) not in gone},
-                {key: m for key, m in index.view.migrations.items() if key not in gone},
+                {n: r for n, r in index.view.reservations.items() if ObjectKey("", n) not in left_out},
+                {key: m for key, m in index.view.migrations.items() if key not in left_out},
             )
         given = dataclasses.replace(given, index=index)
         replacements = Replacements(index.view, index.pods_of)
@@ -136,9 +145,9 @@ class Gatherer:
         taints = taint_switches(
             rooms.values(), index.kept.nodes.shut, lambda name: self.unseen(ObjectKey("", name))
         )
-        if left_out:
-            keys = {**_kept(self._keys, left_out), **keys}
-            assignment = _held(assignment, left_out, given)
+        if left_out or given.sight.namespaces:
+            keys = {**_kept(self._keys, left_out.values()), **keys}
+            assignment = _held(assignment, left_out.values(), given)
             taints = _untouched(taints, {group.name for group in out if group.what == "node"})
         return Gathered(
             index=index,
@@ -227,6 +236,17 @@ class _Members:
         """The objects of some groups."""
         return [member for group in groups for member in self._all().get(group, ())]
 
+    def homes(self, groups: Iterable[Group]) -> Iterator[Left | None]:
+        """Whose the objects of some groups are."""
+        return (group_of(member, self._index.snapshot.reservations) for member in self.of(groups))
+
+    def group_of(self, member: Member) -> Group:
+        """The group of an object, which need not be one of this round."""
+        if isinstance(member, Reservation):
+            return _group_of(member)
+        linked = self._index.snapshot.reservations.get(name_of_reservation(member))
+        return _group_of(linked) if linked is not None else Group("move", str(member.key))
+
     def _all(self) -> dict[Group, list[Member]]:
         if self._found is None:
             self._found = {}
@@ -235,12 +255,10 @@ class _Members:
         return self._found
 
     def _each(self) -> Iterator[tuple[Group, Member]]:
-        rooms = self._index.snapshot.reservations
         for room in self._index.view.reservations.values():
-            yield _group_of(room), room
+            yield self.group_of(room), room
         for move in self._index.view.migrations.values():
-            linked = rooms.get(name_of_reservation(move))
-            yield (_group_of(linked) if linked is not None else Group("move", str(move.key))), move
+            yield self.group_of(move), move
 
 
 def _group_of(room: Reservation) -> Group:
@@ -262,7 +280,7 @@ def _kept(keys: Mapping[str, str], left_out: Iterable[Member]) -> dict[str, str]
 def _held(assignment: Assignment, left_out: Iterable[Member], given: RoundInput) -> Assignment:
     """Pods that may belong to what is left out are neither released before the limit nor given another room."""
     rooms = [member for member in left_out if isinstance(member, Reservation)]
-    homes = {home for room in rooms for home in namespaces_of(room)}
+    homes = {home for room in rooms for home in namespaces_of(room)}.union(given.sight.namespaces)
     theirs = {owner.uid for room in rooms for owner in room.status.current_owners}
 
     def waits(pod: Pod) -> bool:
@@ -270,13 +288,15 @@ def _held(assignment: Assignment, left_out: Iterable[Member], given: RoundInput)
         return young and ("" in homes or pod.namespace in homes)
 
     held = [pod.uid for pod, _ in assignment.released if waits(pod)]
+    why = f"held for {given.reservations.gate_limit_s:g} s"
+    overdue = [(pod, why) for pod in given.sight.gone if holds_gate(pod) and not waits(pod)]
     claims = {
         name: tuple(pod for pod in pods if pod.uid not in theirs) for name, pods in assignment.claims.items()
     }
     return Assignment(
         claims={name: pods for name, pods in claims.items() if pods},
         held=assignment.held.union(held),
-        released=tuple((pod, why) for pod, why in assignment.released if not waits(pod)),
+        released=(*((pod, why) for pod, why in assignment.released if not waits(pod)), *overdue),
     )
 
 

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Carrier, Listener, silent
 from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
+from rescheduler.controller.guarded import Guard
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.recording import MoveRecorder
@@ -35,8 +37,11 @@ from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
+from rescheduler.coordination.sight import Sight
 from rescheduler.coordination.told_later import ToldLater
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.migrations.observed import MigrationSettings
@@ -66,6 +71,14 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
+class _Begun(NamedTuple):
+    """What a round finds out before any machine takes a step."""
+
+    objects: RoundObjects
+    found: Gathered
+    observer: MigrationObserver
+
+
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
     """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
@@ -88,6 +101,7 @@ class Reconciler:
     memory: Memory = field(default_factory=Memory)
     awaited: dict[str, Reservation] = field(default_factory=dict)
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
+    _guard: Guard = field(init=False)
     _carrier: Carrier = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
@@ -95,10 +109,13 @@ class Reconciler:
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
+    _whole: Snapshot = field(default_factory=lambda: Snapshot(taken_at_s=0.0))
+    """With what the round leaves out because it crashes of it."""
     _now_s: float = 0.0
     _wake_at_s: float | None = None
 
     def __post_init__(self) -> None:
+        self._guard = Guard(step=Step.ROUND, crashes=self.crashes)
         self._carrier = Carrier(
             executor=self.executor,
             pool=self.pool,
@@ -133,9 +150,7 @@ class Reconciler:
         Raises:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
-        objects = self._begin(snapshot, now_s)
-        self._index = objects.index
-        found = self._gather()
+        objects, found, observer = self._begin(snapshot, now_s)
         self._index, rooms = found.index, found.rooms
         # Before what relies on a key: a proof, and a status that says Available, wait until the keys are stored.
         self._config_maps.follow_gate(found.gate_keys, now_s)
@@ -148,46 +163,69 @@ class Reconciler:
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(found.assignment)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
-        observer = self._migrations(objects, found)
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             step = partial(self._step_migration, migration, observer)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
         self._end(objects)
         return self._wake_at_s
 
-    def _begin(self, snapshot: Snapshot, now_s: float) -> RoundObjects:
-        """A new round: what has happened since the last one is taken in, and what it is about is chosen."""
+    def _begin(self, snapshot: Snapshot, now_s: float) -> _Begun:
+        """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
         self._wake_at_s, self._now_s = None, now_s
         self._carrier.wake_at_s = None
         self.pool.begin_round()
         self.awaited = {}
-        index = self._index = RoundIndex.of(self.informed(snapshot, now_s), self._kept)
-        self._unadopted.follow(index.snapshot)
-        settings, history = self.settings, self.recorder.history
+        whole = self._whole = self.informed(snapshot, now_s)
+        self._index = self._guard.carry_out("index", whole, now_s, self._indexed)
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
-        history.follow(index.snapshot, settings.limits)
         self._config_maps.store_history(now_s)
+        try:
+            return self._guard.carry_out("round", whole, now_s, partial(self._gathered, few=True), most=1)
+        except (NotLeaderError, ApiError, TransportError):
+            raise
+        except Exception:  # noqa: BLE001 - no single namespace or node is to blame for all of it
+            return self._guard.carry_out("round", whole, now_s, partial(self._gathered, few=False))
+
+    def _indexed(self, sight: Sight) -> RoundIndex:
+        try:
+            index = RoundIndex.of(sight.snapshot, self._kept)
+            self._unadopted.follow(index.snapshot)
+            self.recorder.history.follow(index.snapshot, self.settings.limits)
+        except BaseException:
+            self._kept = KeptIndex()  # what was followed half way is not known any more
+            self._unadopted.forget()
+            raise
+        return index
+
+    def _gathered(self, sight: Sight, *, few: bool) -> _Begun:
+        if self._index.snapshot is not sight.snapshot:
+            self._index = self._indexed(sight)
+        settings = self.settings
         chooser = Chooser(memory=self.memory, under_way=self._carrier.under_way)
-        return chooser.of(
-            index,
-            history.counts,
+        objects = chooser.of(
+            self._index,
+            self.recorder.history.counts,
             reservations=settings.reservations,
             migrations=settings.migrations,
             limits=settings.limits,
-            now_s=now_s,
+            now_s=self._now_s,
         )
+        found = self._gather(objects.index, sight, few=few)
+        return _Begun(objects, found, self._migrations(objects, found))
+
+    def _left(self, sight: Sight) -> tuple[Leftover, ...]:
+        index = self._index if self._index.snapshot is sight.snapshot else self._indexed(sight)
+        sightings, settings = self.memory.sightings, self.settings.reservations
+        return leftovers(index, self._unadopted, sightings, settings, self._now_s)
 
     def _end(self, objects: RoundObjects) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
-        snapshot = self._index.snapshot
-        left = leftovers(
-            self._index, self._unadopted, self.memory.sightings, self.settings.reservations, self._now_s
-        )
+        left = self._guard.carry_out("leftovers", self._whole, self._now_s, self._left)
         self._tend_leftovers(left)
         self._tend_hints()
         self._record()
-        rooms = (ObjectKey("", name) for name in snapshot.reservations)
-        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
+        rooms = (ObjectKey("", name) for name in self._whole.reservations)
+        self.memory.forget({*rooms, *self._whole.migrations, *self._helpers(left)})
         for at_s in (*objects.wake_at_s, self._carrier.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
@@ -201,22 +239,24 @@ class Reconciler:
 
     # Gathering
 
-    def _gather(self) -> Gathered:
+    def _gather(self, index: RoundIndex, sight: Sight, *, few: bool) -> Gathered:
         limit_s = self.settings.reservations.gate_limit_s
-        for pod in self._index.gated:
+        for pod in (*index.gated, *filter(holds_gate, sight.gone)):
             released_s = pod.created_at_s + limit_s
             if self._now_s < released_s:
                 self._wake(released_s)
         settings = self.settings
         return self._gatherer.of(
             RoundInput(
-                index=self._index,
+                index=index,
+                sight=sight,
                 placement=self.placement,
                 reservations=settings.reservations,
                 migrations=settings.migrations,
                 lag=self.lag,
                 now_s=self._now_s,
-            )
+            ),
+            few=few,
         )
 
     def _crashed_in_gathering(self, member: Reservation | PodMigration, error: Exception) -> None:
@@ -230,15 +270,15 @@ class Reconciler:
     ) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
         return MigrationObserver(
-            index=self._index,
+            index=found.index,
             placement=self.placement,
             memory=self.memory,
-            concurrent_moves=ConcurrentMoves.of(self._index.view.migrations.values(), begun),
+            concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
             earlier_moves=objects.earlier,
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(
-                index=self._index, intents=expectations.intents, now_s=self._now_s
+                index=found.index, intents=expectations.intents, now_s=self._now_s
             ),
             rooms=found.rooms,
             history=self.recorder.history,
@@ -274,7 +314,7 @@ class Reconciler:
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
-        for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
+        for action in outdated_hints(hinted, self._whole.workloads, self._now_s):
             self._do(_hints_machine(action.node), action, Step.NODE)
 
     def _switch_taints(self, found: Gathered) -> None:
@@ -405,6 +445,11 @@ class Reconciler:
         failure = self.memory.crashed(machine, words_of(error), self._now_s)
         self._wake(failure.until_s)
         self.crashes.tell(step, machine, error, failure.count)
+        whole = self._whole
+        member = whole.migrations.get(machine) or whole.reservations.get(machine.name)
+        if self._guard.step_crashed(member, error, whole, self._now_s):
+            self.memory.backoff.succeeded(machine)
+            self._wake(self._now_s)
         event = self.crashes.event(step, machine, uid, error)
         if event is not None:
             self._carry_out(machine, (event,), keep_failure=True)

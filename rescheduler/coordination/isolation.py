@@ -14,22 +14,23 @@ Group = TypeVar("Group", bound=Hashable)
 Found = TypeVar("Found")
 
 MOST_GROUPS: Final = 8
-"""The most that are left out: beyond that the crash is taken to be everybody's."""
+"""The most that are left out by default: beyond that the crash is taken to be everybody's."""
 
 
 def isolated(
     compute: Callable[[Collection[Group]], Found],
     groups: Callable[[], Sequence[Group]],
-    known: Collection[Group] = (),
+    known: Callable[[Exception], Collection[Group]] = lambda _: (),
     fatal: tuple[type[Exception], ...] = (),
+    most: int = MOST_GROUPS,
 ) -> tuple[Found, dict[Group, Exception]]:
     """The result without the groups of which it crashes, and these, each with what it raised.
 
-    ``compute`` is given the groups that are left out. ``groups``: asked for after a crash only. ``known``: those that were to blame the last time, which are tried first.
-    What ``fatal`` names is raised at once.
+    ``compute`` is given the groups that are left out. ``groups``: asked for after a crash only. ``known``: those that may be to blame for a
+    crash, for example because they were the last time; they are tried first. What ``fatal`` names is raised at once.
 
     Raises:
-        Exception: what ``compute`` raises with every group left out, or if more than ``MOST_GROUPS`` are to blame.
+        Exception: what ``compute`` raises with every group left out, or if more than ``most`` are to blame.
     """
 
     def tried(out: Collection[Group]) -> Found | Exception:
@@ -44,18 +45,36 @@ def isolated(
     if not isinstance(found, Exception):
         return found, {}
     error, everybody = found, groups()
-    again = frozenset(known).intersection(everybody)
+    again = [group for group in dict.fromkeys(known(error)) if group in frozenset(everybody)]
     if again and not isinstance(found := tried(again), Exception):
-        return found, dict.fromkeys(again, error)
+        result, blamed = _fewest(tried, again, found, error)
+        if len(blamed) > most:
+            raise error
+        return result, blamed
     if isinstance(found := tried(everybody), Exception):
         raise found
     bad: dict[Group, Exception] = {}
     while isinstance(found := tried(bad), Exception):
-        if len(bad) == MOST_GROUPS:
+        if len(bad) == most:
             raise found
         guilty, error = _first(lambda out: tried([*bad, *out]), [g for g in everybody if g not in bad], found)
         bad[guilty] = error
     return found, bad
+
+
+def _fewest(
+    tried: Callable[[Collection[Group]], Found | Exception],
+    groups: Sequence[Group],
+    found: Found,
+    error: Exception,
+) -> tuple[Found, dict[Group, Exception]]:
+    """Of ``groups``, without which it does not crash, those that must be left out. ``found``: the result without all of them."""
+    bad = list(groups)
+    for group in reversed(groups) if len(groups) > 1 else ():
+        fewer = [other for other in bad if other != group]
+        if fewer and not isinstance(better := tried(fewer), Exception):
+            bad, found = fewer, better
+    return found, dict.fromkeys(bad, error)
 
 
 def _first(

@@ -29,6 +29,10 @@ class UnadoptedReplacements:
         self._at: Snapshot | None = None
         self.pods: dict[ObjectKey, Pod] = {}
 
+    def forget(self) -> None:
+        """Visit all pods the next time."""
+        self._at = None
+
     def follow(self, snapshot: Snapshot) -> None:
         """Update from ``snapshot``; only the changed pods are visited if they are known."""
         before, self._at = self._at, snapshot

@@ -339,7 +339,9 @@ class SharedSchedulingState:
         if state is None or state.profile != (profile or Profile()):
             self._state = state = SchedulingState(snapshot, profile)
         else:
+            self._state = None  # kept only if it follows: what is brought up to date half way is wrong
             state.sync(snapshot)
+            self._state = state
         return state
 
     def forget(self) -> None:

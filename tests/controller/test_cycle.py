@@ -4,6 +4,7 @@ import pytest
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
+from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.issuing import Issue
 from rescheduler.controller.metrics import Metrics
@@ -45,7 +46,7 @@ def cluster(app):
 def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
     metrics = Metrics()
     issuer = Issuer(metrics, away=away)
-    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState())
+    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState(), crashes=CrashReports())
     decision = cycle.run(cluster, CONFIGURATION, gate_ready=True)
     assert len(decision.issued) == (0 if away else 1)
     assert len(issuer.begun) == 1
@@ -56,7 +57,7 @@ def test_moves_begin_before_those_who_stay_are_counted(cluster, away):
 def test_without_a_gate_nothing_begins_and_everything_is_counted(cluster):
     metrics = Metrics()
     issuer = Issuer(metrics, away=False)
-    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState())
+    cycle = Cycle(issuer=issuer, metrics=metrics, states=SharedSchedulingState(), crashes=CrashReports())
     decision = cycle.run(cluster, CONFIGURATION, gate_ready=False)
     assert issuer.begun == ()
     assert decision.issued == ()

@@ -59,10 +59,10 @@ def test_log_and_events_name_the_user(scene):
     program = scene.start()
     with capture_logs() as lines:
         name = scene.move(scene.ready("web")[0], "n2")
-        assert scene.until(lambda: scene.over(name))
+        scene.until(lambda: scene.over(name))
         scene.advance(30.0)
         room = scene.room(node="n2")
-        assert scene.until(lambda: scene.phase(room) == "Available")
+        scene.until(lambda: scene.phase(room) == "Available")
     said = [line for line in lines if line.get("migration") == f"default/{name}"]
     assert {line["by"] for line in said} == {"user sandbox-admin"}
     (held,) = [line for line in lines if line.get("room") == room and line["event"] == "The room is reserved"]
