@@ -24,3 +24,19 @@ def put(manifest: Any, path: Place, junk: Any) -> None:
     for key in path[:-1]:
         manifest = manifest[key]
     manifest[path[-1]] = junk
+
+
+def plant(manifest: Any, path: Place, junk: Any) -> None:
+    """Put ``junk`` in a place that need not exist; what stands above it and is no list or object is replaced."""
+    for key, inner in zip(path, (*path[1:], None), strict=True):
+        if isinstance(key, int):
+            manifest.extend([None] * (key + 1 - len(manifest)))
+        elif key not in manifest:
+            manifest[key] = None
+        if inner is None:
+            manifest[key] = junk
+            return
+        wanted = list if isinstance(inner, int) else dict
+        if not isinstance(manifest[key], wanted):
+            manifest[key] = wanted()
+        manifest = manifest[key]
