@@ -52,6 +52,11 @@ _ROOM_MILLI: Final = {"2": 2000, "4": 4000, "8": 8000}
 
 def random_cluster(seed: int, *, nodes: int = 8, apps: int = 8) -> Snapshot:
     """A cluster of at most so many nodes and applications; the same for the same arguments."""
+    return b.snapshot(*random_objects(seed, nodes=nodes, apps=apps))
+
+
+def random_objects(seed: int, *, nodes: int = 8, apps: int = 8, stateful: bool = True) -> list[Any]:
+    """The builders of its nodes, workloads and pods. Without ``stateful`` all workloads are ReplicaSets."""
     chance = random.Random(seed)  # noqa: S311 -- no secret, and the same cluster for the same seed
     objects: list[Any] = []
     room: list[int] = []
@@ -67,12 +72,12 @@ def random_cluster(seed: int, *, nodes: int = 8, apps: int = 8) -> Snapshot:
         objects.append(node)
         room.append(_ROOM_MILLI[size])
     for number in range(chance.randint(2, apps)):
-        objects.extend(_application(f"app{number}", chance, room))
-    return b.snapshot(*objects)
+        objects.extend(_application(f"app{number}", chance, room, stateful=stateful))
+    return objects
 
 
-def _application(name: str, chance: random.Random, room: list[int]) -> list[Any]:
-    kind = b.statefulset if chance.random() < _STATEFUL else b.replicaset
+def _application(name: str, chance: random.Random, room: list[int], *, stateful: bool) -> list[Any]:
+    kind = b.statefulset if chance.random() < _STATEFUL and stateful else b.replicaset
     milli = chance.choice([200, 500, 900, 1500])
     owner = kind(name).cpu(f"{milli}m").template_label(tier=chance.choice(["web", "data"]))
     for rule in chance.sample(sorted(RULES), chance.randint(0, 3)):

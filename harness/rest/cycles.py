@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,7 +39,9 @@ class Course:
     moves: tuple[int, ...]
     """By cycle."""
     returns: tuple[str, ...]
-    """Pods that came back to a node that they had left, in words."""
+    """Pods that came back to a node that they had left, and nothing had become better by it; in words."""
+    returns_after_others: tuple[str, ...]
+    """Pods that came back after others had moved, which made it worth while: see ``_Been.words``."""
     swaps: tuple[str, ...]
     """Pods of one owner that a plan moved to each other's node, in words."""
     badness: tuple[tuple[int, ...], ...]
@@ -74,9 +76,8 @@ def course_of(
 
     ``hints``: moves leave hints on the nodes that pods left, as the controller does; they must not be needed for rest.
     """
-    been: dict[str, set[str]] = {}
+    been = _Been()
     moves: list[int] = []
-    returns: list[str] = []
     swaps: list[str] = []
     state = SchedulingState(cluster, profile)
     badness = [badness_of(cluster, policies, state)]
@@ -85,17 +86,57 @@ def course_of(
         moves.append(len(made.moves))
         if not made.moves:
             break
-        for move in made.moves:
-            left = been.setdefault(f"{move.pod.namespace}/{move.pod.name}", set())
-            left.add(move.source)
-            if move.target in left:
-                returns.append(f"cycle {number}: {_words(move)} returns")
+        been.carried_out(number, made, badness[-1])
         swaps.extend(f"cycle {number}: {found}" for found in swapped(made))
         cluster = moved(cluster, made)
         if hints:
             cluster = _hinted(cluster, made)
         badness.append(badness_of(cluster, policies, state))
-    return Course(cluster, tuple(moves), tuple(returns), tuple(swaps), tuple(badness))
+    returns, after_others = tuple(been.returns), tuple(been.after_others)
+    return Course(cluster, tuple(moves), returns, after_others, tuple(swaps), tuple(badness))
+
+
+class _Left(NamedTuple):
+    """A pod left a node."""
+
+    number: int
+    """Of the move, counted over all cycles."""
+    move: Move
+    badness: tuple[int, ...]
+    """Of the placement before the plan that moved it."""
+
+
+class _Been:
+    """Where pods have been. A placement never comes back, but one pod may, once the moves of others have made it worth while."""
+
+    def __init__(self) -> None:
+        self.returns: list[str] = []
+        self.after_others: list[str] = []
+        self._left: dict[tuple[str, str], _Left] = {}
+        self._number = 0
+
+    def carried_out(self, cycle: int, made: Plan, badness: tuple[int, ...]) -> None:
+        """The moves of a plan. ``badness``: of the placement before it."""
+        for move in made.moves:
+            pod = f"{move.pod.namespace}/{move.pod.name}"
+            left = self._left.get((pod, move.target))
+            if left is not None:
+                others = self._number - left.number - 1
+                worth = others > 0 and badness < left.badness
+                found = self.after_others if worth else self.returns
+                found.append(f"cycle {cycle}: {_return_words(move, left, others)}")
+            self._left[pod, move.source] = _Left(self._number, move, badness)
+            self._number += 1
+
+
+def _return_words(move: Move, left: _Left, others: int) -> str:
+    """Why it left, and why it returns: by policy, what either move changes."""
+    before, now = (_effect_words(m) for m in (left.move, move))
+    return f"{_words(move)} returns after {others} moves of others; it left for {before}, returns for {now}"
+
+
+def _effect_words(move: Move) -> str:
+    return ", ".join(f"{effect.policy} {effect.change.by_tier()}" for effect in move.effects)
 
 
 def badness_of(cluster: Snapshot, policies: Sequence[Policy], state: SchedulingState) -> tuple[int, ...]:
