@@ -34,6 +34,10 @@ def template(resources, **container):
             "must be less than or equal to cpu limit of 1",
         ),
         (template({}, image=""), "spec.containers[0].image: Required value"),
+        (
+            {**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}},
+            "must be greater than or equal to aggregate container requests of 2",
+        ),
     ],
 )
 def test_a_template_that_is_no_pod_is_invalid_in_the_api_servers_words(world, wrong, words):

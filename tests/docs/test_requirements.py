@@ -40,9 +40,9 @@ def test_every_cited_row_is_explained():
     assert {row: path for row, path in cited.items() if row not in EXPLAINED} == {}
 
 
-def test_no_row_stands_twice_and_the_proposal_of_reservations_is_complete():
-    assert len(EXPLAINED) == len(set(EXPLAINED))
-    assert [row for row in EXPLAINED if row.startswith("K")] == [f"K{number}" for number in range(1, 92)]
+@pytest.mark.parametrize(("table", "last"), [("K", 91), ("R", 85), ("V", 31), ("M", 66)])
+def test_no_row_stands_twice_and_none_is_missing(table, last):
+    assert [row for row in EXPLAINED if row.startswith(table)] == [f"{table}{n}" for n in range(1, last + 1)]
 
 
 @pytest.mark.parametrize(("path", "name"), NAMED_TESTS, ids=lambda value: value.rpartition("/")[2])

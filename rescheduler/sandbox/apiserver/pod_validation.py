@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
+from rescheduler.model.decode.pod_requests import incoming_requests
+from rescheduler.model.decode.pod_wire_types import PodSpecWire
 from rescheduler.model.quantity import nano
+from rescheduler.model.resources import encode_resources
 from rescheduler.sandbox.apiserver.errors import (
     FieldError,
     Json,
@@ -60,6 +65,8 @@ def validate_pod_spec(spec: Json, path: str) -> list[FieldError]:
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
             faults += _container_faults(container, f"{path}.{group}[{index}]", names)
+    if not faults:
+        faults = _pod_level_faults(spec, path)
     policy = spec.get("restartPolicy", "Always")
     if policy not in {"Always", "OnFailure", "Never"}:
         faults.append(not_supported(f"{path}.restartPolicy", policy, ["Always", "OnFailure", "Never"]))
@@ -87,6 +94,26 @@ def _container_faults(container: Json, path: str, names: set[str]) -> list[Field
     if not faults:
         faults = _limit_faults(resources, path)
     return faults
+
+
+def _pod_level_faults(spec: Json, path: str) -> list[FieldError]:
+    """What the pod as a whole requests must be enough for its containers (``validatePodResourceConsistency``)."""
+    level = (spec.get("resources") or {}).get("requests") or {}
+    if not level:
+        return []
+    containers = {group: spec.get(group) or [] for group in ("containers", "initContainers")}
+    needed = encode_resources(
+        incoming_requests(msgspec.convert(containers, PodSpecWire, strict=False)).resources
+    )
+    return [
+        invalid_value(
+            f"{path}.resources.requests[{name}]",
+            str(amount),
+            f"must be greater than or equal to aggregate container requests of {needed[name]}",
+        )
+        for name, amount in level.items()
+        if name in needed and nano(amount) < nano(needed[name])
+    ]
 
 
 def _resource_name_faults(path: str, name: str) -> list[FieldError]:
