@@ -140,7 +140,9 @@ def transition(
         raise TransitionError(f"a Reservation that is {status.phase} cannot meet {event}")
     conditions = status.conditions
     for new in _conditions(target, event, message):
-        conditions = _told(conditions, new, now_s)
+        # A phase that is entered has a time of its own, also if the reason stays: what has ended is kept from then on.
+        entered = target.phase is not status.phase and new.type == CONDITION_READY
+        conditions = _told(conditions, new, now_s, again=entered)
     return msgspec.structs.replace(status, phase=target.phase, conditions=conditions)
 
 
@@ -161,9 +163,11 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     return (ready,)
 
 
-def _told(conditions: tuple[Condition, ...], new: Condition, now_s: float) -> tuple[Condition, ...]:
+def _told(
+    conditions: tuple[Condition, ...], new: Condition, now_s: float, *, again: bool = False
+) -> tuple[Condition, ...]:
     old = condition(conditions, new.type)
-    if old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
+    if not again and old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
         return conditions
     moment = format_seconds(now_s)
     return with_condition(

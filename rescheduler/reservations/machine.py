@@ -419,7 +419,7 @@ def _ended_early(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> bool:
     if expired(observed, now_s, settings):
-        _enter(draft, observed, ReservationEvent.EXPIRED, _expiry_words(draft.status), now_s)
+        _enter(draft, observed, ReservationEvent.EXPIRED, _expiry_words(observed, draft.status), now_s)
         return True
     abandoned = _abandoned(observed, now_s, settings)
     if abandoned:
@@ -429,10 +429,16 @@ def _ended_early(
     return False
 
 
-def _expiry_words(status: ReservationStatus) -> str:
+def _expiry_words(observed: ObservedReservation, status: ReservationStatus) -> str:
     scheduled = condition(status.conditions, "Scheduled")
     if scheduled is not None and scheduled.status == "False":
         return f"expired before it could be scheduled: {scheduled.message}"
+    if any(not pod.terminal for pod in observed.owners):
+        return f"expired; the pods that use it stay, and the rest of the room on node {status.node_name} is released"
+    # An owner that ended has taken its part with it.
+    template, held = observed.reservation.template, status.phase is ReservationPhase.AVAILABLE
+    if held and template is not None and not fits(template.requests, status.allocatable):
+        return "expired after pods had used parts of it; the rest is released"
     return "expired before a pod used it"
 
 

@@ -403,6 +403,18 @@ def test_a_finished_one_is_collected_but_never_while_its_claimant_is_pending():
     assert kinds(finished(pod())) == ["ReleasePod"]
 
 
+def test_a_finished_one_is_kept_from_its_end_on_not_from_the_trouble_that_led_to_it():
+    status = reservation(ReservationPhase.AVAILABLE).status
+    message = "node n2 is not Ready or not schedulable"
+    cordoned = transition(status, ReservationEvent.NODE_BAD, message, NOW)
+    lost = transition(cordoned, ReservationEvent.NODE_NOT_READY, message, NOW + SETTINGS.node_grace_s)
+    gone = reservation(ReservationPhase.AVAILABLE)
+    at_s = NOW + SETTINGS.finished_ttl_s
+    kept = step(observed(replace(gone, status=lost)), at_s, SETTINGS)
+    assert kinds(kept) == []
+    assert kept.wake_at_s == at_s + SETTINGS.node_grace_s
+
+
 def test_a_room_made_for_a_move_that_is_gone_is_given_up():
     r = reservation(
         ReservationPhase.AVAILABLE,

@@ -158,6 +158,21 @@ def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
     assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(0), cpu(4000))
 
 
+def test_a_room_that_was_used_does_not_say_that_nobody_came():
+    def end(room, *owners):
+        return condition(look(room, owners=owners, **held(holder("w", 2000))).status.conditions, "Ready")
+
+    a = pod("a", gated=False, node="n2")
+    used = end(shared((a,), allocated=1000, ttl_s=5.0), a)
+    assert (
+        used.message == "expired; the pods that use it stay, and the rest of the room on node n2 is released"
+    )
+    before = shared((), allocated=0, ttl_s=5.0)
+    smaller = replace(before, status=replace(before.status, allocatable=cpu(1000)))
+    assert end(smaller).message == "expired after pods had used parts of it; the rest is released"
+    assert end(before).message == "expired before a pod used it"
+
+
 def test_all_handed_out_is_success_and_a_lost_rest_is_failure():
     a = pod("a", 4000, gated=False, node="n2")
     assert (
