@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
 from rescheduler.coordination.assumed import NOTHING_WRITTEN, Written, assumed_rooms
+from rescheduler.coordination.avoided_nodes import avoided_by
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
 from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
@@ -135,7 +137,8 @@ class RulesPlacement:
             if refusal is not None:
                 return Choice(message=f"node {named}: {refusal.reason}")
             return preallocation_node(state, pod, named, self._nominated()) if waits else Choice(node=named)
-        choice = choose_room(self._replacements.snapshot, state, pod)
+        snapshot = self._replacements.snapshot
+        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot))
         if choice.node or not waits:
             return choice
         return preallocation_node(state, pod, "", self._nominated())

@@ -7,13 +7,13 @@ other Reservations and nominated pods keep their room. The state is left as it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Node, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.passing_pods import minds_the_old_pod
@@ -175,7 +175,7 @@ def _choose(
         state.rollback(gone)
         if not feasible.any():
             return Choice(message=message)
-        return _best(snapshot, state, replacement, feasible)
+        return _best(snapshot, state, replacement, feasible, _hinted(snapshot, replacement))
     finally:
         state.rollback(mark)
 
@@ -197,7 +197,7 @@ def _choose_beside(
     while feasible.any():
         take_off(state, pod)
         feasible &= state.feasible(replacement)
-        choice = _best(snapshot, state, replacement, feasible)
+        choice = _best(snapshot, state, replacement, feasible, _hinted(snapshot, replacement))
         state.rollback(mark)
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
             return choice
@@ -205,25 +205,36 @@ def _choose_beside(
     return Choice(message=f"0/{len(feasible)} nodes would take the replacement beside the running old pod")
 
 
-def choose_room(snapshot: Snapshot, state: SchedulingState, template: Pod) -> Choice:
+def choose_room(
+    snapshot: Snapshot,
+    state: SchedulingState,
+    template: Pod,
+    avoided: Callable[[Node], bool] = lambda _: False,
+) -> Choice:
     """Where the room for a pod that does not exist yet should be held.
 
-    ``template``: a pending pod record made from the Reservation's template.
+    ``template``: a pending pod record made from the Reservation's template. ``avoided``: nodes to take last.
     """
     result = state.filter(template)
     if not result.feasible.any():
         return Choice(message=_summary(state, template, result))
-    return _best(snapshot, state, template, result.feasible.copy())
+    return _best(snapshot, state, template, result.feasible.copy(), avoided)
 
 
-def _best(snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray) -> Choice:
-    """Of fit nodes without a hint against the pod, the one with most points, then the first name."""
+def _hinted(snapshot: Snapshot, pod: Pod) -> Callable[[Node], bool]:
     uid = pod.controller.uid if pod.controller is not None else ""
+    return lambda node: bool(uid) and bool(holds(node.avoid, pod.namespace, uid, snapshot.taken_at_s))
+
+
+def _best(
+    snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray, avoided: Callable[[Node], bool]
+) -> Choice:
+    """Of fit nodes that are not to be avoided, the one with most points, then the first name."""
     hinted = np.zeros_like(feasible)
     for i in np.flatnonzero(feasible).tolist():
         node = snapshot.nodes[state.node_names[i]]
         feasible[i] = node.usable
-        hinted[i] = bool(uid) and bool(holds(node.avoid, pod.namespace, uid, snapshot.taken_at_s))
+        hinted[i] = avoided(node)
     if not feasible.any():
         return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
     if (feasible & ~hinted).any():

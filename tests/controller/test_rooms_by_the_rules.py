@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rescheduler.controller.effects import NO_EFFECT
@@ -12,9 +13,11 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.coordination.template_trials import TemplateTrials
 from rescheduler.kube.config_maps import StoredConfigMap
+from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.actions import CreatePlaceholder, WriteReservationStatus
@@ -118,6 +121,20 @@ def zoned_volume(name, zone):
 
 
 BOUND = [zoned_volume("pv", "b"), b.claim("data", "shop").bound_to("pv")]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "ends_s", "node"), [("shop", 9.0, "n3"), ("shop", -9.0, "n2"), ("else", 9.0, "n2")]
+)
+def test_a_node_that_the_owners_pods_should_avoid_is_taken_last(namespace, ends_s, node):
+    web = b.replicaset("web-1", "shop").owner("Deployment", "web", "dep")
+    uid = web.build().uid
+    hint = AvoidEntry("ReplicaSet", "web-1", uid, namespace, "NodeTaints", b.NOW_S + ends_s)
+    full = b.pod("there", "shop").cpu("3").on("n1")
+    text = msgspec.json.encode([hint]).decode()
+    hinted = b.node("n2").annotate({names.ANNOTATION_AVOID: text})
+    made, _ = placed(b.node("n1"), hinted, b.node("n3"), full, web, room())
+    assert made.node == node
 
 
 def test_a_template_goes_where_its_volume_is_and_the_placeholder_is_kept_there():
