@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 from rescheduler.errors import ReschedulerError
@@ -43,6 +44,11 @@ class MissingExtraError(ReschedulerError):
         )
         """What to do about it."""
         super().__init__(f"{user} needs the extra '{extra}', which is not installed ({self.remedy})")
+
+
+def is_installed(extra: Extra) -> bool:
+    """True if all of its packages are there; none of them is imported."""
+    return all(find_spec(package) is not None for package in PACKAGES[extra])
 
 
 @contextmanager

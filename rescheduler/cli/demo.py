@@ -53,7 +53,7 @@ _QUIET_S: Final = 4.0
 _END_S: Final = 30.0
 
 
-@click.command("demo", short_help="Watch badly placed pods being moved, for a minute; nothing is needed.")
+@click.command("demo")
 @click.option(
     "--time-limit",
     default=90.0,

@@ -31,7 +31,7 @@ from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 
 
-@click.group("explain", short_help="Explain why a pod can or cannot go to each node.")
+@click.group("explain")
 def explain_group() -> None:
     """Explain why a pod can or cannot go to each node."""
 

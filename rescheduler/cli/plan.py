@@ -44,7 +44,7 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     return int(value)
 
 
-@click.command("plan", short_help="Show what would move where and why; changes nothing.")
+@click.command("plan")
 @from_options
 @config_option
 @scheduler_config_option

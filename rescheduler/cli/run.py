@@ -20,7 +20,7 @@ from rescheduler.reports.outcomes import outcomes_text
 from rescheduler.reports.text import plan_text
 
 
-@click.command("run", short_help="Run the controller.")
+@click.command("run")
 @cluster_options
 @config_option
 @click.option(

@@ -23,7 +23,7 @@ from rescheduler.sandbox.sandbox import Sandbox
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
-@click.command("sandbox", short_help="Run the sandbox alone, for kubectl.")
+@click.command("sandbox")
 @click.option(
     "--nodes",
     default=6,

@@ -25,7 +25,7 @@ from rescheduler.reports.table import plural, table
 PAUSE_S = 0.2
 
 
-@click.command("scale", short_help="Scale up into rooms that are reserved first.")
+@click.command("scale")
 @click.argument("workload", metavar="deployment/NAME|statefulset/NAME")
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
 @namespace_option

@@ -31,7 +31,7 @@ _QUIET_S: Final = 3.0
 """How long an API server may go by a policy that is deleted."""
 
 
-@click.command("uninstall", short_help="Take rescheduler out of a cluster.")
+@click.command("uninstall")
 @cluster_options
 @click.option("--dry-run", is_flag=True, help="Print what would be done, change nothing.")
 @click.option(

@@ -6,7 +6,6 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText, read_text
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
@@ -15,7 +14,7 @@ from rescheduler.model.names import CONFIG_KEY
 from rescheduler.scheduling.nodes import NodeTable
 
 
-@click.command("validate", short_help="Check configuration documents.")
+@click.command("validate")
 @click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
 @click.option(
     "--from",
@@ -50,6 +49,8 @@ def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
 
 
 def _nodes(dumps: tuple[str, ...]) -> NodeTable:
+    from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - most documents are checked without a dump
+
     found = read_input(paths=dumps, more_paths=(), kubeconfig=None, context=None, now=None)
     return NodeTable(tuple(found.snapshot.nodes.values()))
 

@@ -45,7 +45,7 @@ _HELD = FINISHED | {ReservationPhase.AVAILABLE}
 Json = dict[str, Any]
 
 
-@click.command("create", short_help="Hold room.")
+@click.command("create")
 @click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
 @click.option(
     "-f",

@@ -16,7 +16,7 @@ from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.decode import Decoder
 
 
-@click.command("list", short_help="List Reservations.")
+@click.command("list")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text")

@@ -15,7 +15,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.lifecycle import FINISHED
 
 
-@click.command("release", short_help="Release reserved room.")
+@click.command("release")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
 @click.option(

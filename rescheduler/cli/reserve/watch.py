@@ -19,7 +19,7 @@ from rescheduler.reservations.lifecycle import FINISHED
 _PAUSE_S = 0.5
 
 
-@click.command("watch", short_help="Show every change of Reservations.")
+@click.command("watch")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option(

@@ -1,0 +1,85 @@
+"""Groups of commands whose modules are imported when a command is used: not for the help, which lists all of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+from rescheduler.extras import Extra, MissingExtraError, is_installed, needs
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is, and what the help of its group says of it."""
+
+    place: str
+    """Module and attribute, with a colon between them."""
+    short_help: str
+    extra: Extra | None = None
+    """Without it the module cannot be imported."""
+
+    def load(self, name: str) -> click.Command:
+        """The command; if its extra is missing a substitute that says so whenever it is used."""
+        if self.extra is None:
+            return self._imported()
+        try:
+            with needs(self.extra, f"'rescheduler {name}'"):
+                return self._imported()
+        except MissingExtraError as missing:
+            return _unavailable(name, missing)
+
+    def summary(self) -> str:
+        """One line for the help."""
+        if self.extra is None or is_installed(self.extra):
+            return self.short_help
+        return f"Not installed: needs the extra '{self.extra}'."
+
+    def _imported(self) -> click.Command:
+        module, _, attribute = self.place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command.short_help = self.short_help
+        return command
+
+
+class LazyGroup(click.Group):
+    """The commands of one table, in its order."""
+
+    def __init__(self, *args: Any, table: Mapping[str, LazyCommand], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None if there is none of that name."""
+        del ctx
+        known = self._table.get(cmd_name)
+        return known.load(cmd_name) if known is not None else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does it, which imports every command for the sake of one line."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, known.summary()) for name, known in self._table.items()])
+
+
+def _unavailable(name: str, missing: MissingExtraError) -> click.Command:
+    """The substitute for a command whose extra is missing: every call fails with what to install."""
+
+    @click.command(
+        name,
+        short_help=f"Not installed: needs the extra '{missing.extra}'.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def command(words: tuple[str, ...]) -> NoReturn:
+        del words
+        raise missing
+
+    return command
