@@ -1,7 +1,7 @@
 """The limits of what people write into Reservations and PodMigrations: one table for the schemas, commands and decoders.
 
-A test reads every limit of the manifests' schemas and compares it with this table: a limit that is missing here, or another number
-there, fails it. What the schema admits, the decoder reads: an object that is stored and cannot be read would be blind
+A test compares this table with every limit of the manifests' schemas, and with every field that has none: a limit that is missing here or
+there, another number, a field that takes texts, lists or maps of any size, fails it. What the schema admits, the decoder reads: an object that is stored and cannot be read would be blind
 weight. Constants only.
 """
 
@@ -57,3 +57,15 @@ COUNTS: Final[Mapping[str, int]] = {
     "after": MOST_EARLIER_MOVES,
 }
 """List or map of a spec -> the most entries."""
+LEAST: Final[Mapping[str, int]] = {
+    "owners": 1,
+    "containers": 1,
+    "containers.name": 1,
+    "key": 1,
+    "podRef.name": 1,
+    "target.nodeName": 1,
+    "reservationRef.name": 1,
+    "after": 3,
+    "gracePeriodSeconds": 0,
+}
+"""Field of a spec -> the shortest text, the fewest entries, or the smallest number in it."""

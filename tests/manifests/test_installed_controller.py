@@ -147,8 +147,11 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     maintenance = {"key": "example.com/maintenance", "effect": "NoSchedule"}
     world.api.patch(node, {"spec": {"taints": [*taints, maintenance]}}).expect()
 
+    # Long enough for a second move: one that fails, for example because the target was not Ready for a moment, is
+    # followed by a back-off of a minute.
     world.wait(
-        lambda: target in {node_of(pod) for pod in world.wait_ready("web", len(before))}, seconds=PATIENCE_S
+        lambda: target in {node_of(pod) for pod in world.wait_ready("web", len(before))},
+        seconds=3 * PATIENCE_S,
     )
     pods = world.pods("web")
     assert sum(node_of(pod) == source for pod in pods) == len(before) - 1, (

@@ -1,5 +1,6 @@
 """What the schemas of the manifests admit, the decoder reads; the limits are those of one table."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -8,11 +9,22 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.bounds import COUNTS, LENGTHS, LONGEST_DURATION_TEXT, MOST_MOVE_TTL, MOST_TTL
+from rescheduler.model.bounds import (
+    COUNTS,
+    LEAST,
+    LENGTHS,
+    LONGEST_DURATION_TEXT,
+    LONGEST_KEY,
+    MOST_MOVE_TTL,
+    MOST_TTL,
+    MOST_VALUES,
+)
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import migration_manifest, reservation_manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.reservation import ObjectRef, ReservationOwner
+from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase
+from rescheduler.model.selectors import Operator
 from rescheduler.model.times import parse_duration, parse_timestamp
 
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
@@ -33,36 +45,98 @@ def test_the_schemas_have_the_limits_of_the_table(plural, most):
     assert parse_duration(most) > 0
 
 
-def limits_of(schema, path=()):
-    """(path, keyword, number) of each limit of a schema; items and values of maps have the name of their field."""
+PLURALS = ("reservations", "podmigrations")
+TABLES = {
+    "maxLength": LENGTHS,
+    "maxItems": COUNTS,
+    "maxProperties": COUNTS,
+    "minLength": LEAST,
+    "minItems": LEAST,
+    "minProperties": LEAST,
+    "minimum": LEAST,
+}
+ENUMS = {
+    "mode": MoveMode,
+    "operator": [Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST],
+    ("reservations", "phase"): ReservationPhase,
+    ("podmigrations", "phase"): MigrationPhase,
+    "status": ["True", "False", "Unknown"],
+}
+BOUNDS = {*TABLES, "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"}
+NUMBERS_OF_RULES = {0, MOST_VALUES, LONGEST_KEY}
+
+
+def schema_of(plural, part):
+    document = yaml.safe_load((CRDS / f"{plural}.yaml").read_text())
+    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
+
+
+def schemas(schema, path=()):
+    """(path, schema) of a field and of all below it; items and values of maps have the name of their field."""
     if not isinstance(schema, dict):
         return
-    for keyword in ("maxLength", "maxItems", "maxProperties"):
-        if isinstance(schema.get(keyword), int):
-            yield path, keyword, schema[keyword]
+    yield path, schema
     for name, inner in (schema.get("properties") or {}).items():
-        yield from limits_of(inner, (*path, name))
+        yield from schemas(inner, (*path, name))
     for keyword in ("items", "additionalProperties"):
-        yield from limits_of(schema.get(keyword), path)
+        yield from schemas(schema.get(keyword), path)
 
 
-@pytest.mark.parametrize("plural", ["reservations", "podmigrations"])
+def limits(plural, part="spec"):
+    """(path, keyword, value) of each limit."""
+    for path, schema in schemas(schema_of(plural, part)):
+        for keyword in BOUNDS.intersection(schema):
+            yield path, keyword, schema[keyword]
+
+
+@pytest.mark.parametrize("plural", PLURALS)
 def test_every_limit_of_the_schemas_is_that_of_the_table(plural):
-    found = list(limits_of({"properties": spec_of(plural)}))
+    found = [limit for limit in limits(plural) if limit[1] != "enum"]
     assert len(found) >= 9
     for path, keyword, number in found:
-        table = LENGTHS if keyword == "maxLength" else COUNTS
+        table = TABLES[keyword]
         assert table.get(".".join(path[-2:]), table.get(path[-1])) == number, (path, keyword)
 
 
 def test_the_table_has_no_limit_of_which_the_schemas_know_nothing():
-    found = [
-        each
-        for plural in ("reservations", "podmigrations")
-        for each in limits_of({"properties": spec_of(plural)})
-    ]
-    named = {name for path, _, _ in found for name in (path[-1], ".".join(path[-2:]))}
-    assert {*LENGTHS, *COUNTS} <= named
+    found = [limit for plural in PLURALS for limit in limits(plural)]
+    for table in (LENGTHS, COUNTS, LEAST):
+        of_table = [path for path, keyword, _ in found if TABLES.get(keyword) is table]
+        assert set(table) <= {name for path in of_table for name in (path[-1], ".".join(path[-2:]))}
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_no_field_of_a_spec_is_without_a_limit(plural):
+    """But for a template, which is a part of a pod and is limited as a whole by admission."""
+    for path, schema in schemas(schema_of(plural, "spec")):
+        if path[:1] == ("template",):
+            continue
+        kind = schema.get("type")
+        if kind == "string":
+            assert {"maxLength", "enum", "format"} & set(schema), path
+        elif kind == "array":
+            assert "maxItems" in schema, path
+        elif kind == "object" and "properties" not in schema:
+            assert "maxProperties" in schema, path
+        elif kind == "integer":
+            assert {"format", "minimum"} <= set(schema), path
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_choice_of_the_schemas_is_one_of_the_program(plural, part):
+    for path, keyword, values in limits(plural, part):
+        if keyword == "enum":
+            known = ENUMS.get((plural, path[-1]), ENUMS.get(path[-1]))
+            assert sorted(values) == sorted(map(str, known)), path
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_every_number_in_a_rule_of_the_schemas_is_in_the_table(plural):
+    for path, schema in schemas(schema_of(plural, "spec")):
+        for rule in schema.get("x-kubernetes-validations") or ():
+            text = re.sub(r"'[^']*'", "", rule["rule"])
+            assert set(map(int, re.findall(r"\b[0-9]+\b", text))) <= NUMBERS_OF_RULES, (path, rule)
 
 
 NUMBER = st.from_regex(r"[0-9]{1,4}([.][0-9]{0,4})?|[.][0-9]{1,4}", fullmatch=True)
