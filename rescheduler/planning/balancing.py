@@ -37,6 +37,10 @@ PLACEMENTS_PER_PASS: Final = 500
 """A search ends early once it has tried so many placements for each of its passes."""
 BLOCK: Final = 16
 """Overloaded nodes, and nodes that receive, that one repetition looks at."""
+PART: Final = 128
+"""The first pass looks at so many receivers at a time ..."""
+PLACEMENTS_PER_ORDER: Final = 64
+"""... and orders them by their room again after so many placements."""
 
 _EPSILON: Final = 1e-9
 _BY_SIZE: Final = (0.0, 0.5, 1.0, 0.75, 0.25)
@@ -161,6 +165,8 @@ class _Search:
         self.refused = False
         """True if a pod that relieves found no node."""
         self.placements = 0
+        self._parts: list[IntArray] = []
+        """Receivers of the first pass, those with most room first."""
 
     def worth(self, price: float = PRICE) -> float:
         """More is better: what is taken away, less what the moves cost."""
@@ -286,7 +292,15 @@ class _Search:
         if pod.minds or pod.spreads:
             allowed = allowed.copy()
             self._company.restrict(pod.minds, pod.spreads, allowed)
-        nodes = receivers[allowed[receivers]]
+        # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
+        for some in self._by_room(receivers) if order.rng is None else (receivers,):
+            node = self._best_of(number, some[allowed[some]], order)
+            if node >= 0:
+                return node
+        return -1
+
+    def _best_of(self, number: int, nodes: IntArray, order: _Order) -> int:
+        """The same among a few nodes that allow the pod."""
         if not len(nodes):
             return -1
         rest = self._free[:, nodes] - self._needs[number][:, np.newaxis]
@@ -298,6 +312,16 @@ class _Search:
         if order.rng is not None and order.rng.random() < order.noise:
             scored = np.where(fits, [order.rng.random() for _ in range(len(nodes))], np.inf)
         return int(nodes[scored.argmin()])
+
+    def _by_room(self, receivers: IntArray) -> Sequence[IntArray]:
+        """The receivers in parts, those with most room first, as it was a few placements ago."""
+        if len(receivers) <= PART:
+            return (receivers,)
+        if self.placements % PLACEMENTS_PER_ORDER == 0 or not self._parts:
+            room = (self._free[:, receivers] * self._room[:, receivers]).min(axis=0)
+            ordered = receivers[np.argsort(-room, kind="stable")]
+            self._parts = [ordered[at : at + PART] for at in range(0, len(ordered), PART)]
+        return self._parts
 
     def _relief(self, number: int) -> float:
         """The share of its node that the pod would take from what is above the targets."""

@@ -31,6 +31,8 @@ SEARCHES: Final = 3
 
 NODES_WITHIN_LIMITS: Final = 16
 """So many nodes, the worst ones, give the pods of a plan within limits."""
+NODES_OF_ENDING_PLAN: Final = 256
+"""A plan that ends after fewer moves than that has pods of so many nodes looked at; with more moves, of as many nodes."""
 SHORTER: Final = 16
 """A plan within limits, and what is searched again, is searched for so many times shorter."""
 PODS: Final = 20_000
@@ -96,8 +98,9 @@ class Relieving:
         shares = (np.maximum(overload.above, 0.0) / np.maximum(overload.capacity, 1.0)).sum(axis=0)
         number = int(np.count_nonzero(shares))
         worst = np.lexsort((self.trial.view.nodes.ranks, -shares))
-        names = self.trial.state.node_names
-        return [names[i] for i in worst[: min(number, NODES_WITHIN_LIMITS) if self.few else number].tolist()]
+        left = number if self.limits.left is None else max(NODES_OF_ENDING_PLAN, self.limits.left)
+        most = min(number, NODES_WITHIN_LIMITS if self.few else left)
+        return [self.trial.state.node_names[i] for i in worst[:most].tolist()]
 
     def _search(
         self, policy: RelievingPolicy, overload: Overload, proposals: Proposals, refused: set[str]
