@@ -17,24 +17,28 @@ from rescheduler.scheduling.state import SchedulingState
 FloatArray = NDArray[np.float64]
 
 
-def preallocation_node(state: SchedulingState, pod: Pod, only: str, nominated: Iterable[Pod]) -> Choice:
+def preallocation_node(
+    state: SchedulingState, pod: Pod, only: str, nominated: Iterable[Pod], staying: Iterable[Pod]
+) -> Choice:
     """The node that is large enough and on which the least is missing. ``only``: the only node to consider, if given.
 
     ``nominated``: pending pods that are nominated somewhere; they count as if they were bound, so that preallocations spread.
+    ``staying``: bound pods that never leave their node: beside them the room must fit.
     """
     feasible = state.filter(weightless(pod)).feasible.copy()
     if only:
         feasible &= np.array([name == only for name in state.node_names], dtype=bool)
     if not feasible.any():
         return Choice(message=_refused(only, "can take it, even without the pods that run there"))
-    counted = tuple(nominated)
+    counted, kept = tuple(nominated), tuple(staying)
     large = feasible.copy()
     missing = np.zeros(len(state.node_names))
     for resource, amount in checked_requests(pod.spec.requests, state.profile):
-        large &= state.allocatable(resource) >= amount
+        large &= state.allocatable(resource) - _held(state, resource, kept) >= amount
         missing = np.maximum(missing, _lack(state, resource, amount, counted))
     if not large.any():
-        return Choice(message=_refused(only, "is large enough for it"))
+        beside = " beside the pods that never leave" if kept else ""
+        return Choice(message=_refused(only, f"is large enough for it{beside}"))
     return Choice(node=state.node_names[int(np.where(large, missing, np.inf).argmin())])
 
 
@@ -42,6 +46,16 @@ def weightless(pod: Pod) -> Pod:
     """The pod without requests and host ports, which running pods could block."""
     spec = msgspec.structs.replace(pod.spec, requests=NO_RESOURCES, host_ports=())
     return msgspec.structs.replace(pod, spec=spec, held=NO_RESOURCES)
+
+
+def _held(state: SchedulingState, resource: str, pods: Iterable[Pod]) -> FloatArray:
+    """What the pods hold on each node."""
+    held = np.zeros(len(state.node_names))
+    for pod in pods:
+        at = state.node_index.get(pod.node)
+        if at is not None:
+            held[at] += dict(pod.held.items()).get(resource, 0)
+    return held
 
 
 def _lack(state: SchedulingState, resource: str, amount: int, nominated: Iterable[Pod]) -> FloatArray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,7 @@ from rescheduler.coordination.landing_order import Flight, landable, minds_other
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
 from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
 from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -45,6 +47,7 @@ from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.scheduling.framework import Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
 
+_NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
 Protection = Callable[[Pod, Replacements], Permission]
 """Whether the configuration lets a pod be moved (priority, local storage, ...)."""
 
@@ -136,12 +139,18 @@ class RulesPlacement:
             refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
             if refusal is not None:
                 return Choice(message=f"node {named}: {refusal.reason}")
-            return preallocation_node(state, pod, named, self._nominated()) if waits else Choice(node=named)
+            return self._preallocated(state, pod, named) if waits else Choice(node=named)
         snapshot = self._replacements.snapshot
         choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot))
         if choice.node or not waits:
             return choice
-        return preallocation_node(state, pod, "", self._nominated())
+        return self._preallocated(state, pod, "")
+
+    def _preallocated(self, state: SchedulingState, pod: Pod, only: str) -> Choice:
+        pods = self._replacements.snapshot.pods.values()
+        nominated = [p for p in pods if p.nominated_node and not p.node and not p.terminal]
+        staying = [p for p in pods if p.node and not p.terminal and never_moves(p) in _NEVER_LEAVE]
+        return preallocation_node(state, pod, only, nominated, staying)
 
     def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """By the scheduler's filters, without its gate, its nomination and the placeholders behind it."""
@@ -301,10 +310,6 @@ class RulesPlacement:
         pods = self._replacements.snapshot.pods
         name = placeholder_name(reservation)
         return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
-
-    def _nominated(self) -> list[Pod]:
-        pods = self._replacements.snapshot.pods.values()
-        return [pod for pod in pods if pod.nominated_node and not pod.node and not pod.terminal]
 
 
 def _in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:

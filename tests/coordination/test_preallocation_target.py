@@ -84,6 +84,18 @@ def test_a_named_node_is_preallocated_only_if_it_could_ever_hold_the_room():
     assert "elsewhere" in placement.for_reservation(reservation(2000, "elsewhere")).message
 
 
+def test_room_that_only_a_daemon_set_could_leave_is_never_waited_for():
+    nodes = [node("large", 4000), node("small", 3000)]
+    daemon = OwnerRef("apps/v1", "DaemonSet", "agent", "agent")
+    agents = [pod(f"agent-{n.name}", 1000, on=n.name, controller=daemon) for n in nodes]
+    busy = [pod("a", 3000, on="large"), pod("b", 1900, on="small")]
+    assert begin(nodes, *agents, *busy).for_reservation(reservation(2500)).node == "large"
+    refused = begin(nodes, *agents, *busy).for_reservation(reservation(3500))
+    assert refused.message == "no node is large enough for it beside the pods that never leave"
+    named = begin(nodes, *agents, *busy).for_reservation(reservation(2500, "small"))
+    assert (named.node, "small" in named.message) == ("", True)
+
+
 def test_what_the_scheduler_ignores_is_not_asked_of_a_node():
     wanted = reservation(2000, **{"license.example/seat": 1})
     nodes, old = [node("full", 4000)], pod("a", 4000, on="full")
