@@ -5,7 +5,8 @@ from scenes import Scene
 from structlog.testing import capture_logs
 
 from harness.histories.clusters import lone_pod
-from rescheduler.coordination import index, kept_index, observe_start_first
+from rescheduler.coordination import index, kept_index, move_turns, observe_start_first
+from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.round_objects import Chooser
 from rescheduler.model.names import GATE
@@ -29,6 +30,8 @@ STAGES = {
     "workloads": (kept_index, "_shape", lambda workload: workload),
     "unadopted replacements": (observe_start_first, "is_unadopted", lambda pod: pod),
     "choice of Reservations": (Chooser, "_holds", lambda _, __, room: room),
+    "choice of moves": (move_turns, "_in_each_round", lambda move: move),
+    "moves that others begin after": (EarlierMoves, "over", lambda _, move: move),
     "assignment": (RoomAssignment, "_young", lambda _, pod: pod),
     "gates": (index, "holds_gate", lambda pod: pod),
 }
@@ -91,7 +94,9 @@ def gates(scene):
 
 
 def broken_room(scene):
-    """A Reservation for the pods of another namespace."""
+    """A Reservation for the pods of another namespace, and a move there that waits."""
+    move = {"podRef": {"name": scene.pods("broken")[0]["metadata"]["name"]}, "paused": True}
+    scene._create("PodMigration", "broken-move", move, namespace="other")
     scene.room("broken-room", app="broken", node="n2")
     found = scene.api.get(ROOM, "", "broken-room")
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "broken", "namespace": "other"}
