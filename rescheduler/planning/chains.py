@@ -31,6 +31,8 @@ from rescheduler.scheduling.framework import FloatArray
 
 MOST_WORK: Final = 1_200_000
 """Nodes that are looked at for all chains of one decision, each look counted as ``_LEAST_WORK`` nodes more: about 0.2 s."""
+WORK_OF_A_PLAN: Final = 6
+"""A plan that shows all moves looks so many times longer if it is the only one: nobody waits for it every few seconds."""
 _LEAST_WORK: Final = 6_000
 LOOKS_PER_POD: Final = 150
 """Pods for which a target is looked for, so that one badly placed pod finds its place."""
@@ -101,7 +103,8 @@ class ChainSearch:
     """Stage of the plan in which chains end at the latest."""
     may_step_aside: Callable[[Pod], bool] = _nobody
     """Of the chain that is looked for now."""
-    _work: int = MOST_WORK
+    work: int = MOST_WORK
+    """What is left of it."""
     _looks: int = 0
     _asking: set[str] = field(default_factory=set)
     """Uids of the pods for which room is made now: none of them makes room for another."""
@@ -113,7 +116,7 @@ class ChainSearch:
     @property
     def exhausted(self) -> bool:
         """True if no more chains are looked for in this decision."""
-        return self._work <= 0
+        return self.work <= 0
 
     def hopeless(self) -> bool:
         """True if no node has room for any pod that runs, and none leaves its room: then nobody can step aside."""
@@ -258,7 +261,7 @@ class ChainSearch:
     def _spend(self) -> None:
         """One look at all nodes."""
         self._looks -= 1
-        self._work -= self.trial.state.nodes.size + _LEAST_WORK
+        self.work -= self.trial.state.nodes.size + _LEAST_WORK
 
     def _nodes(self, wish: Wish) -> list[int]:
         """Nodes on which room may be made: first where the pod repairs most, then where least is missing."""

@@ -24,7 +24,7 @@ from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
 from rescheduler.planning.chain_moves import WITHOUT_PLACE, ChainPlanner
-from rescheduler.planning.chains import ChainSearch
+from rescheduler.planning.chains import MOST_WORK, WORK_OF_A_PLAN, ChainSearch
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
@@ -221,6 +221,7 @@ class _Planner:
             passes=inputs.effort,
             few=not inputs.unlimited,
         )
+        self._work_for_chains = MOST_WORK
         self._without_place: list[tuple[Policy, Candidate]] = []
         self._refused_everywhere: set[str] = set()
         """Uids of those of them that no node takes, better or not."""
@@ -238,7 +239,10 @@ class _Planner:
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         asked = self._ask_all()
         self._began_at = self.trial.version
-        plan_best(partial(self._attempt, asked), attempts(len(self._snapshot.pods), self._inputs.effort))
+        more = attempts(len(self._snapshot.pods), self._inputs.effort)
+        if self._inputs.unlimited and not more:
+            self._work_for_chains *= WORK_OF_A_PLAN
+        plan_best(partial(self._attempt, asked), more)
 
     def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
@@ -287,7 +291,13 @@ class _Planner:
         )
         stages = {step.pod.uid: 1 for step in self.steps}
         search = ChainSearch(
-            self.trial, self._objective, self._replacement, self._refusals.cost, stages, large
+            self.trial,
+            self._objective,
+            self._replacement,
+            self._refusals.cost,
+            stages,
+            large,
+            work=self._work_for_chains,
         )
         chains.plan(self._without_place, search)
 
