@@ -161,7 +161,7 @@ def _outcome(
         return placement.violations(placement.start), left, best, fewest
     low, high = cluster.thresholds.low, cluster.thresholds.high
     if cluster.kind is Kind.CONSOLIDATION:
-        asked = Consolidation.of(placement, low, high, limit)
+        asked = Consolidation.of(placement, low, high, limit, any_order=True)
         start, left = placement.in_use(placement.start), placement.in_use(counts)
         best = most_emptied(placement, asked, seconds)
         best = Solution(start + best.objective, start + best.bound, best.values)

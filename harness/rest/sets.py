@@ -34,6 +34,7 @@ VARIANTS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("balance", "LowNodeUtilization", {}),
     ("even", "LowNodeUtilization", _EVEN),
     ("pack", "HighNodeUtilization", _FULL),
+    ("rooms", "Defragmentation", {"template": {"cpu": "1500m"}}),
 )
 """Name, policy and arguments: those of each policy that make it want the most moves."""
 

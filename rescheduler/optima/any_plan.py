@@ -42,6 +42,29 @@ def least_excess_of_any_plan(
     return program.solve(seconds, gap=1e-4)
 
 
+def most_rooms_of_any_plan(
+    placement: CountedCluster,
+    among: BoolArray,
+    room: Mapping[str, int],
+    max_moves: int | None,
+    seconds: float,
+) -> Solution:
+    """The objective is minus the most rooms of a template on these nodes together; ``room``: its size by resource."""
+    program, brought = _moved(placement, max_moves)
+    load = placement.load(placement.start)
+    for n in np.flatnonzero(among).tolist():
+        rooms = program.column(cost=-1.0)
+        for resource, size in room.items():
+            r = placement.resources.index(resource)
+            # Beyond what the node can hold nothing counts, so one that is too full at the start has none, and no debts.
+            left = float(placement.capacity[n, r] - load[n, r])
+            terms = dict(brought.get((n, r), {}))
+            if left < 0:
+                terms[program.column(-left, integer=False)] = -1.0
+            program.row({**terms, rooms: float(size)}, most=left)
+    return program.solve(seconds)
+
+
 def _moved(
     placement: CountedCluster, max_moves: int | None
 ) -> tuple[IntegerProgram, Mapping[tuple[int, int], Terms]]:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.optima.any_plan import least_excess_of_any_plan
+from rescheduler.optima.any_plan import least_excess_of_any_plan, most_rooms_of_any_plan
 from rescheduler.optima.fillings import (
     Consolidation,
     most_emptied,
@@ -28,6 +30,7 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PlanBound, Question
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.stages import stages_of
+from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
@@ -37,7 +40,7 @@ from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import Profile
+from rescheduler.scheduling.framework import IntArray, Profile
 
 MOST_PLACES: Final = 40_000
 """Kinds of pods times nodes: what a model of every pod on every node is made for; beyond, only amounts are compared."""
@@ -93,6 +96,8 @@ def bounds(judged: JudgedPlan) -> tuple[PlanBound, ...]:
     for args in judged.policies:
         if isinstance(args, HighNodeUtilizationArgs):
             found.append(_emptied(judged, args))
+        if isinstance(args, DefragmentationArgs):
+            found.append(_rooms_made(judged, args))
         if isinstance(args, LowNodeUtilizationArgs):
             found.append(_relieved(judged, args))
     return tuple(found)
@@ -165,6 +170,33 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     return _bound(Question.NODES_EMPTIED, reached, most=count, model=-best.bound, best=best, notes=notes)
 
 
+def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
+    places = judged.places()
+    placement = places.placement
+    room = {r: size for r, size in args.room().items() if r in placement.resources} | {"pods": 1}
+    columns = [placement.resources.index(r) for r in room]
+    sizes = np.array(list(room.values()))
+
+    def rooms(counts: IntArray) -> int:
+        left = (placement.capacity - placement.load(counts))[:, columns] // sizes
+        return int(np.maximum(left.min(axis=1), 0)[among].sum())
+
+    whole = (placement.capacity[:, columns] // sizes).min(axis=1)
+    among = args.nodes(places.nodes) & places.nodes.usable & (whole > 0)
+    start = rooms(placement.start)
+    notes = [f"{start} rooms before"]
+    most = float(whole[among].sum() - start)
+    best = Solution(0.0, 0.0, ())
+    if _fits(placement.start.size, notes):
+        best = most_rooms_of_any_plan(placement, among, room, judged.inputs.max_moves, judged.seconds)
+        model = -best.bound - start
+    else:
+        model = math.inf
+    notes += _left_out(places)
+    reached = rooms(places.counts_at(judged.after())) - start
+    return _bound(Question.ROOMS_MADE, reached, most=most, model=model, best=best, notes=notes)
+
+
 def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
     places = judged.places()
     placement = places.placement
@@ -218,8 +250,15 @@ def _bound(
         question=question,
         reached=round(reached, 4),
         bound=round(bound, 4),
-        gap=round((bound - reached) / bound, 4) if bound > _SAME else 0.0,
+        gap=_gap(reached, bound),
         proven=bound - reached <= (0 if whole else 1e-3 * max(1.0, bound)),
         solver_seconds=round(best.seconds, 3),
         notes=tuple(notes),
     )
+
+
+def _gap(reached: float, bound: float) -> float:
+    """The part of the bound that is missing. What makes way for more important things may be below 0: then all of it is."""
+    if bound - reached <= _SAME:
+        return 0.0
+    return round(min((bound - reached) / max(bound, _SAME), 1.0), 4)

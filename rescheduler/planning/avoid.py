@@ -20,6 +20,7 @@ DEFAULT_TTL_S: Final = 1800.0
 TTL_S: Final = {
     "LowNodeUtilization": 1800.0,
     "HighNodeUtilization": 3600.0,
+    "Defragmentation": 3600.0,
     "NodeAffinity": 3600.0,
     "InterPodAntiAffinity": 1800.0,
     "NodeTaints": 3600.0,

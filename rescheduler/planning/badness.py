@@ -23,6 +23,8 @@ class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
     """Wishes that are not met, in millionths of a pod."""
     balance: int = 0
     """What nodes hold above their targets, in millionths of a node."""
+    fragmentation: int = 0
+    """Rooms of a template that pods break."""
     consolidation: int = 0
     """Nodes in use, or their prices, in millionths."""
     emptying: int = 0
@@ -39,7 +41,7 @@ class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def tiers(self) -> tuple[int, ...]:
         """The numbers in the order of ``Tier``."""
-        return self.hard, self.soft, self.balance, self.consolidation, self.emptying
+        return self.hard, self.soft, self.balance, self.fragmentation, self.consolidation, self.emptying
 
     def by_tier(self) -> dict[str, int]:
         """By name of the tier, without those that are 0."""

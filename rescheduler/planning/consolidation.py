@@ -1,7 +1,8 @@
 """Which nodes can be emptied together, with at most so many moves: a search on numbers, without a clock.
 
 Given are what each node can still take and the nodes that may be emptied, each with its pods and its price. Wanted are
-the nodes to empty: the highest sum of prices first, then the fewest moves. A node is emptied as a whole or not at all;
+the nodes to empty: the highest sum of prices first, then the fewest moves. A node is emptied as a whole or not at all (of
+several sources on a node, each of which is a part of its pods, one at most);
 its pods go to nodes that stay; the room that they leave is not used (the moves of a plan run at once).
 
 A pass takes the nodes in the order of their cost, fewest pods first, and puts the pods of each where pods have gone
@@ -66,6 +67,8 @@ class Source:
     price: int
     budgets: tuple[tuple[int, int], ...] = ()
     """(index of a budget, how many moves take one of it)."""
+    takes: tuple[tuple[int, int], ...] | None = None
+    """(resource, amount) of what may come to its node that may come no longer once it is emptied; None: nothing may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +177,9 @@ class _Search:
         self.placements += packing.placements - before
         emptied = packing.result()
         sources = self.cluster.sources
+        nodes = {source.node for source in sources}
         worth = sum(sources[e.source].price for e in emptied), -packing.moves
-        return _Found(worth, emptied, complete=len(emptied) == len(sources))
+        return _Found(worth, emptied, complete=len(emptied) == len(nodes))
 
     def exchange(self, order: _Order, emptied: Sequence[Emptied], rng: random.Random) -> _Found:
         """One pass that begins with most of what another one emptied and some of what it did not, packed together."""
@@ -239,6 +243,8 @@ class _Packing:
         self._budgets = list(cluster.budgets)
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
+        self._closed: set[int] = set()
+        """Nodes of those sources."""
         self.moves = 0
         self.placements = 0
 
@@ -259,7 +265,7 @@ class _Packing:
         source = self._cluster.sources[number]
         if not self._affords((number,)):
             return False
-        guests = tuple(self._received.get(source.node, ()))
+        guests = () if self._bears(source) else tuple(self._received.get(source.node, ()))
         for item in guests:
             self._take(item)
         self._close(number)
@@ -283,8 +289,17 @@ class _Packing:
             self._reopen(number)
         return False
 
+    def _bears(self, source: Source) -> bool:
+        """True if what has come to its node may stay there once the source is emptied."""
+        if source.takes is None:
+            return False
+        return all(self._free[resource, source.node] >= amount for resource, amount in source.takes)
+
     def _affords(self, numbers: Sequence[int]) -> bool:
         sources = [self._cluster.sources[number] for number in numbers]
+        nodes = {source.node for source in sources}
+        if len(nodes) < len(sources) or not nodes.isdisjoint(self._closed):
+            return False
         most = self._cluster.most_moves
         if most is not None and self.moves + sum(len(source.items) for source in sources) > most:
             return False
@@ -345,18 +360,30 @@ class _Packing:
     def _close(self, number: int) -> None:
         source = self._cluster.sources[number]
         self.emptied[number] = None
+        self._closed.add(source.node)
         self.moves += len(source.items)
         for budget, taken in source.budgets:
             self._budgets[budget] -= taken
-        self._open[source.node] = False
+        self._give(source, -1)
 
     def _reopen(self, number: int) -> None:
         source = self._cluster.sources[number]
         del self.emptied[number]
+        self._closed.discard(source.node)
         self.moves -= len(source.items)
         for budget, taken in source.budgets:
             self._budgets[budget] += taken
-        self._open[source.node] = self._cluster.receives[source.node]
+        self._give(source, 1)
+
+    def _give(self, source: Source, sign: int) -> None:
+        """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
+        node = source.node
+        if source.takes is None:
+            self._open[node] = sign > 0 and self._cluster.receives[node]
+            return
+        for resource, amount in source.takes:
+            self._free[resource, node] += sign * amount
+            self._slack[node] += sign * amount * self._per_unit[resource, node]
 
 
 def _largest_first(item: Occupant) -> float:

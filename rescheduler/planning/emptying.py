@@ -119,7 +119,16 @@ class _Problem:
         price = int(self._prices[node])
         at = int(self._trial.view.nodes.ranks[node])
         spent = Counter(budget for one in members for budget in self._conditions.spent(one.pod, one.policy))
-        source = Source(at, tuple(items[i] for i in ranked), price, tuple(sorted(spent.items())))
+        takes = self._policy.takes(members, self._trial.view)
+        source = Source(
+            at,
+            tuple(items[i] for i in ranked),
+            price,
+            tuple(sorted(spent.items())),
+            None
+            if takes is None
+            else tuple((self._resource(name), amount) for name, amount in takes.items()),
+        )
         return source, tuple(members[i] for i in ranked)
 
     def cluster(self, sources: Sequence[Source], most_moves: int | None) -> ConsolidationProblem:

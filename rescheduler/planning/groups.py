@@ -78,15 +78,17 @@ class Groups:
         self._plan.skipped.settle()
         left = {group: tuple(members) for group, members in groupby(proposals, key=attrgetter("group"))}
         if isinstance(policy, EmptyingPolicy):
-            self._together(policy, left)
+            done = self._together(policy, left)
+            left = {g: m for g, m in left.items() if not m[0].spare and m[0].pod.node not in done}
         while left and not self._limits.exhausted:
             self._try(policy, left.pop(next(iter(left))))
         if left:
             rest = set(left)
             self._plan.skipped.leave(b for b in proposals.queue().rest() if b.group in rest)
 
-    def _together(self, policy: EmptyingPolicy, left: dict[str, tuple[Candidate, ...]]) -> None:
-        """Plan the groups that a search over all of them chooses, and take them out of ``left``."""
+    def _together(self, policy: EmptyingPolicy, left: dict[str, tuple[Candidate, ...]]) -> set[str]:
+        """Plan the groups that a search over all of them chooses, and take them out of ``left``. Gives their nodes."""
+        nodes: set[str] = set()
         open_ = {group: members for group, members in left.items() if not any(map(self._refused, members))}
         while open_ and not self._limits.exhausted:
             done = False
@@ -97,10 +99,13 @@ class Groups:
                 del open_[group]
                 if self._try(policy, one.members, one):
                     del left[group]
+                    nodes.add(one.members[0].pod.node)
                     done = True
+            open_ = {group: some for group, some in open_.items() if some[0].pod.node not in nodes}
             # Where the rules refused a pod that the numbers allowed, the others are searched again with what is left.
             if not done:
-                return
+                break
+        return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
         return self._plan.is_planned(candidate) or self._refusals.of(candidate) is not None
@@ -165,7 +170,7 @@ class Groups:
     def _skip(self, members: Sequence[Candidate], failed: Candidate, why: Blocked) -> None:
         self._plan.skipped.add(failed, why)
         name = f"{failed.pod.namespace}/{failed.pod.name}"
-        message = f"node {failed.pod.node} cannot be emptied because of {name}"
+        message = f"the pods that were to leave node {failed.pod.node} together stay because of {name}"
         for member in _others(members, failed):
             self._plan.skipped.add(member, Blocked(SkipReason.GROUP, message, name))
 

@@ -145,6 +145,7 @@ class Question(enum.StrEnum):
 
     VIOLATIONS_REPAIRED = "ViolationsRepaired"
     NODES_EMPTIED = "NodesEmptied"
+    ROOMS_MADE = "RoomsMade"
     EXCESS_REMOVED = "ExcessRemoved"
     """Shares of nodes above their target thresholds, added up."""
 

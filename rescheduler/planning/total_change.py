@@ -24,6 +24,7 @@ _WORDS: Final = {
     Tier.HARD: "break more rules",
     Tier.SOFT: "meet fewer wishes",
     Tier.BALANCE: "overload nodes more",
+    Tier.FRAGMENTATION: "break rooms",
     Tier.CONSOLIDATION: "use more nodes",
     Tier.EMPTYING: "fill nodes that are to be emptied",
 }
@@ -65,11 +66,11 @@ class TotalChange:
 
 
 def refusal_of_group(change: IntArray, node: str) -> Blocked:
-    """Why a node is not emptied, although each pod has a place: the change of the whole (tiers,) does not fall."""
+    """Why pods do not leave a node together, although each pod has a place: the change of the whole (tiers,) does not fall."""
     tier = worst_tier(change)
     worse = tier is not None and change[tier] > 0
     words = f"would {_WORDS[tier]}" if tier is not None and worse else "would make nothing better"
-    return Blocked(SkipReason.NO_BETTER_TARGET, f"emptying node {node} {words} in sum", node)
+    return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node {node} together {words} in sum", node)
 
 
 class Objective:

@@ -6,7 +6,7 @@ A node is under-utilised below ``thresholds`` in all resources. It is emptied on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -130,6 +130,9 @@ class HighNodeUtilization:
             capacity = view.state.allocatable(resource)
             found[resource] = np.floor(capacity * (self._limit(resource) + _EPSILON)).astype(np.int64)
         return found
+
+    def takes(self, members: Sequence[Candidate], view: PolicyView) -> None:
+        """Nothing may come to a node that is emptied."""
 
     def prices(self, view: PolicyView) -> IntArray:
         """What each node costs, in millionths; the same for all without prices. Do not change the array."""

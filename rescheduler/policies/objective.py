@@ -30,15 +30,24 @@ class Tier(enum.IntEnum):
     """Wishes that are not met, in millionths of a pod (``ONE``)."""
     BALANCE = 2
     """Shares of nodes above their target, in millionths of a node (``ONE``)."""
-    CONSOLIDATION = 3
+    FRAGMENTATION = 3
+    """Rooms of a template that pods break: a count."""
+    CONSOLIDATION = 4
     """Nodes in use, in millionths of a node (``ONE``), or their prices in millionths."""
-    EMPTYING = 4
-    """Pods on nodes that are to be emptied: what falls while a node is emptied over several cycles."""
+    EMPTYING = 5
+    """Pods on nodes that are to be emptied, or that leave a room: what falls while that takes several cycles."""
 
 
 TIERS: Final = len(Tier)
 
-UNITS: Final = {Tier.HARD: 1, Tier.SOFT: ONE, Tier.BALANCE: ONE, Tier.CONSOLIDATION: ONE, Tier.EMPTYING: 1}
+UNITS: Final = {
+    Tier.HARD: 1,
+    Tier.SOFT: ONE,
+    Tier.BALANCE: ONE,
+    Tier.FRAGMENTATION: 1,
+    Tier.CONSOLIDATION: ONE,
+    Tier.EMPTYING: 1,
+}
 """What one rule, pod or node counts for; EMPTYING has no unit."""
 
 
@@ -90,7 +99,13 @@ def worst_tier(change: IntArray) -> Tier | None:
     return Tier(int(found[0])) if found.size else None
 
 
-_TELLING: Final = {Tier.HARD: 1, Tier.SOFT: ONE // 1000, Tier.BALANCE: ONE // 1000, Tier.CONSOLIDATION: 1}
+_TELLING: Final = {
+    Tier.HARD: 1,
+    Tier.SOFT: ONE // 1000,
+    Tier.BALANCE: ONE // 1000,
+    Tier.FRAGMENTATION: 1,
+    Tier.CONSOLIDATION: 1,
+}
 """From which difference on one node is a better choice than another."""
 
 

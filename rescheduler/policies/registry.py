@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rescheduler.policies.defragmentation import Defragmentation, DefragmentationArgs
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinity, InterPodAntiAffinityArgs
@@ -48,6 +49,7 @@ _ALL: Final = (
     PolicyType("TopologySpread", TopologySpreadArgs, TopologySpread),
     PolicyType("LowNodeUtilization", LowNodeUtilizationArgs, LowNodeUtilization),
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),
+    PolicyType("Defragmentation", DefragmentationArgs, Defragmentation),
 )
 
 REGISTRY: Final[dict[str, PolicyType]] = {kind.name: kind for kind in _ALL}

@@ -35,7 +35,7 @@ _WHY: Final = {
     SkipReason.BACKOFF: "for moves that failed",
     SkipReason.IN_PROGRESS: "for moves under way",
     SkipReason.AVOIDED: "for nodes to avoid",
-    SkipReason.GROUP: "because their node cannot be emptied",
+    SkipReason.GROUP: "because others of their node stay",
     SkipReason.NOT_SUPPORTED: "because nothing comes back for them",
     SkipReason.SINGLE_REPLICA: "for protections",
     SkipReason.WORKLOAD_BUSY: "for rollouts",
@@ -59,6 +59,9 @@ def _tiers(plan: Plan) -> Iterator[str]:
     if before.soft != after.soft:
         yield f"wishes not met {_way(before.soft, after.soft)}"
     yield from _overloaded(plan, before.balance, after.balance)
+    if before.fragmentation != after.fragmentation:
+        more = before.fragmentation - after.fragmentation
+        yield f"{'makes' if more > 0 else 'breaks'} {plural(abs(more), 'room')} of the template"
     yield from _in_use(plan, before, after)
 
 
@@ -130,6 +133,7 @@ TOLD: Final = {
     Tier.HARD: "violations",
     Tier.SOFT: "wishes not met",
     Tier.BALANCE: "above targets",
+    Tier.FRAGMENTATION: "rooms broken",
     Tier.CONSOLIDATION: "in use",
 }
 """The tiers that people are told of, each with what it counts. EMPTYING only compares."""

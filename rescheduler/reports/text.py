@@ -115,6 +115,7 @@ def _placed(plan: Plan, style: Style) -> str:
 _QUESTIONS: Final = {
     Question.VIOLATIONS_REPAIRED: "violations repaired",
     Question.NODES_EMPTIED: "nodes emptied",
+    Question.ROOMS_MADE: "rooms made",
     Question.EXCESS_REMOVED: "excess removed (nodes)",
 }
 

@@ -24,6 +24,7 @@ REPAIRS = (
     HEAD + "- name: NodeTaints\n- name: NodeAffinity\n- name: InterPodAntiAffinity\n- name: TopologySpread\n"
 )
 PACKING = "- {name: HighNodeUtilization, thresholds: {cpu: 99.99}, targetThresholds: {cpu: 100}}\n"
+ROOMS = "- {name: Defragmentation, template: {cpu: 1500m}}\n"
 RELIEF = "- {name: LowNodeUtilization, thresholds: {cpu: 40, memory: 40}, targetThresholds: {cpu: 60, memory: 60}}\n"
 
 
@@ -79,7 +80,9 @@ def test_most_repairs_are_those_of_trying_everything(seed, max_moves):
         assert bound.bound == best
 
 
-@pytest.mark.parametrize("text", [REPAIRS + PACKING, REPAIRS + RELIEF], ids=["packing", "relief"])
+@pytest.mark.parametrize(
+    "text", [REPAIRS + PACKING, REPAIRS + RELIEF, REPAIRS + ROOMS], ids=["packing", "relief", "rooms"]
+)
 @pytest.mark.parametrize("seed", range(700, 712))
 def test_no_plan_passes_its_bound(seed, text):
     """Clusters with every rule that there is, most of which the models leave out."""

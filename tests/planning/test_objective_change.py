@@ -37,6 +37,8 @@ POLICIES = [
     ("LowNodeUtilization", {}, None),
     ("HighNodeUtilization", {}, None),
     ("HighNodeUtilization", {"price_label": "price", "prices": (SSD,), "default_price": 0.3}, None),
+    ("Defragmentation", {"template": {"cpu": "1500m"}}, None),
+    ("Defragmentation", {"template": {"cpu": 1, "memory": "1Gi"}, "node_selector": {"disk": "ssd"}}, None),
 ]
 
 

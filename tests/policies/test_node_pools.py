@@ -9,11 +9,11 @@ from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.simple import SimplePolicy
-from rescheduler.policies.wire import PolicyArgs
+from rescheduler.policies.wire import NodePoolArgs, PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
-RULES = [variant for variant in VARIANTS if "Utilization" not in variant[1]]
+RULES = [variant for variant in VARIANTS if not issubclass(REGISTRY[variant[1]].args, NodePoolArgs)]
 
 
 def view_of(cluster):

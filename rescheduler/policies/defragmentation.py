@@ -1,0 +1,285 @@
+"""Defragmentation: room that is scattered over nodes in pieces is brought together, so that large pods fit.
+
+A room is what a pod of ``template`` needs, all resources on one node. What is bad is each room that a node could hold and its pods
+break. Single moves hardly ever help: a room appears when enough pods have left one node for the remainders of others, where they
+break no room. So the candidates are groups: of each node the few pods whose leaving makes one room more, in some ways to choose from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement, islice
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.quantity import Amount, QuantityError, milli, units
+from rescheduler.model.records import Pod
+from rescheduler.model.resources import is_scalar
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.planned_moves import taken_of
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.nodes import NodeTable
+
+Size = tuple[int, ...]
+"""What a pod takes, in the order of the resources of a room."""
+
+MOST_TOGETHER: Final = 3
+"""Up to so many pods every choice is looked at; where more must leave, the largest go."""
+WAYS: Final = 4
+"""Choices of one node for each number of pods."""
+_SHAPES: Final = 8
+"""Sizes of pods of one node that are combined: the largest."""
+_STEPS: Final = 64
+"""How finely it is told how near a node is to one room more."""
+_GAIN: Final = 0.5
+
+
+class DefragmentationArgs(
+    NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """``template``: what the pods request for which there is to be room, by resource, as a pod's ``requests`` has it."""
+
+    template: dict[str, Amount] = msgspec.field(default_factory=lambda: {"cpu": 4, "memory": "8Gi"})
+
+    def room(self) -> dict[str, int]:
+        """CPU in milli, everything else in its unit."""
+        return {r: milli(a) if r == "cpu" else units(a) for r, a in sorted(self.template.items())}
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        if not self.template:
+            yield ("template",), "is empty: name what the pods request, such as {cpu: 16, memory: 64Gi}"
+        for resource, amount in self.template.items():
+            if resource not in ("cpu", "memory", "ephemeral-storage") and not is_scalar(resource):
+                yield (
+                    ("template", resource),
+                    "is no resource that pods request: use cpu, memory or example.com/gpu",
+                )
+                continue
+            try:
+                asked = milli(amount) if resource == "cpu" else units(amount)
+            except QuantityError as error:
+                yield ("template", resource), str(error)
+                continue
+            if asked <= 0:
+                yield ("template", resource), f"is {amount}: must be more than 0"
+
+    def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
+        """Resources that no node offers."""
+        yield from super().unknown_to(nodes)
+        for resource in sorted(self.template):
+            if not self.offered(resource, nodes):
+                yield ("template", resource), "no node that takes part offers any, so the policy does nothing"
+
+
+class Defragmentation:
+    """Gain = 0.5 on nodes where the pod breaks no room, 0 on all others."""
+
+    name: ClassVar[str] = "Defragmentation"
+
+    def __init__(self, args: DefragmentationArgs) -> None:
+        self._args = args
+        self._scope = args.scope()
+        self._room = {**args.room(), "pods": 1}
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """In tier FRAGMENTATION the rooms that pods break; in tier EMPTYING how far nodes are from one room more."""
+        found = nothing()
+        if len(self._room) == 1:
+            return found
+        free = self._free(view)
+        rooms, far = self._rooms_of(free), self._far(free)
+        part = self._taking_part(view)
+        found[Tier.FRAGMENTATION] = (self._whole(view) - rooms)[part].sum()
+        found[Tier.EMPTYING] = far[part].sum()
+        return found
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What that would change by."""
+        part = self._taking_part(view)
+        if not part.any():
+            return unchanged(view.nodes.size)
+        here = view.state.node_index[pod.node]
+        free = self._free(view)
+        after = {}
+        for resource, left in free.items():
+            after[resource] = left - taken_of(replacement.held, resource)
+            after[resource][here] = left[here] + taken_of(pod.held, resource)
+        change = np.zeros_like(unchanged(view.nodes.size))
+        change[Tier.FRAGMENTATION] = np.where(part, self._rooms_of(free) - self._rooms_of(after), 0)
+        change[Tier.EMPTYING] = np.where(part, self._far(after) - self._far(free), 0)
+        # So far each column tells of one node alone: of the one that receives, and of the one that is left.
+        change += change[:, [here]]
+        change[:, here] = 0
+        return change
+
+    def candidates(self, view: PolicyView) -> Proposals:
+        """For each node that could have one room more, groups of pods to choose from; all but the first are spares."""
+        free = self._free(view)
+        rooms = self._rooms_of(free)
+        open_ = self._taking_part(view) & (rooms < self._whole(view))
+        found: list[tuple[Batch]] = []
+        for node in sorted(np.flatnonzero(open_).tolist(), key=lambda n: view.nodes.names[n]):
+            missing = {
+                resource: (int(rooms[node]) + 1) * size - int(free[resource][node])
+                for resource, size in self._room.items()
+            }
+            for number, pods in enumerate(self._ways(node, missing, view)):
+                if number and not view.spares:
+                    break
+                found.extend((self._batch(pod, node, number, view),) for pod in pods)
+        return Proposals(found)
+
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
+        """By the formula of the class."""
+        here = view.state.node_index[candidate.pod.node]
+        free = self._free(view)
+        rooms = self._rooms_of(free)
+        fits = self._taking_part(view).copy()
+        for resource, left in free.items():
+            fits &= left - taken_of(candidate.pod.held, resource) >= rooms * self._room[resource]
+        fits[here] = False
+        return np.where(fits, _GAIN, 0.0)
+
+    def receives(self, view: PolicyView) -> BoolArray:
+        """All that take part."""
+        return self._taking_part(view)
+
+    def most_held(self, view: PolicyView) -> dict[str, IntArray]:
+        """What each node holds without breaking one of its rooms."""
+        rooms = self._rooms_of(self._free(view))
+        return {r: view.state.allocatable(r) - rooms * size for r, size in self._room.items()}
+
+    def takes(self, members: Sequence[Candidate], view: PolicyView) -> dict[str, int]:
+        """Of what they free, the new room takes a part; what it lacks it takes of what was free."""
+        del view
+        freed = {r: sum(taken_of(one.pod.held, r) for one in members) for r in self._room}
+        return {r: max(0, size - freed[r]) for r, size in self._room.items()}
+
+    def prices(self, view: PolicyView) -> IntArray:
+        """Every room is worth the same."""
+        return np.ones(view.nodes.size, dtype=np.int64)
+
+    def _free(self, view: PolicyView) -> dict[str, IntArray]:
+        """By resource of a room, what is left on each node; below 0 on one that is too full."""
+
+        def find() -> dict[str, IntArray]:
+            state = view.state
+            return {r: state.allocatable(r) - state.requested(r) for r in self._room}
+
+        return view.memo.of((self, "free"), view.cluster.version, find)
+
+    def _rooms_of(self, free: dict[str, IntArray]) -> IntArray:
+        """Rooms on each node with so much left there."""
+        found: IntArray = np.min([left // self._room[r] for r, left in free.items()], axis=0)
+        return np.maximum(found, 0)
+
+    def _far(self, free: dict[str, IntArray]) -> IntArray:
+        """How far each node is from one room more: the nearer, the more a step counts, so that one node is finished first."""
+        parts = [left * _STEPS // self._room[r] for r, left in free.items() if r != "pods"]
+        near = np.clip(np.min(parts, axis=0) - _STEPS * self._rooms_of(free), 0, _STEPS)
+        far: IntArray = _STEPS * _STEPS - near * near
+        return far
+
+    def _whole(self, view: PolicyView) -> IntArray:
+        """Rooms on each node if it were empty."""
+
+        def find() -> IntArray:
+            return self._rooms_of({r: view.state.allocatable(r) for r in self._room})
+
+        return view.memo.of((self, "whole"), None, find)
+
+    def _taking_part(self, view: PolicyView) -> BoolArray:
+        """Nodes of the policy on which new pods may come to stand at all, and that can hold a room."""
+
+        def find() -> BoolArray:
+            part = self._args.nodes(view.nodes) & view.nodes.usable & (self._whole(view) > 0)
+            return part if len(self._room) > 1 else np.zeros_like(part)
+
+        return view.memo.of((self, "taking part"), None, find)
+
+    def _ways(self, node: int, missing: dict[str, int], view: PolicyView) -> Iterator[Sequence[Pod]]:
+        """Smallest sets of pods whose leaving frees what is missing, the fewest pods first, then the least that is moved."""
+        by_size: dict[Size, list[Pod]] = {}
+        wanted = [r for r, amount in missing.items() if amount > 0]
+        for pod in self._pods(node, view):
+            by_size.setdefault(tuple(taken_of(pod.held, r) for r in self._room), []).append(pod)
+        names = tuple(self._room)
+        needs = tuple(missing[r] for r in names)
+        sizes = sorted(by_size, key=lambda size: [-size[names.index(r)] for r in wanted])
+        sizes = [s for s in sizes if any(s[names.index(r)] for r in wanted)]
+        shown = False
+        for number in range(1, MOST_TOGETHER + 1):
+            fit = [
+                some
+                for some in combinations_with_replacement(sizes[:_SHAPES], number)
+                if _frees(some, needs) and all(some.count(size) <= len(by_size[size]) for size in some)
+            ]
+            fit.sort(key=self._size)
+            for some in islice((s for s in fit if not _too_many(s, needs)), WAYS):
+                shown = True
+                yield [by_size[size][some[:i].count(size)] for i, size in enumerate(some)]
+        if not shown:
+            yield from _largest(by_size, sizes, needs)
+
+    def _size(self, some: Sequence[Size]) -> float:
+        """How much they take, in rooms of each resource."""
+        return sum(
+            amount / whole for size in some for amount, whole in zip(size, self._room.values(), strict=True)
+        )
+
+    def _pods(self, node: int, view: PolicyView) -> list[Pod]:
+        """Pods of a node that may leave it, those that are better left alone last."""
+        pods = [
+            pod
+            for pod in view.state.pods_on(view.nodes.names[node])
+            if not pod.deleting and not belongs_to_node(pod) and self._scope.admits(pod) and view.movable(pod)
+        ]
+        return sorted(pods, key=lambda pod: (*reluctance(pod), pod.namespace, pod.name))
+
+    def _batch(self, pod: Pod, node: int, number: int, view: PolicyView) -> Batch:
+        name = view.nodes.names[node]
+        return Batch(
+            kind=view.cluster.kind_of(pod),
+            pods=(pod,),
+            policy=self.name,
+            reason="NodeFragmented",
+            message=f"node {name} could hold one pod more of the template",
+            gain=1.0,
+            group=f"{self.name}/{name}/{number}",
+            spare=number > 0,
+            tier=Tier.FRAGMENTATION,
+        )
+
+
+def _largest(
+    by_size: Mapping[Size, Sequence[Pod]], sizes: Sequence[Size], needs: Size
+) -> Iterator[Sequence[Pod]]:
+    """The largest pods, until they free enough; nothing if all of them do not."""
+    taken: list[Size] = []
+    pods: list[Pod] = []
+    for size in sizes:
+        for pod in by_size[size]:
+            taken.append(size)
+            pods.append(pod)
+            if _frees(taken, needs):
+                yield pods
+                return
+
+
+def _frees(some: Sequence[Size], needs: Size) -> bool:
+    """True if these free what is missing."""
+    return all(sum(column) >= need for column, need in zip(zip(*some, strict=True), needs, strict=True))
+
+
+def _too_many(some: Sequence[Size], needs: Size) -> bool:
+    """True if one of them need not leave."""
+    others = ([*some[:i], *some[i + 1 :]] for i in range(len(some)))
+    return len(some) > 1 and any(_frees(left, needs) for left in others)
