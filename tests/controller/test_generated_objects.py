@@ -43,6 +43,7 @@ CONFIGURATIONS = [
     for policies in (
         "{name: NodeTaints}, {name: NodeAffinity}, {name: InterPodAntiAffinity}, {name: TopologySpread}, {name: LowNodeUtilization}",
         "{name: HighNodeUtilization}",
+        "{name: Defragmentation, template: {cpu: 2}}",
     )
 ]
 CONFIGURATION = CONFIGURATIONS[0]
