@@ -300,7 +300,7 @@ def through(api, world):
     keys["labelled.nowhere.example.org__tier"] = "elsewhere"
     for name, key, value, more in (
         ("gate-keys", controller_key(world.namespace, "uid-of-web"), "room", keys),
-        (AVOID_CONFIG_MAP, "uid-of-web", "node-a,node-b", {}),
+        (AVOID_CONFIG_MAP, controller_key(world.namespace, "uid-of-web"), "node-a,node-b", {}),
     ):
         path = f"/api/v1/namespaces/{OWN}/configmaps/{name}"
         api.patch(path, keys_on({key: value, **more})).expect()
