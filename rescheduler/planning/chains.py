@@ -5,8 +5,9 @@ move, and if it fits nowhere, one pod makes room for it in turn. The pods that s
 rooms that they leave are used only by the move that begins after theirs (``Trial.landed``).
 
 Promises: the trial is left as it was; the same input gives the same chain; of each chain the badness of the whole falls, all
-moves of it together; the work is bounded whatever the size of the cluster (``MOST_WORK``). Protections, budgets and limits
-are asked of each pod that steps aside, and once more of all together when the planner takes the chain.
+moves of it together, and its last move lowers it by itself; the work is bounded whatever the size of the cluster
+(``MOST_WORK``). Protections, budgets and limits are asked of each pod that steps aside, and once more of all together when the
+planner takes the chain.
 """
 
 from __future__ import annotations
@@ -164,7 +165,9 @@ class ChainSearch:
         """Those that move the fewest pods first: the room is left by planned moves, one pod steps aside for it, or two."""
         for together in range(_MOST_TOGETHER + 1):
             for made in self._made(wish, self.latest, together, frozenset()):
-                if lowers(sum((step.target.change for step in made), start=nothing())):
+                whole = sum((step.target.change for step in made), start=nothing())
+                # A last move that gains nothing would be undone: then those that step aside do better without it.
+                if lowers(whole) and lowers(made[-1].target.change):
                     yield made
 
     def _made(self, wish: Wish, stage: int, together: int, kept: frozenset[str]) -> Iterator[list[ChainStep]]:

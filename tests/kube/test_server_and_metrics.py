@@ -11,6 +11,9 @@ from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
 from rescheduler.planning.plan import SkipReason
 
+_BOUNDED = {"outcome", "result", "reason", "kind", "key", "le", "version", "step", "policy", "tier"}
+"""Labels of which a cluster has few values, whatever runs on it; those of ``policy`` are the policies in force."""
+
 
 class FakeInformer:
     kind, decode_errors, objects, synced = Kind.POD, 2, 7, True
@@ -138,4 +141,4 @@ def test_names_follow_the_conventions_and_labels_are_bounded(metrics):
         name, labels = re.fullmatch(r"(\w+)(\{.*\})?", series).groups()
         assert name.startswith("rescheduler_")
         for label in re.findall(r'(\w+)="', labels or ""):
-            assert label in {"outcome", "result", "reason", "kind", "key", "le", "version", "step"}
+            assert label in _BOUNDED
