@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.controlplane import manifests
+from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
@@ -58,6 +59,8 @@ def plane(control_plane):
             cwd=ROOT,
         )
         assert applied.returncode == 0, applied.stderr
+        wait_until_served(plane.api(), manifests.load())
+        wait_until_mutated(plane.api(), manifests.load())
         yield plane
 
 
