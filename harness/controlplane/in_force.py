@@ -8,7 +8,8 @@ in force, so are the others. Lists of a new kind are refused with 429 while its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from harness.controlplane.api import Answer, Api, Json
@@ -57,16 +58,9 @@ def wait_until_in_force(api: Api, objects: list[Json]) -> None:
 def wait_until_served(api: Api, objects: list[Json]) -> None:
     """Returns once each CustomResourceDefinition among ``objects`` is served in all its versions. AssertionError after LIMIT_S."""
     limit_s = time.monotonic() + LIMIT_S
-    for obj in objects:
-        if obj["kind"] == "CustomResourceDefinition":
-            spec = obj["spec"]
-            served = [version["name"] for version in spec["versions"] if version["served"]]
-            for version in served:
-                path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
-                while not api.get(path).ok:
-                    if time.monotonic() > limit_s:
-                        raise AssertionError(f"{path} is not served after {LIMIT_S:.0f} s")
-                    time.sleep(_PAUSE_S)
+    for definition, base in _served(objects):
+        path = f"/apis/{base}/{definition['names']['plural']}"
+        _poll(partial(_is_served, api, path), f"{path} is not served", limit_s)
 
 
 def wait_until_mutated(api: Api, objects: list[Json]) -> None:
@@ -75,19 +69,34 @@ def wait_until_mutated(api: Api, objects: list[Json]) -> None:
     While policies mutate them, an API server refuses them with 503 until it has read their schemas, after they are served.
     """
     limit_s = time.monotonic() + LIMIT_S
-    for obj in objects:
-        if obj["kind"] == "CustomResourceDefinition":
-            spec = obj["spec"]
-            scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
-            for version in (version["name"] for version in spec["versions"] if version["served"]):
-                base = f"{spec['group']}/{version}"
-                body = {"apiVersion": base, "kind": spec["names"]["kind"], "metadata": {"name": _NAME}}
-                path = f"/apis/{base}/{scope}{spec['names']['plural']}"
-                # Any other refusal is one of validation, which comes later.
-                while api.create(path, body, dryRun="All").status == _UNAVAILABLE:
-                    if time.monotonic() > limit_s:
-                        raise AssertionError(f"{path} takes no objects after {LIMIT_S:.0f} s")
-                    time.sleep(_PAUSE_S)
+    for definition, base in _served(objects):
+        scope = "namespaces/default/" if definition["scope"] == "Namespaced" else ""
+        path = f"/apis/{base}/{scope}{definition['names']['plural']}"
+        body = {"apiVersion": base, "kind": definition["names"]["kind"], "metadata": {"name": _NAME}}
+        _poll(partial(_takes, api, path, body), f"{path} takes no objects", limit_s)
+
+
+def _served(objects: list[Json]) -> Iterator[tuple[Json, str]]:
+    """The spec of each CustomResourceDefinition with each group and version that it serves."""
+    for spec in (obj["spec"] for obj in objects if obj["kind"] == "CustomResourceDefinition"):
+        for version in (version["name"] for version in spec["versions"] if version["served"]):
+            yield spec, f"{spec['group']}/{version}"
+
+
+def _is_served(api: Api, path: str) -> bool:
+    return api.get(path).ok
+
+
+def _takes(api: Api, path: str, body: Json) -> bool:
+    # Any other refusal is one of validation, which comes later.
+    return api.create(path, body, dryRun="All").status != _UNAVAILABLE
+
+
+def _poll(reached: Callable[[], bool], otherwise: str, limit_s: float) -> None:
+    while not reached():
+        if time.monotonic() > limit_s:
+            raise AssertionError(f"{otherwise} after {LIMIT_S:.0f} s")
+        time.sleep(_PAUSE_S)
 
 
 def _wait(api: Api, way: str, in_force: Callable[[], bool]) -> None:
@@ -100,11 +109,7 @@ def _wait(api: Api, way: str, in_force: Callable[[], bool]) -> None:
     api.create(policies, {"metadata": {"name": _NAME}, "spec": spec | _SPECS[way]}).expect(201)
     api.create(bindings, {"metadata": {"name": _NAME}, "spec": binding}).expect(201)
     try:
-        limit_s = time.monotonic() + LIMIT_S
-        while not in_force():
-            if time.monotonic() > limit_s:
-                raise AssertionError(f"{way}AdmissionPolicies are not in force after {LIMIT_S:.0f} s")
-            time.sleep(_PAUSE_S)
+        _poll(in_force, f"{way}AdmissionPolicies are not in force", time.monotonic() + LIMIT_S)
     finally:
         api.delete(f"{bindings}/{_NAME}").expect()
         api.delete(f"{policies}/{_NAME}").expect()

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
 
+from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked, LimitLedger
 from rescheduler.planning.emptying import Chosen, Emptying, Wanted
 from rescheduler.planning.plan import SkipReason
@@ -35,8 +36,8 @@ class MakesMoves(Protocol):
         """A target, why there is none, or None if the pod need not move any more."""
         ...
 
-    def move(self, candidate: Candidate, target: Target) -> None:
-        """Plan it."""
+    def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
+        """Plan it, and spend what its eviction takes from a budget. ``after``: pods whose moves must have landed before."""
         ...
 
     def number(self) -> int:
@@ -44,22 +45,22 @@ class MakesMoves(Protocol):
         ...
 
     def undo(self, number: int) -> None:
-        """Take back all but the first ``number`` moves."""
+        """Take back all but the first ``number`` moves, and give back what they took from budgets."""
         ...
 
     def is_planned(self, candidate: Candidate) -> bool:
         """True if the plan has moved its pod already."""
         ...
 
-    def limit(self, candidate: Candidate) -> Blocked | None:
-        """Which of our own limits the move would pass, or None."""
+    def limit(self, candidate: Candidate, *, follows: bool = False) -> Blocked | None:
+        """Which of our own limits the move would pass, or None. ``follows``: it begins after another move of the plan."""
         ...
 
-    def take(self, candidate: Candidate) -> None:
+    def take(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Spend what the limits count."""
         ...
 
-    def give_back(self, candidate: Candidate) -> None:
+    def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Undo ``take``."""
         ...
 

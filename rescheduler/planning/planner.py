@@ -268,8 +268,7 @@ class _Planner:
 
     def _start_again(self) -> None:
         for step in self.steps:
-            self._limits.give_back(step.pod, follows=bool(step.move.after))
-            self._availability.give_back(step.pod, step.move.policy)
+            self._give_back(step.pod, step.move.policy, follows=bool(step.move.after))
         self.undo(0)
         self._forget_answers()
 
@@ -281,14 +280,7 @@ class _Planner:
 
     def _make_room(self, *, large: bool) -> None:
         """Where pods are left without a place, others make room for them."""
-        chains = ChainPlanner(
-            self,
-            self._view,
-            self._refusals,
-            budgets=self._budgets,
-            limits=self._limits,
-            availability=self._availability,
-        )
+        chains = ChainPlanner(self, self._view, self._refusals, budgets=self._budgets, limits=self._limits)
         stages = {step.pod.uid: 1 for step in self.steps}
         search = ChainSearch(
             self.trial,
@@ -376,20 +368,23 @@ class _Planner:
         found = [(why or self._limits.full, some) for why, some in self._refusals.of_many(batch, pods)]
         return [(why, some) for why, some in found if why is not None]
 
-    def limit(self, candidate: Candidate) -> Blocked | None:
-        """Which of our own limits the move would pass, or None."""
+    def limit(self, candidate: Candidate, *, follows: bool = False) -> Blocked | None:
+        """Which of our own limits the move would pass, or None. ``follows``: it begins after another move of the plan."""
         pod = candidate.pod
-        return self._limits.refusal(pod) or self._availability.refusal(pod, candidate.policy)
+        return self._limits.refusal(pod, follows=follows) or self._availability.refusal(pod, candidate.policy)
 
-    def take(self, candidate: Candidate) -> None:
+    def take(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Spend what the limits count."""
-        self._limits.take(candidate.pod)
+        self._limits.take(candidate.pod, follows=follows)
         self._availability.take(candidate.pod, candidate.policy)
 
-    def give_back(self, candidate: Candidate) -> None:
+    def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Undo ``take``."""
-        self._limits.give_back(candidate.pod)
-        self._availability.give_back(candidate.pod, candidate.policy)
+        self._give_back(candidate.pod, candidate.policy, follows=follows)
+
+    def _give_back(self, pod: Pod, policy: str, *, follows: bool) -> None:
+        self._limits.give_back(pod, follows=follows)
+        self._availability.give_back(pod, policy)
 
     def find(
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None

@@ -37,6 +37,14 @@ from rescheduler.sandbox.sandbox import Sandbox
 CONFIG_MAP = GroupKind("", "ConfigMap")
 LEASE = GroupKind("coordination.k8s.io", "Lease")
 QUIET = b"{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: []}"
+TAINTS = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
+policies: [{name: NodeTaints}]
+"""
 OVER = ("Succeeded", "Failed")
 
 

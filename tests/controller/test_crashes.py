@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from scenes import NODE, Scene
+from scenes import NODE, TAINTS, Scene
 from structlog.testing import capture_logs
 
 from rescheduler.controller import gathering
@@ -23,14 +23,6 @@ DEFECTS = [
     AssertionError("never"),
     ZeroDivisionError(),
 ]
-TAINTS = b"""\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-aggressiveness: aggressive
-interval: 2s
-limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies: [{name: NodeTaints}]
-"""
 
 
 @pytest.fixture

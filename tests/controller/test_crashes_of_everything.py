@@ -1,7 +1,7 @@
 """A stage over all objects crashes of one of them: that one and its namespace or node rest, and all others are served."""
 
 import pytest
-from scenes import Scene
+from scenes import TAINTS, Scene
 from structlog.testing import capture_logs
 
 from harness.histories.clusters import lone_pod
@@ -14,14 +14,6 @@ from rescheduler.planning.protections import Protector
 from rescheduler.sandbox.controllers.unstructured import POD, GroupKind
 from rescheduler.scheduling.state import SharedSchedulingState
 
-TAINTS = b"""\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-aggressiveness: aggressive
-interval: 2s
-limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies: [{name: NodeTaints}]
-"""
 ROOM = GroupKind("rescheduler.dev", "Reservation")
 GATED = [{"name": GATE}]
 STAGES = {
