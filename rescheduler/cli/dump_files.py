@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from rescheduler.cli.streams import reason
-from rescheduler.cli.text_files import why_unreadable
+from rescheduler.cli.text_files import STANDARD_INPUT, why_unreadable
 from rescheduler.errors import ReschedulerError
 from rescheduler.extras import Extra, needs
 
@@ -48,7 +48,6 @@ class SourceWarning:
         return f"{self.path}: {about}{self.message}"
 
 
-STANDARD_INPUT: Final = "-"
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LOOK: Final = 4

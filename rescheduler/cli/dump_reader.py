@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from rescheduler.cli.dump_files import (
-    STANDARD_INPUT,
     ByteStream,
     InputError,
     SourceWarning,
@@ -24,6 +23,7 @@ from rescheduler.cli.dump_files import (
     opened,
 )
 from rescheduler.cli.dump_yaml import yaml_items
+from rescheduler.cli.text_files import STANDARD_INPUT
 from rescheduler.kube.errors import parse_status
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.decode import BadObject, Decoder, Record

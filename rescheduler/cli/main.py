@@ -39,6 +39,9 @@ COMMANDS: Final = {
         "rescheduler.cli.sandbox:sandbox_command", "Run the sandbox alone, for kubectl.", Extra.SANDBOX
     ),
     "validate": LazyCommand("rescheduler.cli.validate:validate_command", "Check configuration documents."),
+    "convert": LazyCommand(
+        "rescheduler.cli.convert:convert_command", "Convert a policy of descheduler to a configuration."
+    ),
     "uninstall": LazyCommand(
         "rescheduler.cli.uninstall:uninstall_command", "Take rescheduler out of a cluster."
     ),

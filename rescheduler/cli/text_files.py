@@ -6,12 +6,16 @@ from a file that is not there.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import BinaryIO, Final
 
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.yaml_limits import MOST_BYTES
+
+STANDARD_INPUT: Final = "-"
 
 
 class PathText(click.ParamType[str]):
@@ -34,10 +38,25 @@ def read_text(path: str, what: str) -> bytes:
     """
     try:
         with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            return _read(file, path, what)
     except OSError as error:
         message = f"{path}: cannot read the {what}: {why_unreadable(path, error)}"
         raise CommandError(message, EXIT_USAGE) from error
+
+
+def read_text_or_stdin(path: str, what: str) -> bytes:
+    """As ``read_text``; ``-`` is stdin. Raises CommandError."""
+    if path != STANDARD_INPUT:
+        return read_text(path, what)
+    try:
+        return _read(sys.stdin.buffer, "stdin", what)
+    except OSError as error:
+        message = f"stdin: cannot read the {what}: {error.strerror or error}"
+        raise CommandError(message, EXIT_USAGE) from error
+
+
+def _read(file: BinaryIO, path: str, what: str) -> bytes:
+    content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         message = f"{path}: more than {MOST_BYTES >> 20} MiB: this is no {what}; check the path"
         raise CommandError(message, EXIT_USAGE)

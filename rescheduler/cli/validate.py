@@ -6,7 +6,7 @@ import click
 
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.text_files import PathText, read_text
+from rescheduler.cli.text_files import PathText, read_text_or_stdin
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
@@ -28,14 +28,14 @@ from rescheduler.scheduling.nodes import NodeTable
 def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
     """Check configuration documents; every problem is printed with file, line and remedy.
 
-    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml. Warnings leave the
+    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml; '-' is stdin. Warnings leave the
     exit code as it is.
     """
     nodes = _nodes(dumps) if dumps else None
     bad = 0
     for path in files:
         try:
-            configuration = _validate(read_text(path, "configuration"), path)
+            configuration = _validate(read_text_or_stdin(path, "configuration"), path)
         except ConfigurationError as error:
             bad += 1
             for problem in error.problems:

@@ -1,0 +1,212 @@
+"""What DefaultEvictor and the settings of a whole DeschedulerPolicy become: ``limits`` and ``protections``.
+
+Where descheduler's default moves more than ours, the result says so in a line of its own, so that the same pods may be
+moved as before, and so that this can be seen and taken back. Of several profiles the most careful setting counts: the
+protections here are those of all policies. A limit never becomes looser than the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from rescheduler.conversion.document import Remark, Result, Section
+from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields
+from rescheduler.model.times import DurationError, format_duration, parse_duration
+from rescheduler.planning.limits import limits_for
+from rescheduler.planning.protections import SYSTEM_CRITICAL_PRIORITY
+
+_BALANCED: Final = 0.5
+_CLASSES: Final = {
+    "system-cluster-critical": SYSTEM_CRITICAL_PRIORITY,
+    "system-node-critical": SYSTEM_CRITICAL_PRIORITY + 1000,
+}
+"""Priority classes that every cluster has."""
+_ALWAYS: Final = "always on: each move has a target by all rules of the scheduler"
+_GONE: Final = "such pods are never moved: nothing creates them anew elsewhere"
+
+_SETTINGS: Final = {
+    "gracePeriodSeconds": "the grace period of each pod holds",
+    "evictionFailureEventNotification": "always on: Events tell what was not moved, and why",
+    "metricsCollector": "set 'usage: actual' of LowNodeUtilization, which reads metrics-server",
+    "metricsProviders": "set 'usage: actual' of LowNodeUtilization, which reads metrics-server",
+    "featureGates": "there are none",
+}
+"""Keys at the top that have no equivalent."""
+
+_DEFAULTS_DISABLED: Final = {
+    "DaemonSetPods": _GONE,
+    "FailedBarePods": _GONE,
+    "SystemCriticalPods": "pods of system priority are never moved",
+}
+_EXTRA_ENABLED: Final = {
+    "PodsWithResourceClaims": "always on",
+    "PodsWithPDBBlockingSingleReplicaOwner": "budgets are always honoured; mode StartFirst moves single replicas "
+    "without a gap",
+}
+_OLD_NAMES: Final = {
+    "evictDaemonSetPods": _DEFAULTS_DISABLED["DaemonSetPods"],
+    "evictFailedBarePods": _DEFAULTS_DISABLED["FailedBarePods"],
+    "evictSystemCriticalPods": _DEFAULTS_DISABLED["SystemCriticalPods"],
+}
+
+
+def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
+    """The limits, and keys of the whole policy without an equivalent."""
+    base = limits_for(_BALANCED)
+    top = policy.settings
+    for key, name, ours in (
+        ("maxNoOfPodsToEvictPerNode", "perNode", base.per_node),
+        ("maxNoOfPodsToEvictPerNamespace", "perNamespace", base.per_namespace),
+        ("maxNoOfPodsToEvictTotal", "movesAtOnce", base.moves_at_once),
+    ):
+        most = top.get(key, int)
+        if most is None:
+            continue
+        if 0 <= most < ours:
+            note = f"line {top.line_of(key)}: {key}, which counts by cycle; here: moves at the same time"
+            result.limits.put(name, most, note)
+        else:
+            reason = f"limits.{name} is {ours} moves at the same time, and more careful"
+            result.limits.leave_out(top.line_of(key), key, most, reason)
+    for key, reason in _SETTINGS.items():
+        if key in top and top.get(key, object) not in (None, False):
+            result.left_out.append(Remark(top.line_of(key), key, reason))
+
+
+def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
+    """The protections, from DefaultEvictor of all profiles or from the keys at the top."""
+    sources = [profile.evictor for profile in policy.profiles if profile.evictor is not None]
+    sources.append(policy.settings)
+    part = result.protections
+    _priority(sources, part)
+    _replicas_and_age(sources, part)
+    _protected_kinds(sources, part)
+    _selector(sources[:-1], part)
+    part.put(
+        "namespaces",
+        {"exclude": []},
+        "as descheduler, which excludes none; the default here is [kube-system]",
+    )
+    for source in sources:
+        if source.get("nodeFit", bool) is False:
+            part.leave_out(source.line_of("nodeFit"), "nodeFit", None, _ALWAYS)
+        if source.get("noEvictionPolicy", str) == "Mandatory":
+            reason = "pods with the annotation prefer-no-eviction go last, and cost more"
+            part.leave_out(source.line_of("noEvictionPolicy"), "noEvictionPolicy", "Mandatory", reason)
+    for source in sources[:-1]:
+        for key in ("apiVersion", "kind"):
+            source.get(key, object)
+        for key in source.unread():
+            part.leave_out(source.line_of(key), key, source.raw(key), "descheduler has no such argument")
+
+
+def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -> int | None:
+    """A priority given as a number or as the name of a class; a name that not every cluster has is left out."""
+    value, name = fields.get(value_key, int), fields.get(name_key, str)
+    if value is None and name:
+        value = _CLASSES.get(name)
+        if value is None:
+            reason = "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows"
+            part.leave_out(fields.line_of(name_key), name_key, name, reason)
+    return value
+
+
+def _priority(sources: Iterable[Fields], part: Section) -> None:
+    found: list[tuple[int, int]] = []
+    for source in sources:
+        inner = source.within("priorityThreshold")
+        if inner is not None:
+            value = threshold(inner, part, value_key="value", name_key="name")
+            if value is not None:
+                found.append((value, inner.line))
+    value, line = min(found, default=(SYSTEM_CRITICAL_PRIORITY, 1))
+    if value < SYSTEM_CRITICAL_PRIORITY:
+        part.put("priorityThreshold", value, line=line)
+    else:
+        note = "as descheduler: below system priority; the default here is 1000000"
+        part.put("priorityThreshold", SYSTEM_CRITICAL_PRIORITY, note)
+
+
+def _replicas_and_age(sources: Iterable[Fields], part: Section) -> None:
+    replicas = [
+        (least, source.line_of("minReplicas"))
+        for source in sources
+        if (least := source.get("minReplicas", int)) is not None
+    ]
+    if replicas:
+        least, line = max(replicas)
+        part.put("minReplicas", least, line=line)
+    ages: list[tuple[float, int]] = []
+    for source in sources:
+        age = source.get("minPodAge", str)
+        if age is None:
+            continue
+        try:
+            ages.append((parse_duration(age), source.line_of("minPodAge")))
+        except DurationError as error:
+            part.leave_out(source.line_of("minPodAge"), "minPodAge", age, str(error))
+    if ages:
+        age_s, line = max(ages)
+        part.put("minAge", format_duration(age_s), line=line)
+
+
+def _protected_kinds(sources: list[Fields], part: Section) -> None:
+    disabled, enabled = [], []
+    for source in sources:
+        for key, reason in _OLD_NAMES.items():
+            if source.get(key, bool):
+                part.leave_out(source.line_of(key), key, None, reason)
+        protections = source.within("podProtections")
+        off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED)
+        on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
+        disabled.append("PodsWithLocalStorage" in off or bool(source.get("evictLocalStoragePods", bool)))
+        enabled.append(
+            (
+                "PodsWithPVC" in on or bool(source.get("ignorePvcPods", bool)),
+                "PodsWithoutPDB" in on or bool(source.get("ignorePodsWithoutPDB", bool)),
+            )
+        )
+        _storage_classes(protections, part)
+    # A key at the top, and the arguments of one evictor, speak of the same pods; of several evictors all must allow.
+    evictors, top = disabled[:-1], disabled[-1]
+    if top or (evictors and all(evictors)):
+        part.put("localStorage", False)
+    if any(volumes for volumes, _ in enabled):
+        part.put("persistentVolumes", True)
+    else:
+        note = "as descheduler, which moves pods with persistent volume claims; the default here is true"
+        part.put("persistentVolumes", False, note)
+    if any(budget for _, budget in enabled):
+        part.put("withoutBudget", True)
+
+
+def _words(protections: Fields | None, key: str, part: Section, without: dict[str, str]) -> tuple[str, ...]:
+    """The words of a list of podProtections; those without an equivalent are remarks."""
+    if protections is None:
+        return ()
+    words = tuple(protections.get(key, list[str]) or ())
+    for index, word in enumerate(words):
+        if word in without:
+            part.leave_out(protections.line_of_item(key, index), f"{key} {word}", None, without[word])
+    return words
+
+
+def _storage_classes(protections: Fields | None, part: Section) -> None:
+    config = protections.within("config") if protections is not None else None
+    if config is not None and "PodsWithPVC" in config:
+        reason = "all pods with persistent volume claims are protected, whatever their storage class"
+        part.leave_out(config.line_of("PodsWithPVC"), "PodsWithPVC", None, reason)
+
+
+def _selector(evictors: list[Fields], part: Section) -> None:
+    found = [
+        (source, s) for source in evictors if (s := source.get("labelSelector", dict[str, Any])) is not None
+    ]
+    if found and all(s == found[0][1] for _, s in found) and len(found) == len(evictors):
+        source, selector = found[0]
+        part.put("labelSelector", selector, line=source.line_of("labelSelector"))
+        return
+    for source, selector in found:
+        reason = "the profiles differ: write it into 'labelSelector' of the policies of this profile"
+        part.leave_out(source.line_of("labelSelector"), "labelSelector", selector, reason)

@@ -1,0 +1,229 @@
+"""What each plugin of descheduler becomes: an entry of ``policies``, or a remark that says why there is none.
+
+A plugin that can be converted is a function in ``_CONVERTED``: it reads its arguments and sets those of the policy. Plugins
+that evict pods for another reason than their place (age, restarts, failure) have no equivalent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from rescheduler.conversion.document import PolicyEntry, Remark, Result
+from rescheduler.conversion.evictor import threshold
+from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
+from rescheduler.planning.protections import SYSTEM_CRITICAL_PRIORITY
+
+_TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
+_AFFINITY: Final = {
+    "requiredDuringSchedulingIgnoredDuringExecution": "required",
+    "preferredDuringSchedulingIgnoredDuringExecution": "preferred",
+}
+_NOT_ABOUT_PLACE: Final = (
+    "it evicts pods for another reason than their node; keep descheduler for this plugin alone"
+)
+_WITHOUT: Final = {
+    "RemoveDuplicates": "no policy of this name is built in: give the workloads a topologySpreadConstraint on "
+    "kubernetes.io/hostname, which TopologySpread keeps, or install a policy as in examples/duplicates",
+    "PodLifeTime": _NOT_ABOUT_PLACE,
+    "RemovePodsHavingTooManyRestarts": _NOT_ABOUT_PLACE,
+    "RemoveFailedPods": _NOT_ABOUT_PLACE,
+}
+_ALWAYS_FITS: Final = "always on: each move has a target by all rules of the scheduler"
+
+
+def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
+    """Every plugin of every profile, in the order in which they run."""
+    selector = _NodeSelector.of(policy.settings)
+    if selector.left_out:
+        result.left_out.append(selector.left_out)
+    for profile in policy.profiles:
+        for plugin in profile.plugins:
+            _plugin(plugin, selector.labels, result)
+    _not_both(result)
+
+
+def _plugin(plugin: Plugin, node_labels: Mapping[str, str], result: Result) -> None:
+    if not plugin.enabled:
+        result.left_out.append(Remark(plugin.line, plugin.name, "it is configured, but not enabled"))
+        return
+    known = _CONVERTED.get(plugin.name)
+    if known is None:
+        reason = _WITHOUT.get(plugin.name, "no plugin of descheduler itself")
+        result.left_out.append(Remark(plugin.line, plugin.name, reason))
+        return
+    name, convert = known
+    part = PolicyEntry(name=name, line=plugin.line)
+    if node_labels:
+        part.put("nodeSelector", dict(node_labels))
+    if plugin.arguments is not None:
+        _common(plugin.arguments, part)
+        convert(plugin.arguments, part)
+        for key in plugin.arguments.unread():
+            line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
+            part.leave_out(line, key, value, f"no argument of {plugin.name}")
+    result.policies.append(part)
+
+
+def _common(arguments: Fields, part: PolicyEntry) -> None:
+    for key in ("apiVersion", "kind"):
+        arguments.get(key, object)
+    selector = arguments.get("labelSelector", dict[str, Any])
+    if selector is not None:
+        part.put("labelSelector", selector)
+    for key in ("namespaces", "evictableNamespaces"):
+        _namespaces(arguments.within(key), part)
+    if arguments.get("nodeFit", bool) is False:
+        part.leave_out(arguments.line_of("nodeFit"), "nodeFit", None, _ALWAYS_FITS)
+    value = threshold(arguments, part, value_key="thresholdPriority", name_key="thresholdPriorityClassName")
+    if value is not None and value < SYSTEM_CRITICAL_PRIORITY:
+        key = next(k for k in ("thresholdPriority", "thresholdPriorityClassName") if k in arguments)
+        reason = "the threshold is the same for all policies: write protections.priorityThreshold"
+        part.leave_out(arguments.line_of(key), key, value, reason)
+
+
+def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
+    """``include`` or ``exclude``; descheduler's own documentation once wrote them below another ``namespaces``."""
+    if fields is None:
+        return
+    _namespaces(fields.within("namespaces"), part)
+    for key in ("include", "exclude"):
+        names = fields.get(key, list[str])
+        if names:
+            part.put("namespaces", {**part.values.get("namespaces", {}), key: names})
+    for key in fields.unread():
+        part.leave_out(
+            fields.line_of(key), f"namespaces.{key}", fields.raw(key), "descheduler has no such key"
+        )
+
+
+def _node_taints(arguments: Fields, part: PolicyEntry) -> None:
+    for key in ("includedTaints", "excludedTaints"):
+        taints = arguments.get(key, list[str])
+        if taints:
+            part.put(key, taints)
+    if arguments.get("includePreferNoSchedule", bool):
+        part.put("includePreferNoSchedule", True)
+
+
+def _node_affinity(arguments: Fields, part: PolicyEntry) -> None:
+    types = arguments.get("nodeAffinityType", list[str]) or []
+    known = [_AFFINITY[word] for word in types if word in _AFFINITY]
+    for index, word in enumerate(types):
+        if word not in _AFFINITY:
+            line = arguments.line_of_item("nodeAffinityType", index)
+            part.leave_out(line, "nodeAffinityType", word, f"use {' or '.join(_AFFINITY)}")
+    if known:
+        part.put("types", list(dict.fromkeys(known)))
+
+
+def _nothing_more(arguments: Fields, part: PolicyEntry) -> None:
+    """Only the arguments of every plugin."""
+    del arguments, part
+
+
+def _topology_spread(arguments: Fields, part: PolicyEntry) -> None:
+    if arguments.get("includeSoftConstraints", bool):
+        part.put("constraints", ["DoNotSchedule", "ScheduleAnyway"])
+    constraints = arguments.get("constraints", list[str])
+    if constraints:
+        part.put("constraints", constraints)
+    if arguments.get("topologyBalanceNodeFit", bool) is False:
+        line = arguments.line_of("topologyBalanceNodeFit")
+        part.leave_out(line, "topologyBalanceNodeFit", None, _ALWAYS_FITS)
+
+
+def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
+    _thresholds(arguments, part, "thresholds", "targetThresholds")
+    if arguments.get("useDeviationThresholds", bool):
+        part.put("useDeviationThresholds", True)
+    limits = arguments.within("evictionLimits")
+    if limits is not None:
+        line, most = limits.line_of("node"), limits.get("node", int)
+        part.leave_out(
+            line, "evictionLimits.node", most, "limits.perNode holds for the moves of all policies"
+        )
+    _measured(arguments, part)
+
+
+def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
+    _thresholds(arguments, part, "thresholds")
+    modes = arguments.get("evictionModes", list[str])
+    if modes:
+        reason = "a node is emptied as a whole or not at all, so no pod of it is left out"
+        part.leave_out(arguments.line_of("evictionModes"), "evictionModes", modes, reason)
+
+
+def _thresholds(arguments: Fields, part: PolicyEntry, *keys: str) -> None:
+    for key in keys:
+        percent = arguments.get(key, dict[str, float])
+        if percent:
+            part.put(key, {name: int(n) if n.is_integer() else n for name, n in percent.items()})
+    least = arguments.get("numberOfNodes", int)
+    if least:
+        note = "descheduler acts above its numberOfNodes, this policy from it on"
+        part.put("numberOfNodes", least + 1, note)
+
+
+def _measured(arguments: Fields, part: PolicyEntry) -> None:
+    metrics = arguments.within("metricsUtilization")
+    if metrics is None:
+        return
+    source = metrics.get("source", str)
+    if source == "KubernetesMetrics" or metrics.get("metricsServer", bool):
+        part.put("usage", "actual")
+    if source == "Prometheus" or "prometheus" in metrics:
+        reason = "usage is read from metrics-server only: 'usage: actual'; without it, requests count"
+        part.leave_out(metrics.line_of("prometheus"), "metricsUtilization.prometheus", None, reason)
+
+
+_CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] = {
+    "RemovePodsViolatingNodeTaints": ("NodeTaints", _node_taints),
+    "RemovePodsViolatingNodeAffinity": ("NodeAffinity", _node_affinity),
+    "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", _nothing_more),
+    "RemovePodsViolatingTopologySpreadConstraint": ("TopologySpread", _topology_spread),
+    "LowNodeUtilization": ("LowNodeUtilization", _low_node_utilization),
+    "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),
+}
+"""Plugin -> policy, and how its arguments are converted."""
+
+
+class _NodeSelector(NamedTuple):
+    """``nodeSelector`` of the whole policy: labels, or why they cannot be said here."""
+
+    labels: Mapping[str, str]
+    left_out: Remark | None = None
+
+    @classmethod
+    def of(cls, settings: Fields) -> _NodeSelector:
+        """The selector of a policy; none selects every node."""
+        text = settings.get("nodeSelector", str)
+        if not text:
+            return cls({})
+        labels = dict(_terms(text))
+        if labels:
+            return cls(labels)
+        reason = "only labels with one value each (key=value) can be given to policies as nodeSelector"
+        return cls({}, Remark(settings.line_of("nodeSelector"), f"nodeSelector: {text}", reason))
+
+
+def _terms(text: str) -> Iterator[tuple[str, str]]:
+    """Labels of a selector of equalities; nothing if it says anything else."""
+    found = [_TERM.fullmatch(term) for term in text.split(",")]
+    if all(found):
+        yield from ((term[1], term[2]) for term in found if term is not None)
+
+
+def _not_both(result: Result) -> None:
+    """Without node pools of their own, one policy would fill the nodes that the other empties: one is switched off."""
+    names = {part.name for part in result.policies}
+    if not {"LowNodeUtilization", "HighNodeUtilization"} <= names:
+        return
+    for part in result.policies:
+        if part.name == "HighNodeUtilization":
+            note = (
+                "LowNodeUtilization fills the nodes that this policy empties; to have both, give both a "
+                "nodeSelector with the same label and different values"
+            )
+            part.put("enabled", False, note)

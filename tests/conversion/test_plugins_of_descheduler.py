@@ -1,0 +1,231 @@
+"""Each plugin of descheduler becomes a policy with the same meaning, or a remark that names its line and says why not."""
+
+import pytest
+
+from rescheduler.cli.dump_words import resolved
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.conversion.convert import convert_policy
+
+PLUGINS = (
+    "RemoveDuplicates",
+    "LowNodeUtilization",
+    "HighNodeUtilization",
+    "RemovePodsViolatingInterPodAntiAffinity",
+    "RemovePodsViolatingNodeAffinity",
+    "RemovePodsViolatingNodeTaints",
+    "RemovePodsViolatingTopologySpreadConstraint",
+    "RemovePodsHavingTooManyRestarts",
+    "PodLifeTime",
+    "RemoveFailedPods",
+)
+"""All that descheduler 0.36 registers."""
+
+
+def converted(text):
+    return convert_policy(text, "policy.yaml", lambda word, _path: resolved(word))
+
+
+def one_plugin(name, arguments="{}", *, top=""):
+    return f"""\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+{top}
+profiles:
+- name: p
+  pluginConfig:
+  - name: {name}
+    args: {arguments}
+  plugins:
+    balance:
+      enabled: [{name}]
+"""
+
+
+def one_strategy(name, params="{}", *, top=""):
+    return f"""\
+apiVersion: descheduler/v1alpha1
+kind: DeschedulerPolicy
+{top}
+strategies:
+  {name}:
+    enabled: true
+    params: {params}
+"""
+
+
+def policies_of(text):
+    return parse_configuration(converted(text).text, "out").policies
+
+
+def arguments_of(text):
+    (policy,) = policies_of(text)
+    return policy.args
+
+
+@pytest.mark.parametrize("write", [one_plugin, one_strategy])
+@pytest.mark.parametrize("name", PLUGINS)
+def test_every_plugin_is_a_policy_or_a_remark(name, write):
+    result = converted(write(name))
+    names = [p.name for p in parse_configuration(result.text, "out").policies]
+    remarks = [remark for remark in result.remarks if remark.what == name]
+    assert len(names) + len(remarks) == 1
+    assert all(remark.reason != "no plugin of descheduler itself" for remark in remarks)
+    assert all(str(remark.line) in result.text for remark in remarks)
+
+
+def test_a_plugin_of_somebody_else_is_a_remark():
+    (remark,) = converted(one_plugin("TeamPlugin")).remarks
+    assert (remark.line, remark.what) == (11, "TeamPlugin")
+
+
+def test_a_plugin_that_is_only_configured_is_not_switched_on():
+    text = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: p
+  pluginConfig:
+  - name: LowNodeUtilization
+    args: {thresholds: {cpu: 10}, targetThresholds: {cpu: 30}}
+"""
+    assert policies_of(text) == ()
+    (remark,) = converted(text).remarks
+    assert (remark.line, remark.reason) == (6, "it is configured, but not enabled")
+
+
+def test_a_strategy_that_is_off_is_not_switched_on():
+    text = one_strategy("PodLifeTime").replace("enabled: true", "enabled: false")
+    assert [remark.reason for remark in converted(text).remarks] == ["it is configured, but not enabled"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "types"),
+    [
+        ("{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}", ("required",)),
+        (
+            "{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution, preferredDuringSchedulingIgnoredDuringExecution]}",
+            ("required", "preferred"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("write", [one_plugin, one_strategy])
+def test_node_affinity(arguments, types, write):
+    assert arguments_of(write("RemovePodsViolatingNodeAffinity", arguments)).types == types
+
+
+def test_node_taints():
+    args = arguments_of(
+        one_plugin(
+            "RemovePodsViolatingNodeTaints",
+            '{excludedTaints: ["dedicated=special", reserved], includePreferNoSchedule: true}',
+        )
+    )
+    assert args.excluded_taints == ("dedicated=special", "reserved")
+    assert args.include_prefer_no_schedule
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{includeSoftConstraints: true}", "{constraints: [DoNotSchedule, ScheduleAnyway]}"]
+)
+def test_soft_spread(arguments):
+    args = arguments_of(one_plugin("RemovePodsViolatingTopologySpreadConstraint", arguments))
+    assert args.constraints == ("DoNotSchedule", "ScheduleAnyway")
+
+
+def test_low_node_utilization():
+    args = arguments_of(
+        one_plugin(
+            "LowNodeUtilization",
+            "{thresholds: {cpu: 20, memory: 7.5}, targetThresholds: {cpu: 50, memory: 60}, numberOfNodes: 3, "
+            "useDeviationThresholds: true, metricsUtilization: {source: KubernetesMetrics}, "
+            "evictableNamespaces: {exclude: [kube-system]}}",
+        )
+    )
+    assert args.thresholds == {"cpu": 20, "memory": 7.5}
+    assert args.target_thresholds == {"cpu": 50, "memory": 60}
+    # descheduler does nothing at numberOfNodes under-utilised nodes, only above.
+    assert args.number_of_nodes == 4
+    assert args.use_deviation_thresholds
+    assert args.usage == "actual"
+    assert args.namespaces.exclude == ("kube-system",)
+
+
+def test_arguments_that_v1alpha1_nests_are_found():
+    args = arguments_of(
+        one_strategy(
+            "LowNodeUtilization",
+            "{namespaces: {exclude: [db]}, nodeResourceUtilizationThresholds: "
+            "{thresholds: {pods: 5}, targetThresholds: {pods: 50}, numberOfNodes: 1}}",
+        )
+    )
+    assert (args.thresholds, args.target_thresholds) == ({"pods": 5}, {"pods": 50})
+    assert (args.number_of_nodes, args.namespaces.exclude) == (2, ("db",))
+
+
+def test_namespaces_below_another_namespaces_are_meant():
+    args = arguments_of(
+        one_plugin(
+            "HighNodeUtilization",
+            "{thresholds: {cpu: 20}, evictableNamespaces: {namespaces: {exclude: [a, b]}}}",
+        )
+    )
+    assert args.namespaces.exclude == ("a", "b")
+
+
+def test_a_selector_of_nodes_becomes_the_one_of_each_policy():
+    text = one_plugin("RemovePodsViolatingNodeTaints", top='nodeSelector: "pool=web, tier==a"')
+    assert arguments_of(text).node_selector == {"pool": "web", "tier": "a"}
+
+
+def test_a_selector_of_nodes_that_is_no_list_of_labels_is_a_remark():
+    text = one_plugin("RemovePodsViolatingNodeTaints", top='nodeSelector: "pool in (web,db)"')
+    assert arguments_of(text).node_selector == {}
+    assert [remark.line for remark in converted(text).remarks] == [3]
+
+
+def test_the_policies_stand_in_the_order_in_which_the_plugins_run():
+    text = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: p
+  plugins:
+    balance: {enabled: [RemovePodsViolatingTopologySpreadConstraint]}
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]}
+"""
+    assert [p.name for p in policies_of(text)] == ["NodeTaints", "NodeAffinity", "TopologySpread"]
+
+
+def test_what_one_policy_fills_the_other_does_not_empty():
+    text = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: p
+  plugins:
+    balance: {enabled: [LowNodeUtilization, HighNodeUtilization]}
+"""
+    assert {p.name: p.args.enabled for p in policies_of(text)} == {
+        "LowNodeUtilization": True,
+        "HighNodeUtilization": False,
+    }
+
+
+def test_a_policy_that_would_be_refused_is_a_remark_with_the_reason():
+    text = one_plugin("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {memory: 50}}")
+    result = converted(text)
+    assert parse_configuration(result.text, "out").policies == ()
+    assert {remark.what for remark in result.remarks} == {"LowNodeUtilization"}
+    assert all("hresholds" in remark.reason for remark in result.remarks)
+
+
+def test_an_argument_that_descheduler_does_not_have_is_a_remark():
+    (remark,) = converted(one_plugin("RemovePodsViolatingNodeTaints", "{excludeTaints: [a]}")).remarks
+    assert remark.what == "excludeTaints: [a]"
+
+
+def test_a_value_of_the_wrong_type_is_an_error_with_its_line():
+    text = one_plugin("LowNodeUtilization", "{thresholds: {cpu: much}, targetThresholds: {cpu: 50}}")
+    with pytest.raises(ConfigurationError, match=r"policy.yaml:8: .*thresholds"):
+        converted(text)

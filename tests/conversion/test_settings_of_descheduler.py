@@ -1,0 +1,201 @@
+"""DefaultEvictor and the settings of a whole policy: the same pods may be moved, and nothing becomes looser than the default."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.cli.dump_words import resolved
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.conversion.convert import convert_policy
+from rescheduler.planning.limits import limits_for
+
+V2 = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+V1 = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
+
+
+def converted(text):
+    return convert_policy(text, "policy.yaml", lambda word, _path: resolved(word))
+
+
+def configuration(text):
+    return parse_configuration(converted(text).text, "out")
+
+
+def evictor(arguments):
+    return f"{V2}profiles:\n- pluginConfig:\n  - {{name: DefaultEvictor, args: {arguments}}}\n"
+
+
+def test_the_defaults_are_those_of_descheduler():
+    protections = configuration(V2).protections
+    assert protections.priority_threshold == 2_000_000_000
+    assert protections.local_storage
+    assert not protections.persistent_volumes
+    assert protections.namespaces.exclude == ()
+    assert configuration(V2).limits == limits_for(0.5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{V1}evictLocalStoragePods: true\nignorePvcPods: true\nminReplicas: 3\n",
+        evictor("{evictLocalStoragePods: true, ignorePvcPods: true, minReplicas: 3}"),
+        evictor(
+            "{minReplicas: 3, podProtections: {defaultDisabled: [PodsWithLocalStorage], extraEnabled: [PodsWithPVC]}}"
+        ),
+    ],
+    ids=["v1alpha1", "old names", "podProtections"],
+)
+def test_protections_of_every_version(text):
+    protections = configuration(text).protections
+    assert not protections.local_storage
+    assert protections.persistent_volumes
+    assert protections.min_replicas == 3
+
+
+def test_the_other_arguments_of_the_evictor():
+    protections = configuration(
+        evictor(
+            "{priorityThreshold: {value: 500}, minPodAge: 1h30m, ignorePodsWithoutPDB: true, "
+            "labelSelector: {matchLabels: {move: 'yes'}}}"
+        )
+    ).protections
+    assert (protections.priority_threshold, protections.min_age_s) == (500, 5400)
+    assert protections.without_budget
+    assert protections.label_selector is not None
+
+
+def test_of_several_profiles_the_most_careful_counts():
+    text = f"""{V2}profiles:
+- pluginConfig: [{{name: DefaultEvictor, args: {{evictLocalStoragePods: true, minReplicas: 2, ignorePvcPods: true}}}}]
+- pluginConfig: [{{name: DefaultEvictor, args: {{priorityThreshold: {{value: 7}}, minReplicas: 4}}}}]
+"""
+    protections = configuration(text).protections
+    assert protections.local_storage
+    assert protections.persistent_volumes
+    assert (protections.min_replicas, protections.priority_threshold) == (4, 7)
+
+
+def test_a_priority_class_of_the_cluster_is_a_remark():
+    result = converted(evictor("{priorityThreshold: {name: shop-high}}"))
+    assert [remark.what for remark in result.remarks] == ["name: shop-high"]
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("maxNoOfPodsToEvictPerNode", "per_node"),
+        ("maxNoOfPodsToEvictPerNamespace", "per_namespace"),
+        ("maxNoOfPodsToEvictTotal", "moves_at_once"),
+    ],
+)
+@pytest.mark.parametrize("most", [0, 1, 5000])
+def test_a_limit_never_becomes_looser(key, field, most):
+    ours = getattr(limits_for(0.5), field)
+    assert getattr(configuration(f"{V2}{key}: {most}\n").limits, field) == min(most, ours)
+
+
+def test_a_protection_that_cannot_be_said_here_is_a_remark():
+    (remark,) = converted(evictor("{labelSelector: {matchExpressions: [{key: a, operator: Near}]}}")).remarks
+    assert (remark.line, remark.what.partition(":")[0]) == (5, "labelSelector")
+    assert "Near" in remark.reason
+
+
+def test_a_policy_in_a_config_map_keeps_its_lines():
+    text = f"apiVersion: v1\nkind: ConfigMap\ndata:\n  policy.yaml: |\n    {V2.replace(chr(10), chr(10) + '    ')}gracePeriodSeconds: 5\n"
+    (remark,) = converted(text).remarks
+    assert (remark.line, text.splitlines()[remark.line - 1].strip()) == (7, "gracePeriodSeconds: 5")
+
+
+def test_values_of_the_helm_chart():
+    text = """\
+deschedulerPolicyAPIVersion: descheduler/v1alpha2
+deschedulerPolicy:
+  profiles:
+  - plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}
+"""
+    assert [p.name for p in configuration(text).policies] == ["NodeTaints"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"policy.yaml:1: this is no mapping"),
+        ("- a\n", r"policy.yaml:1: this is no mapping"),
+        ("kind: Deployment\n", r"policy.yaml:1: kind: the kind is 'Deployment'"),
+        ("a: 1\n", r"kind: 'kind' is missing"),
+        ("kind: DeschedulerPolicy\n", r"apiVersion: is None"),
+        ("kind: DeschedulerPolicy\napiVersion: descheduler/v2\n", r"policy.yaml:2: apiVersion"),
+        (f"{V2}profiles: 3\n", r"policy.yaml:3: profiles"),
+        (f"{V2}profiles: [3]\n", r"policy.yaml:3: profiles\[0\]"),
+        (f"{V2}profiles: [{{pluginConfig: [{{}}]}}]\n", r"pluginConfig"),
+        (f"{V2}profiles: [{{plugins: {{balance: {{enabled: x}}}}}}]\n", r"enabled"),
+        (f"{V1}strategies: {{A: 3}}\n", r"strategies.A"),
+        (f"{V2}a: [\n", r"not YAML"),
+    ],
+)
+def test_bad_input_names_file_line_and_remedy(text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        converted(text)
+
+
+WORDS = st.sampled_from(
+    ["on", "null", "1e3", "a: b", "#x", "x\ny", "\u202e", "-", "", "012", "cpu", "{}", "'"]
+) | st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 200) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    arguments=st.dictionaries(
+        st.sampled_from(
+            [
+                "labelSelector",
+                "namespaces",
+                "nodeFit",
+                "thresholds",
+                "targetThresholds",
+                "numberOfNodes",
+                "minReplicas",
+                "minPodAge",
+                "excludedTaints",
+                "nodeAffinityType",
+                "podProtections",
+                "priorityThreshold",
+                "evictableNamespaces",
+                "x",
+            ]
+        ),
+        JSON,
+        max_size=4,
+    ),
+    plugin=st.sampled_from(
+        ["DefaultEvictor", "LowNodeUtilization", "RemovePodsViolatingNodeTaints", "x\n- y"]
+    ),
+    top=st.dictionaries(
+        st.sampled_from(["nodeSelector", "gracePeriodSeconds", "maxNoOfPodsToEvictPerNode"]) | WORDS, JSON
+    ),
+)
+def test_whatever_is_written_the_result_is_valid_or_an_error_names_the_line(arguments, plugin, top):
+    document = {
+        **top,
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": [
+            {
+                "pluginConfig": [{"name": plugin, "args": arguments}],
+                "plugins": {"balance": {"enabled": [] if plugin == "DefaultEvictor" else [plugin]}},
+            }
+        ],
+    }
+    problems = ()
+    try:
+        parse_configuration(converted(json.dumps(document)).text, "out")
+    except ConfigurationError as error:
+        problems = error.problems
+    assert {(problem.line, problem.file) for problem in problems} <= {(1, "policy.yaml")}
