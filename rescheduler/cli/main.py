@@ -24,6 +24,9 @@ COMMANDS: Final = {
         "rescheduler.cli.explain:explain_group", "Explain why a pod can or cannot go to each node."
     ),
     "run": LazyCommand("rescheduler.cli.run:run_command", "Run the controller."),
+    "move": LazyCommand(
+        "rescheduler.cli.move:move_command", "Move pods to other nodes, room reserved first."
+    ),
     "reserve": LazyCommand(
         "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
     ),

@@ -11,7 +11,9 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.text_files import PathText, read_text
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.strictyaml import YamlError, load
-from rescheduler.model.times import parse_timestamp
+from rescheduler.model.bounds import MOST_MOVE_TTL
+from rescheduler.model.names import DEFAULT_NAMESPACE
+from rescheduler.model.times import DurationError, parse_duration, parse_timestamp
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 
@@ -38,6 +40,29 @@ def cluster_options(command: F) -> F:
     ):
         command = decorator(command)
     return command
+
+
+def target_namespace_option(command: F) -> F:
+    """-n, --namespace; None: that of the context, as kubectl takes it."""
+    return click.option(
+        "-n",
+        "--namespace",
+        envvar=f"{ENVIRONMENT}NAMESPACE",
+        metavar="NAME",
+        help="Namespace of the pods; default: that of the context.",
+    )(command)
+
+
+def controller_namespace_option(command: F) -> F:
+    """--controller-namespace."""
+    return click.option(
+        "--controller-namespace",
+        envvar=f"{ENVIRONMENT}CONTROLLER_NAMESPACE",
+        default=DEFAULT_NAMESPACE,
+        show_default=True,
+        metavar="NAME",
+        help="Where the controller runs.",
+    )(command)
 
 
 def config_option(command: F) -> F:
@@ -122,3 +147,28 @@ def parse_now(text: str | None) -> float | None:
     except ValueError as error:
         remedy = "write it like 2026-11-21T10:00:00Z"
         raise CommandError(f"--now: {text!r} is not an RFC 3339 time ({remedy})", EXIT_USAGE) from error
+
+
+def timeout_option(default: str, text: str) -> Callable[[F], F]:
+    """--timeout."""
+    return click.option("--timeout", default=default, show_default=True, metavar="DURATION", help=text)
+
+
+def parse_seconds(option: str, text: str) -> float:
+    """Seconds of a duration such as 90s, 5m or 1h30m. Raises CommandError if it is invalid or negative."""
+    try:
+        seconds = parse_duration(text)
+    except DurationError as error:
+        message = f"{option}: {text!r} is not a duration; write it like 90s, 5m or 1h30m"
+        raise CommandError(message, EXIT_USAGE) from error
+    if seconds < 0:
+        raise CommandError(f"{option}: {text!r} is negative", EXIT_USAGE)
+    return seconds
+
+
+def move_ttl(text: str) -> float:
+    """Seconds of --timeout of a command that asks for moves. Raises CommandError if no PodMigration may have that ttl."""
+    seconds = parse_seconds("--timeout", text)
+    if not 0 < seconds <= parse_duration(MOST_MOVE_TTL):
+        raise CommandError(f"--timeout {text}: more than 0s and at most {MOST_MOVE_TTL}", EXIT_USAGE)
+    return seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay
 
-from rescheduler.cli.errors import CommandError
+from rescheduler.cli.installed import installed
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
@@ -22,7 +22,7 @@ from rescheduler.model.conditions import condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import reservation_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.reservations.naming import slug
 
@@ -100,7 +100,7 @@ class ReservationClient:
                     made[name] = ""
                 # After a lost response the request is retried. A name with a random group in it that exists is ours.
                 with (
-                    _installed(),
+                    installed("reservations"),
                     contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext(),
                 ):
                     made[name] = _uid(self.api.create(COLLECTION, body))
@@ -112,7 +112,7 @@ class ReservationClient:
 
     def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
         """The object that the server would store."""
-        with _installed():
+        with installed("reservations"):
             return self.api.create(COLLECTION, body, dry_run=True)
 
     def group(self, group: str) -> tuple[Reservation, ...]:
@@ -121,7 +121,7 @@ class ReservationClient:
 
     def select(self, query: Mapping[str, str]) -> tuple[Reservation, ...]:
         """Reservations by a list query, sorted by name, without damaged ones."""
-        with _installed():
+        with installed("reservations"):
             pages = list(self.api.list(COLLECTION, query))
         found = [
             record
@@ -197,20 +197,6 @@ def status_message(reservation: Reservation) -> str:
 def is_unobserved(reservation: Reservation) -> bool:
     """True if no controller has written its status."""
     return not reservation.status.conditions and not reservation.status.observed_generation
-
-
-@contextlib.contextmanager
-def _installed() -> Iterator[None]:
-    """Around calls of the collection itself: it is not found only where its kind is not served. Raises CommandError."""
-    try:
-        yield
-    except NotFoundError as error:
-        message = (
-            f"rescheduler is not installed in this cluster: it does not serve reservations of {API_VERSION}"
-        )
-        raise CommandError(
-            f"{message} (install it: kubectl apply -k manifests/, docs/installing.md)"
-        ) from error
 
 
 class _CreatedMeta(msgspec.Struct):

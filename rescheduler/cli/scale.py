@@ -9,11 +9,11 @@ import click
 
 from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.options import cluster_options
+from rescheduler.cli.options import cluster_options, parse_seconds, timeout_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import ReservationClient, status_message
-from rescheduler.cli.reserve.options import namespace_option, parse_seconds, timeout_option
+from rescheduler.cli.reserve.options import namespace_option
 from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi

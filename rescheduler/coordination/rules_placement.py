@@ -202,9 +202,8 @@ class RulesPlacement:
         passing = self._passing(pod)
         choice = choose_target(self._replacements, state, pod, starts_first=starts_first, passing=passing)
         state.rollback(mark)
-        replacement = self._replacements.of(pod).pod
-        if choice.node and replacement is not None:
-            self._take(pod.uid, replacement, choice.node)
+        if choice.node:
+            self.take(pod, choice.node)
         return choice
 
     def movable(self, pod: Pod) -> Permission:
@@ -222,6 +221,12 @@ class RulesPlacement:
         refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
         state.rollback(mark)
         return _permission(refusal)
+
+    def take(self, pod: Pod, node: str) -> None:
+        """Count the replacement of ``pod`` on ``node`` until the next round, as ``for_migration`` does with what it chose."""
+        replacement = self._replacements.of(pod).pod
+        if replacement is not None:
+            self._take(pod.uid, replacement, node)
 
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Checks the replacement of mode StartFirst on ``node``, beside ``pod`` and as the pod that stays."""

@@ -13,7 +13,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -29,6 +29,7 @@ from rescheduler.kube.exec_plugin import credential
 from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+_NO_NAMESPACE: Final = "default"
 _SECTIONS: Final = ("clusters", "contexts", "users")
 _MALFORMED: Final = (
     ConfigException,
@@ -58,6 +59,24 @@ def load_configuration(
     return _checked(_from_files(where, context), where)
 
 
+def default_namespace(
+    kubeconfig: str | None, context: str | None, environ: Mapping[str, str] | None = None
+) -> str:
+    """The namespace of the context that ``load_configuration`` uses, as kubectl takes it: "default" if it names none.
+
+    Raises:
+        KubeconfigError: as ``load_configuration``.
+    """
+    environ = os.environ if environ is None else environ
+    where = kubeconfig or environ.get("KUBECONFIG")
+    if where is None and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists():
+        own = Path(SERVICE_TOKEN_FILENAME).with_name("namespace")
+        return own.read_text(encoding="utf-8").strip() if own.exists() else _NO_NAMESPACE
+    where = where or DEFAULT_KUBECONFIG
+    chosen = _selected(where, [_read(path) for path in _paths(where)], context).context
+    return str(chosen.get("namespace") or _NO_NAMESPACE)
+
+
 def _in_cluster() -> Configuration:
     configuration = Configuration()
     try:
@@ -71,7 +90,7 @@ def _in_cluster() -> Configuration:
 
 def _from_files(where: str, context: str | None) -> Configuration:
     documents = [_read(path) for path in _paths(where)]
-    cluster = _selected(where, documents, context)
+    cluster = _selected(where, documents, context).cluster
     configuration = Configuration()
     try:
         merged = KubeConfigMerger(where)
@@ -157,8 +176,13 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _selected(where: str, documents: list[dict[str, Any]], context: str | None) -> dict[str, Any]:
-    """The cluster of the context that will be used, whose user is there and well-formed."""
+class _Selected(NamedTuple):
+    context: dict[str, Any]
+    cluster: dict[str, Any]
+
+
+def _selected(where: str, documents: list[dict[str, Any]], context: str | None) -> _Selected:
+    """The context that will be used and its cluster; its user is there and well-formed."""
     merged = {section: _by_name(documents, section) for section in _SECTIONS}
     name = context or next(
         (d["current-context"] for d in reversed(documents) if d.get("current-context")), None
@@ -183,7 +207,7 @@ def _selected(where: str, documents: list[dict[str, Any]], context: str | None) 
         raise KubeconfigError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
     if user_name:
         _inner(where, merged["users"][user_name], "user")
-    return cluster
+    return _Selected(chosen, cluster)
 
 
 def _by_name(documents: list[dict[str, Any]], section: str) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import threading
 import time
 
 import pytest
@@ -9,7 +10,14 @@ from click.testing import CliRunner
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
+from harness.controlplane.world import is_ready
 from rescheduler.cli.main import main
+from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.connection import connect
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.kubelet import KubeletSettings
+from rescheduler.sandbox.nodes import SandboxNode
 from rescheduler.sandbox.sandbox import Sandbox
 from rescheduler.testing.builders import node, pdb, replicaset
 
@@ -73,3 +81,133 @@ def dump(tmp_path):
         return path
 
     return write
+
+
+class Work:
+    """A sandbox with everything installed and the controller at work, as people have it: with a Lease and a ConfigMap."""
+
+    def __init__(self, cluster, kubeconfig):
+        self.cluster, self.kubeconfig = cluster, str(kubeconfig)
+        self.api = Api(HttpTransport(cluster.transport_url))
+
+    def pods(self, app=""):
+        found = self.api.get(
+            "/api/v1/namespaces/default/pods", labelSelector=f"app={app}" if app else ""
+        ).items
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def wait(self, look, seconds=240.0):
+        ends_s = time.monotonic() + seconds
+        while not (value := look()):
+            assert time.monotonic() < ends_s, [
+                (p["metadata"]["name"], p["spec"].get("nodeName")) for p in self.pods()
+            ]
+            time.sleep(0.05)
+        return value
+
+    def ready(self, app, count):
+        def look():
+            pods = self.pods(app)
+            good = [p for p in pods if is_ready(p)]
+            return pods if len(pods) == len(good) == count else []
+
+        return self.wait(look)
+
+    def deploy(self, name, replicas, *, kind="Deployment", cpu="500m", node=None, **pod_spec):
+        """A workload with ``app: NAME``, created while only ``node`` can take it, if that is given."""
+        others = [n for n in self.nodes() if node and n != node]
+        for other in others:
+            self.cordon(other)
+        container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **pod_spec},
+                },
+            },
+        }
+        if kind != "DaemonSet":
+            body["spec"]["replicas"] = replicas
+        self.api.create(f"/apis/apps/v1/namespaces/default/{kind.lower()}s", body).expect()
+        pods = self.ready(name, replicas)
+        for other in others:
+            self.cordon(other, on=False)
+        return [pod["metadata"]["name"] for pod in pods]
+
+    def budget(self, app, **spec):
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": app, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+        }
+        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        self.api.create(path, body).expect()
+        self.wait(lambda: self.api.get(f"{path}/{app}").body.get("status", {}).get("expectedPods"))
+
+    def remove(self, kind, name):
+        """Deletes a workload and its budget, and waits until its pods are gone."""
+        self.api.delete(f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{name}")
+        self.api.delete(f"/apis/apps/v1/namespaces/default/{kind.lower()}s/{name}")
+        self.wait(lambda: not self.pods(name))
+
+    def nodes(self):
+        return sorted(n["metadata"]["name"] for n in self.api.get("/api/v1/nodes").items)
+
+    def cordon(self, node, *, on=True):
+        self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": on or None}}).expect()
+
+    def node_of(self, pod):
+        return self.api.get(f"/api/v1/namespaces/default/pods/{pod}").expect().body["spec"].get("nodeName")
+
+    def moves(self):
+        path = "/apis/rescheduler.dev/v1alpha1/podmigrations"
+        return self.api.get(path).items
+
+
+CONFIGURATION = {
+    "apiVersion": "rescheduler.dev/v1alpha1",
+    "kind": "ReschedulerConfiguration",
+    "interval": "1h",
+    "policies": [],
+}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Four nodes and the controller of ``run`` at work on them."""
+    kubeconfig = tmp_path_factory.mktemp("work") / "kubeconfig"
+    nodes = [SandboxNode(name=f"n{i}", cpu="4") for i in range(1, 5)]
+    kubelet = KubeletSettings(start_s=0.05, ready_s=0.1, stop_s=0.1)
+    with Sandbox(nodes, clock=time.time, kubelet=kubelet) as cluster:
+        cluster.transport_url = cluster.start(kubeconfig=kubeconfig).url
+        install(cluster.transport)
+        made = Work(cluster, kubeconfig)
+        path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+        made.api.patch(path, {"data": {"config.yaml": json.dumps(CONFIGURATION)}}).expect()
+        controller = Controller(
+            connect(str(kubeconfig)), Options(serve=False, timings=LoopTimings(turn_s=0.2))
+        )
+        faults = []
+
+        def run():
+            try:
+                controller.run()
+            except BaseException as error:  # noqa: BLE001 - raised at the end
+                faults.append(error)
+
+        thread = threading.Thread(target=run, name="controller", daemon=True)
+        thread.start()
+        lease = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
+        made.wait(lambda: faults or made.api.get(lease).ok)
+        try:
+            yield made
+        finally:
+            controller.stop.set()
+            thread.join(60)
+    assert not faults

@@ -20,6 +20,7 @@ COMMANDS = (
     ("scale", "deployment/web", "--replicas", "2"),
     ("scale", "deployment/web", "--replicas", "2", "--dry-run"),
     ("uninstall", "--dry-run"),
+    ("move", "pod", "web-1"),
 )
 
 

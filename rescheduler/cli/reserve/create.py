@@ -13,7 +13,7 @@ import msgspec
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import cluster_options
+from rescheduler.cli.options import cluster_options, parse_seconds, timeout_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import (
@@ -28,8 +28,6 @@ from rescheduler.cli.reserve.options import (
     API_TIMEOUT_S,
     api_client,
     namespace_option,
-    parse_seconds,
-    timeout_option,
 )
 from rescheduler.cli.reserve.printing import json_list, reservation_line, yaml_list
 from rescheduler.cli.text_files import PathText

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.reservation_client import ReservationRequest
-from rescheduler.cli.reserve.options import parse_seconds
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.bounds import MOST_TTL

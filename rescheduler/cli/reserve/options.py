@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import ENVIRONMENT
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.times import DurationError, parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,20 +33,3 @@ def namespace_option(command: F) -> F:
         metavar="NAME",
         help="Namespace of the workload or of the pods.",
     )(command)
-
-
-def timeout_option(default: str, text: str) -> Callable[[F], F]:
-    """--timeout."""
-    return click.option("--timeout", default=default, show_default=True, metavar="DURATION", help=text)
-
-
-def parse_seconds(option: str, text: str) -> float:
-    """Seconds of a duration such as 90s, 5m or 1h30m. Raises CommandError if it is invalid or negative."""
-    try:
-        seconds = parse_duration(text)
-    except DurationError as error:
-        message = f"{option}: {text!r} is not a duration; write it like 90s, 5m or 1h30m"
-        raise CommandError(message, EXIT_USAGE) from error
-    if seconds < 0:
-        raise CommandError(f"{option}: {text!r} is negative", EXIT_USAGE)
-    return seconds

@@ -7,10 +7,10 @@ import time
 import click
 
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import cluster_options
+from rescheduler.cli.options import cluster_options, parse_seconds
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
-from rescheduler.cli.reserve.options import api_client, parse_seconds
+from rescheduler.cli.reserve.options import api_client
 from rescheduler.cli.reserve.printing import reservation_line
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import Reservation, ReservationPhase

@@ -1,0 +1,138 @@
+"""Whether a controller is at work, as its Lease says. Read by commands that ask it for something, and by ``status``.
+
+The times in a Lease are by the clock of its holder. So a Lease that looks expired is watched for a moment before it counts
+as left behind: a holder that lives renews it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.election import Lease, LeaseTiming
+from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
+from rescheduler.model.times import parse_timestamp
+
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/" + LEASE_NAME
+_CLOCKS_APART_S: Final = 60.0
+_RENEWED_WITHIN_S: Final = 2.5 * LeaseTiming().retry_s
+_POLL_S: Final = 0.5
+_START_IT: Final = "start it: kubectl apply -k manifests/, or rescheduler run"
+
+
+class Presence(enum.StrEnum):
+    """What is known of the controller."""
+
+    LEADING = "Leading"
+    """A process holds the Lease and renews it."""
+    STOPPED = "Stopped"
+    """The Lease was given back, or is not renewed any more."""
+    ABSENT = "Absent"
+    """There is no Lease, and leader election is not switched off: none has ever run here."""
+    UNKNOWN = "Unknown"
+    """The Lease may not be read, or leader election is off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """Who leads. Times: epoch seconds, 0.0: not known."""
+
+    presence: Presence
+    holder: str = ""
+    renewed_at_s: float = 0.0
+    since_s: float = 0.0
+    why: str = ""
+    """Why it is not known."""
+
+
+def leader(
+    api: KubeApi, namespace: str, *, now_s: Callable[[], float], pause: Callable[[float], None]
+) -> Leader:
+    """Who leads the controllers whose Lease is in ``namespace``. ``now_s``: epoch seconds. Raises ApiError, TransportError."""
+    try:
+        found = _read(api, namespace)
+    except ForbiddenError as error:
+        return Leader(presence=Presence.UNKNOWN, why=f"the Lease may not be read: {error.message}")
+    if found is None:
+        return _without_lease(api, namespace)
+    waited_s = 0.0
+    while not _fresh(found, now_s()) and found.holder and waited_s < _RENEWED_WITHIN_S:
+        pause(_POLL_S)
+        waited_s += _POLL_S
+        again = _read(api, namespace)
+        if again is not None and again.renewed_at_s != found.renewed_at_s:
+            return again
+    if found.holder and _fresh(found, now_s()):
+        return found
+    return Leader(
+        presence=Presence.STOPPED,
+        holder=found.holder,
+        renewed_at_s=found.renewed_at_s,
+        since_s=found.since_s,
+    )
+
+
+def need_controller(found: Leader, namespace: str) -> None:
+    """Refuse to ask for something that nobody would do. Raises CommandError."""
+    match found.presence:
+        case Presence.ABSENT:
+            raise CommandError(
+                f"no controller is running: there is no Lease {namespace}/{LEASE_NAME} ({_START_IT}; "
+                "if it runs in another namespace: --controller-namespace)"
+            )
+        case Presence.STOPPED:
+            last = f"; {found.holder} led last" if found.holder else ""
+            raise CommandError(
+                f"no controller is running: nobody renews the Lease {namespace}/{LEASE_NAME}{last} ({_START_IT})"
+            )
+        case _:
+            return
+
+
+def _read(api: KubeApi, namespace: str) -> Leader | None:
+    try:
+        spec = read_answer(api.get(_LEASES.format(namespace=namespace)), Lease).spec
+    except NotFoundError:
+        return None
+    return Leader(
+        presence=Presence.LEADING,
+        holder=spec.holder_identity or "",
+        renewed_at_s=_seconds(spec.renew_time),
+        since_s=_seconds(spec.acquire_time),
+    )
+
+
+def _fresh(found: Leader, now_s: float) -> bool:
+    return now_s < found.renewed_at_s + LeaseTiming().duration_s + _CLOCKS_APART_S
+
+
+def _without_lease(api: KubeApi, namespace: str) -> Leader:
+    try:
+        text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
+        election = text is None or parse_configuration(text, CONFIG_MAP).leader_election.enabled
+    except ForbiddenError as error:
+        return Leader(
+            presence=Presence.UNKNOWN,
+            why=f"there is no Lease, the ConfigMap may not be read: {error.message}",
+        )
+    except ConfigurationError:
+        election = True
+    if election:
+        return Leader(presence=Presence.ABSENT)
+    return Leader(presence=Presence.UNKNOWN, why="leader election is switched off")
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return parse_timestamp(text) if text else 0.0
+    except ValueError:
+        return 0.0

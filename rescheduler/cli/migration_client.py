@@ -1,0 +1,198 @@
+"""PodMigrations as commands create, follow and withdraw them: the same objects that the controller makes for its own moves.
+
+The moves of one command share a label with a random word. Who interrupts the command can follow or withdraw them by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.installed import allowed, installed
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from rescheduler.kube.transport import TransportError
+from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.model.decode import Decoder
+from rescheduler.model.encode import migration_manifest
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import LABEL_GROUP
+from rescheduler.model.records import ObjectKey, Pod
+
+NO_CONTROLLER_AFTER_S: Final = 20.0
+"""If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
+RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin contain it: docs/security.md"
+_AT_ONCE: Final = 8
+_NAME_LIMIT: Final = 52
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedMove:
+    """A move to ask for."""
+
+    pod: Pod
+    target: str = ""
+    """Empty: the controller chooses the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveOrder:
+    """What the moves of one command share. ``group``: a random word."""
+
+    group: str
+    ttl_s: float
+    reason: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def manifest(move: AskedMove, order: MoveOrder) -> Json:
+    """The PodMigration of a move. Its name is the same whenever the command sends it again, and that of no other pod."""
+    pod = move.pod
+    digest = hashlib.sha256(f"{pod.uid}/{order.group}".encode()).hexdigest()[:8]
+    return migration_manifest(
+        pod.namespace,
+        f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}",
+        pod_name=pod.name,
+        pod_uid=pod.uid,
+        target_node=move.target,
+        ttl_s=order.ttl_s,
+        reason=order.reason,
+        labels={LABEL_GROUP: order.group},
+        annotations=order.annotations,
+    )
+
+
+@dataclass(slots=True)
+class MigrationClient:
+    """The PodMigrations of an API server. Methods raise ApiError, TransportError and CommandError unless documented."""
+
+    api: KubeApi
+    decoder: Decoder
+
+    def create(self, bodies: Sequence[Json], *, dry_run: bool = False) -> list[bytes]:
+        """Create them in their order; the objects as stored. On an error a note says which exist."""
+        made: list[bytes] = []
+        for body in bodies:
+            namespace = body["metadata"]["namespace"]
+            path = RESOURCES[Kind.POD_MIGRATION].object_path(namespace, "")
+            try:
+                with (
+                    installed("podmigrations"),
+                    allowed(f"create podmigrations in namespace {namespace}", RIGHT),
+                    contextlib.suppress(AlreadyExistsError),  # by an earlier try, whose answer was lost
+                ):
+                    made.append(self.api.create(path, body, dry_run=dry_run))
+            except BaseException as error:
+                if made and not dry_run:
+                    error.add_note(f"{len(made)} of {len(bodies)} moves were asked for before that.")
+                raise
+        return made
+
+    def select(self, namespace: str, label: str = "") -> list[PodMigration]:
+        """PodMigrations of a namespace ("": of all) by a label query, sorted by name; without damaged ones."""
+        resource = RESOURCES[Kind.POD_MIGRATION]
+        path = resource.object_path(namespace, "") if namespace else resource.collection_path
+        where = f"in namespace {namespace}" if namespace else "in all namespaces"
+        with installed("podmigrations"), allowed(f"list podmigrations {where}", RIGHT):
+            pages = list(self.api.list(path, {"labelSelector": label} if label else {}))
+        records = (record for body in pages for record in self.decoder.page(Kind.POD_MIGRATION, body).records)
+        return sorted((r for r in records if isinstance(r, PodMigration)), key=lambda move: move.key)
+
+    def group(self, namespaces: Iterable[str], group: str) -> dict[ObjectKey, PodMigration]:
+        """The moves of one command."""
+        label = f"{LABEL_GROUP}={group}"
+        return {
+            move.key: move for namespace in sorted(set(namespaces)) for move in self.select(namespace, label)
+        }
+
+    def raw(self, key: ObjectKey) -> bytes | None:
+        """One PodMigration as JSON; None if it does not exist any more."""
+        try:
+            return self.api.get(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, key.name))
+        except NotFoundError:
+            return None
+
+    def withdraw(self, moves: Iterable[PodMigration]) -> dict[ObjectKey, str]:
+        """Delete those that have not disturbed their pod; by key why another one stays. Never raises ApiError, TransportError.
+
+        Each is deleted as it was seen: one that takes a step meanwhile is left to go on.
+        """
+        given = [move for move in moves if move.status.phase not in FINISHED]
+
+        def reason(move: PodMigration) -> str:
+            if disturbs(move):
+                return "its pod is being evicted, so it goes on"
+            path = RESOURCES[Kind.POD_MIGRATION].object_path(move.namespace, move.name)
+            try:
+                self.api.delete(path, uid=move.uid, resource_version=move.resource_version)
+            except NotFoundError:
+                return ""
+            except ConflictError:
+                return "it has just taken a step; try again"
+            except TransportError:
+                return "no answer from the API server"
+            except ApiError as error:
+                return error.message or str(error.status)
+            return ""
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            reasons = list(pool.map(reason, given))
+        return {move.key: why for move, why in zip(given, reasons, strict=True) if why}
+
+
+def disturbs(move: PodMigration) -> bool:
+    """True from the intent to evict on: such a move must not be deleted, because its replacement needs the room."""
+    return bool(move.status.eviction_requested_at_s or move.status.evicted_at_s)
+
+
+def is_unobserved(move: PodMigration) -> bool:
+    """True if no controller has written its status."""
+    return not move.status.conditions and not move.status.reason
+
+
+@dataclass(slots=True, kw_only=True)
+class Following:
+    """Follows the moves ``keys`` until they have ended. ``look`` reads all that may be among them."""
+
+    client: MigrationClient
+    keys: frozenset[ObjectKey]
+    look: Callable[[], Mapping[ObjectKey, PodMigration]]
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    poll_s: float = 0.5
+
+    def until_ended(
+        self, show: Callable[[Mapping[ObjectKey, PodMigration]], None], ends_s: float
+    ) -> dict[ObjectKey, PodMigration]:
+        """The last that was seen of each move, once all have ended or ``ends_s`` of the clock is over.
+
+        A move whose object is deleted counts as ended; what was seen of it last is kept, and is not in a finished phase.
+        Raises CommandError: no controller looks at them; they are withdrawn.
+        """
+        last: dict[ObjectKey, PodMigration] = {}
+        began_s = self.clock()
+        while True:
+            found = {key: move for key, move in self.look().items() if key in self.keys}
+            last.update(found)
+            show(last)
+            open_moves = [move for move in found.values() if move.status.phase not in FINISHED]
+            now_s = self.clock()
+            if not open_moves or now_s >= ends_s:
+                return last
+            if now_s - began_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, found.values())):
+                left = self.client.withdraw(found.values())
+                kept = f"; not withdrawn: {', '.join(map(str, left))}" if left else ""
+                raise CommandError(
+                    "no controller has looked at the moves: is it running (rescheduler status)? "
+                    f"They were withdrawn, and no pod was disturbed{kept}"
+                )
+            self.pause(self.poll_s)

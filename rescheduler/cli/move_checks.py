@@ -1,0 +1,57 @@
+"""Whether moves that somebody is about to ask for can be made, by the controller's own rules, before anything is created.
+
+It is a prediction: the controller judges each move again when it begins. Who may not read the whole cluster asks the
+controller alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rescheduler.configuration.document import Configuration
+from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.replacements.replacement import Replacements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedMove:
+    """What would become of a move that is asked for now."""
+
+    pod: Pod
+    target: str = ""
+    """Where the replacement would go."""
+    refusal: str = ""
+    """Why it would not be moved; empty: it would."""
+
+
+def check_moves(
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], target: str = ""
+) -> list[CheckedMove]:
+    """The moves in their order: each finds the room that the earlier ones leave. ``target``: "" is any node."""
+    placement = RulesPlacement(
+        namespace=configuration.reservations.namespace,
+        profile=configuration.profile,
+        protection=protection_of(configuration.protections, configuration.profile),
+    )
+    placement.begin(Replacements(snapshot))
+    return [_checked(placement, snapshot, pod, target) for pod in pods]
+
+
+def _checked(placement: RulesPlacement, snapshot: Snapshot, asked: Pod, target: str) -> CheckedMove:
+    pod = snapshot.pods.get(asked.key)
+    if pod is None or pod.uid != asked.uid:
+        return CheckedMove(pod=asked, refusal="the pod was deleted a moment ago")
+    movable = placement.movable(pod)
+    if not movable.ok and not movable.passes:
+        return CheckedMove(pod=pod, refusal=movable.message)
+    if not target:
+        choice = placement.for_migration(pod)
+        return CheckedMove(pod=pod, target=choice.node, refusal=choice.message)
+    fits = placement.fits(pod, target, None)
+    if not fits.ok:
+        return CheckedMove(pod=pod, refusal=f"node {target}: {fits.message}")
+    placement.take(pod, target)
+    return CheckedMove(pod=pod, target=target)

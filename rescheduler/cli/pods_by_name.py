@@ -1,0 +1,64 @@
+"""Which pods somebody means: ``pod NAME...``, ``pod/NAME``, or a label query, as kubectl takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.installed import allowed
+from rescheduler.cli.suggestions import did_you_mean
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.records import Pod
+
+_WORDS: Final = frozenset({"pod", "pods", "po"})
+_RIGHT: Final = "the ClusterRole view has the right"
+
+
+def pod_names(words: Sequence[str]) -> tuple[str, ...]:
+    """The names in ``pod a b``, ``pod/a pod/b`` or ``a b``, each once. Raises CommandError."""
+    kind_first = bool(words) and words[0].lower() in _WORDS
+    if kind_first and len(words) == 1:
+        raise CommandError(f"{words[0]!r}: name a pod", EXIT_USAGE)
+    rest = words[1:] if kind_first else words
+    names: list[str] = []
+    for word in rest:
+        kind, slash, name = word.rpartition("/")
+        if slash and (kind.lower() not in _WORDS or not name):
+            raise CommandError(f"{word!r}: write pod NAME or pod/NAME; the namespace is -n", EXIT_USAGE)
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def find_pods(
+    api: KubeApi, namespace: str, names: Sequence[str], *, selector: str = "", node: str = ""
+) -> list[Pod]:
+    """Pods of a namespace ("": of all), by name, or all that the queries select; in the order of the names.
+
+    Raises:
+        CommandError: one does not exist, or they may not be listed.
+        ApiError, TransportError: the API server refuses the query, or does not answer.
+    """
+    query = {"labelSelector": selector} if selector else {}
+    if node:
+        query["fieldSelector"] = f"spec.nodeName={node}"
+    found = {pod.name: pod for pod in _listed(api, namespace, query)} if names else {}
+    if not names:
+        return sorted(_listed(api, namespace, query), key=lambda pod: pod.key)
+    missing = [name for name in names if name not in found]
+    if missing:
+        hint = did_you_mean(missing[0], found)
+        raise CommandError(f"there is no pod {', '.join(missing)} in namespace {namespace}{hint}", EXIT_USAGE)
+    return [found[name] for name in names]
+
+
+def _listed(api: KubeApi, namespace: str, query: dict[str, str]) -> list[Pod]:
+    resource, decoder = RESOURCES[Kind.POD], Decoder()
+    path = resource.object_path(namespace, "") if namespace else resource.collection_path
+    where = f"in namespace {namespace}" if namespace else "in all namespaces"
+    with allowed(f"list pods {where}", _RIGHT):
+        pages = list(api.list(path, query))
+    records = (record for page in pages for record in decoder.page(Kind.POD, page).records)
+    return [record for record in records if isinstance(record, Pod)]
