@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.controller import node_calls
 from rescheduler.controller.calls import (
     Call,
     CreationTrial,
@@ -32,11 +33,10 @@ from rescheduler.migrations.start_first_replacement import replacement_manifest
 from rescheduler.model import names
 from rescheduler.model.encode import encode_migration_status, encode_reservation_status
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Node, ObjectKey
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.koordinator import KoordinatorEngine, affinity
-from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import PlaceholderEngine
 from rescheduler.reservations.template import reservation_manifest, toleration_json
@@ -179,45 +179,6 @@ def _steer(action: rooms.Steer, _: ReservationSettings) -> Call:
 def _unsteer(action: rooms.Unsteer, _: ReservationSettings) -> Call:
     annotations = {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}
     return _merge_patch(Kind.POD, action.pod, {"metadata": {"uid": action.uid, "annotations": annotations}})
-
-
-# Nodes
-
-
-def _taint_node(action: rooms.TaintNode, _: ReservationSettings) -> Call:
-    taint = {
-        "key": names.ANNOTATION_HANDOVER_TAINT,
-        "value": label_value(action.reservation),
-        "effect": "NoSchedule",
-    }
-    if action.node.taints:
-        return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints/-", "value": taint})
-    return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints", "value": [taint]})
-
-
-def _untaint_node(action: rooms.UntaintNode, _: ReservationSettings) -> Call:
-    ours = [i for i, taint in enumerate(action.node.taints) if taint.key == names.ANNOTATION_HANDOVER_TAINT]
-    # From the last to the first, because each removal shifts the indexes after it.
-    return _patch_seen_node(
-        action.node, *({"op": "remove", "path": f"/spec/taints/{i}"} for i in reversed(ours))
-    )
-
-
-def _patch_seen_node(node: Node, *operations: Json) -> Call:
-    """A JSON patch, because a merge patch replaces the whole list of taints. It fails if the node was written since."""
-    unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": node.resource_version}
-    return Call(
-        verb=Verb.JSON_PATCH,
-        kind=Kind.NODE,
-        key=ObjectKey("", node.name),
-        body=_encode([unchanged, *operations]),
-    )
-
-
-def _write_avoid_hints(action: moves.WriteAvoidHints, _: ReservationSettings) -> Call:
-    text = msgspec.json.encode(action.entries).decode() if action.entries else None
-    metadata = {"resourceVersion": action.resource_version, "annotations": {names.ANNOTATION_AVOID: text}}
-    return _merge_patch(Kind.NODE, ObjectKey("", action.node), {"metadata": metadata})
 
 
 # Reservations and PodMigrations
@@ -369,12 +330,12 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
     rooms.ReleasePod: _release_pod,
     rooms.Steer: _steer,
     rooms.Unsteer: _unsteer,
-    rooms.TaintNode: _taint_node,
-    rooms.UntaintNode: _untaint_node,
+    rooms.TaintNode: node_calls.taint_node,
+    rooms.UntaintNode: node_calls.untaint_node,
     rooms.WriteReservationStatus: _write_reservation_status,
     rooms.DeleteReservation: _delete_reservation,
     rooms.RecordEvent: _record_event,
-    moves.WriteAvoidHints: _write_avoid_hints,
+    moves.WriteAvoidHints: node_calls.write_avoid_hints,
     moves.CreateReservation: _create_reservation,
     moves.AdoptPod: _adopt_pod,
     moves.WriteMigrationStatus: _write_migration_status,
@@ -463,7 +424,7 @@ def _delete(
     )
 
 
-def _encode(body: Json | list[Json]) -> bytes:
+def _encode(body: Json) -> bytes:
     return msgspec.json.encode(body)
 
 

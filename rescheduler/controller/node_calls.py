@@ -1,0 +1,66 @@
+"""The calls that change a node: its hand-over taint and its avoid hints (pure).
+
+A node belongs to its administrators and to the kubelet, so every call here names the resourceVersion that its action was
+decided on: whatever somebody else has written since makes it miss. ``controller.call_table`` has the row of each action.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rescheduler.controller.calls import Call, Verb
+from rescheduler.migrations.actions import WriteAvoidHints
+from rescheduler.model import names
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import Node, ObjectKey
+from rescheduler.reservations.actions import TaintNode, UntaintNode
+from rescheduler.reservations.naming import label_value
+from rescheduler.reservations.observed import ReservationSettings
+
+Json = dict[str, Any]
+
+
+def taint_node(action: TaintNode, _: ReservationSettings) -> Call:
+    """Set the hand-over taint."""
+    taint = {
+        "key": names.ANNOTATION_HANDOVER_TAINT,
+        "value": label_value(action.reservation),
+        "effect": "NoSchedule",
+    }
+    if action.node.taints:
+        return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints/-", "value": taint})
+    return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints", "value": [taint]})
+
+
+def untaint_node(action: UntaintNode, _: ReservationSettings) -> Call:
+    """Remove every hand-over taint of the node."""
+    ours = [i for i, taint in enumerate(action.node.taints) if taint.key == names.ANNOTATION_HANDOVER_TAINT]
+    # From the last to the first, because each removal shifts the indexes after it.
+    return _patch_seen_node(
+        action.node, *({"op": "remove", "path": f"/spec/taints/{i}"} for i in reversed(ours))
+    )
+
+
+def write_avoid_hints(action: WriteAvoidHints, _: ReservationSettings) -> Call:
+    """Replace the hints of the node."""
+    text = msgspec.json.encode(action.entries).decode() if action.entries else None
+    metadata = {"resourceVersion": action.resource_version, "annotations": {names.ANNOTATION_AVOID: text}}
+    return Call(
+        verb=Verb.MERGE_PATCH,
+        kind=Kind.NODE,
+        key=ObjectKey("", action.node),
+        body=msgspec.json.encode({"metadata": metadata}),
+    )
+
+
+def _patch_seen_node(node: Node, *operations: Json) -> Call:
+    """A JSON patch, because a merge patch replaces the whole list of taints. It fails if the node was written since."""
+    unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": node.resource_version}
+    return Call(
+        verb=Verb.JSON_PATCH,
+        kind=Kind.NODE,
+        key=ObjectKey("", node.name),
+        body=msgspec.json.encode([unchanged, *operations]),
+    )
