@@ -76,6 +76,8 @@ class MoveLog:
                 self.log.info("The room is used", **facts)
             elif set(status.current_owners) - set(before.current_owners):
                 self.log.info("The room is claimed", **facts)
+            elif status.phase is ReservationPhase.PENDING and before.phase in _HELD:
+                self.log.info("The room goes to another node", **facts | {"from": before.node_name})
         if status.phase is ReservationPhase.FAILED:
             ended = "The room is given back" if before.phase in _HELD else "The room was not reserved"
             self.log.info(ended, **facts, why=_reason(status))

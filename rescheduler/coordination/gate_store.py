@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from rescheduler.reservations.machine import made_for
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import namespaces_of
 
@@ -45,7 +45,7 @@ class _Wish(NamedTuple):
 
     @property
     def turn(self) -> tuple[bool, int, str]:
-        return not made_for(self.observed), self.size, self.observed.reservation.name
+        return not made_for(self.observed.reservation), self.size, self.observed.reservation.name
 
 
 def stored(wanted: Iterable[tuple[ObservedReservation, Collection[str]]]) -> GateStore:
@@ -82,7 +82,9 @@ def _fitting(wishes: Iterable[_Wish]) -> set[str]:
             taken += wish.size
             if taken > most:
                 break
-            queue.append((not made_for(wish.observed), taken, wish.observed.reservation.name, wish.size))
+            queue.append(
+                (not made_for(wish.observed.reservation), taken, wish.observed.reservation.name, wish.size)
+            )
     fitting, filled = set[str](), 0
     for _, _, name, size in sorted(queue):
         filled += size

@@ -15,10 +15,10 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.gate_keys import MOST_KEYS, home_of_owner, keys_of_owner, legal_keys
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.machine import made_for
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 from rescheduler.reservations.split import nothing, rest_of
@@ -37,7 +37,7 @@ def wants_gate(observed: ObservedReservation) -> bool:
     if status.current_owners and (reservation.allocate_once or nothing(rest_of(status))):
         return False
     phase = reservation.status.phase
-    if not made_for(observed):  # Koordinator's scheduler assigns the room itself, without a gate
+    if not made_for(reservation):  # Koordinator's scheduler assigns the room itself, without a gate
         open_now = phase is ReservationPhase.AVAILABLE or _about_to_be_available(observed)
         return open_now and not observed.by_koordinator and not reservation.unreadable
     # Also while the Reservation is Waiting (its node is not usable): the evicted pod's replacement may come meanwhile.

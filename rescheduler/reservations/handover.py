@@ -17,8 +17,9 @@ import msgspec
 from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, Toleration
 from rescheduler.reservations import actions as act
+from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings, end_of
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
 

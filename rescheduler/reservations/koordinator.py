@@ -15,8 +15,9 @@ import msgspec
 from rescheduler.model import names
 from rescheduler.model.encode import encode_owner
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
+from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import ReservationSettings, end_of, soft_mode
+from rescheduler.reservations.observed import ReservationSettings, soft_mode
 from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.placeholder import WHOLE, Part, placeholder_name
 

@@ -42,6 +42,7 @@ class ReservationEvent(enum.StrEnum):
     NODE_DELETED = "NodeDeleted"
     NODE_NOT_READY = "NodeNotReady"
     PLACEHOLDER_LOST = "PlaceholderLost"
+    NODE_LOST = "NodeLost"
     ABANDONED = "Abandoned"
 
 
@@ -61,6 +62,7 @@ class ReservationReason(enum.StrEnum):
     NODE_DELETED = "NodeDeleted"
     NODE_NOT_READY = "NodeNotReady"
     PLACEHOLDER_LOST = "PlaceholderLost"
+    NODE_LOST = "NodeLost"
     LANDED_ELSEWHERE = "LandedElsewhere"
     CLAIMANT_LOST = "ClaimantLost"
     GATE_TIMEOUT = "GateTimeout"
@@ -106,6 +108,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.WAITING, _E.NODE_NOT_READY): Transition(_P.FAILED, _R.NODE_NOT_READY),
     (_P.WAITING, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
+    (_P.WAITING, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
     (_P.WAITING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.WAITING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
     (_P.WAITING, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
@@ -123,6 +126,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.AVAILABLE, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.AVAILABLE, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.AVAILABLE, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
+    (_P.AVAILABLE, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
     (_P.AVAILABLE, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
 }
 
@@ -160,6 +164,8 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
         return (Condition(CONDITION_SCHEDULED, "False", target.reason, message),)
     if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PREALLOCATED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)
+    if event is _E.NODE_LOST:
+        return (Condition(CONDITION_SCHEDULED, "False", _R.UNSCHEDULABLE, message), ready)
     return (ready,)
 
 

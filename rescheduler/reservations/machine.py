@@ -20,9 +20,11 @@ from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
 from rescheduler.reservations.assignment import fits
+from rescheduler.reservations.expiry import end_of, expired, expiry_words, wake_for
 from rescheduler.reservations.gate_condition import gate_events, with_gated
 from rescheduler.reservations.handover import Handover, hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
@@ -33,14 +35,9 @@ from rescheduler.reservations.lifecycle import (
     partly_held,
     transition,
 )
+from rescheduler.reservations.lost_node import LOSSES, goes_elsewhere, without_node
 from rescheduler.reservations.not_held import not_held
-from rescheduler.reservations.observed import (
-    ObservedReservation,
-    ReservationSettings,
-    end_of,
-    expired,
-    wake_for,
-)
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
@@ -177,7 +174,13 @@ def _pending(
         return
     elif placeholder.terminal:
         draft.actions.append(act.delete_placeholder(placeholder))
-        _say_unschedulable(draft, f"the node refused the placeholder {placeholder.key}", now_s)
+        _enter(
+            draft,
+            observed,
+            ReservationEvent.UNSCHEDULABLE,
+            f"the node refused the placeholder {placeholder.key}",
+            now_s,
+        )
     elif placeholder.node:
         _bound(draft, observed, placeholder, now_s)
     elif observed.reservation.pre_allocation:
@@ -192,7 +195,7 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
         part = Part(waits=reservation.pre_allocation, volumes=observed.volumes)
         draft.actions.append(act.CreatePlaceholder(reservation, observed.choice.node, part))
     else:
-        _say_unschedulable(draft, _why_not_placed(observed), now_s)
+        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, _why_not_placed(observed), now_s)
 
 
 def _why_not_placed(observed: ObservedReservation) -> str:
@@ -222,7 +225,7 @@ def _unbound(
         return
     message = placeholder.unschedulable_message
     if message:
-        _say_unschedulable(draft, message, now_s)
+        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, message, now_s)
     if observed.reservation.template_node:
         if observed.choice.message:
             draft.actions.append(act.delete_placeholder(placeholder))
@@ -252,10 +255,6 @@ def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s
     else:
         message = f"node {node} is not Ready or not schedulable"
         _enter(draft, observed, ReservationEvent.SCHEDULED, message, now_s)
-
-
-def _say_unschedulable(draft: _Draft, message: str, now_s: float) -> None:
-    draft.status = transition(draft.status, ReservationEvent.UNSCHEDULABLE, message, now_s)
 
 
 # While the room is held and no pod has claimed it ---------------------------------------------------
@@ -419,7 +418,7 @@ def _ended_early(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> bool:
     if expired(observed, now_s, settings):
-        _enter(draft, observed, ReservationEvent.EXPIRED, _expiry_words(observed, draft.status), now_s)
+        _enter(draft, observed, ReservationEvent.EXPIRED, expiry_words(observed, draft.status), now_s)
         return True
     abandoned = _abandoned(observed, now_s, settings)
     if abandoned:
@@ -429,41 +428,28 @@ def _ended_early(
     return False
 
 
-def _expiry_words(observed: ObservedReservation, status: ReservationStatus) -> str:
-    scheduled = condition(status.conditions, "Scheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return f"expired before it could be scheduled: {scheduled.message}"
-    if any(not pod.terminal for pod in observed.owners):
-        return f"expired; the pods that use it stay, and the rest of the room on node {status.node_name} is released"
-    # An owner that ended has taken its part with it.
-    template, held = observed.reservation.template, status.phase is ReservationPhase.AVAILABLE
-    if held and template is not None and not fits(template.requests, status.allocatable):
-        return "expired after pods had used parts of it; the rest is released"
-    return "expired before a pod used it"
-
-
 def _abandoned(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> str:
     reservation, migration = observed.reservation, observed.migration
-    if not made_for(observed):
+    made = made_for(reservation)
+    if not made:
         return ""
     if migration is None:
         # The two kinds have separate watches: the cache may show the Reservation before its PodMigration.
         if now_s < reservation.created_at_s + settings.orphan_grace_s:
             return ""
-        return f"PodMigration {made_for(observed)} does not exist any more"
+        return f"PodMigration {made} does not exist any more"
     if migration.finished:
         return f"PodMigration {migration.key} has ended"
     return ""
 
 
-def made_for(observed: ObservedReservation) -> str:
-    """NAMESPACE/NAME of the PodMigration that the Reservation was made for; "" if it was made for none."""
-    return observed.reservation.annotations.get(names.ANNOTATION_MIGRATION) or ""
-
-
 def _enter(
     draft: _Draft, observed: ObservedReservation, event: ReservationEvent, message: str, now_s: float
 ) -> None:
+    if event in LOSSES and goes_elsewhere(observed, draft.status):
+        draft.status = without_node(draft.status, message, now_s)
+        draft.actions.extend(act.delete_placeholder(pod) for pod in observed.placeholders if not pod.deleting)
+        return
     draft.status = transition(draft.status, event, message, now_s)
     if draft.status.phase in FINISHED:
         draft.actions.extend(_let_go(observed))
@@ -485,15 +471,14 @@ def _finished(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
     draft.actions.extend(_let_go(observed))
-    reservation = observed.reservation
     # The object is kept while something is left to release, a claimant is unbound, or its move still reads the outcome.
     if draft.actions or in_flight(observed):
         return
     if observed.migration is not None and not observed.migration.finished:
         return
-    ready = condition(reservation.status.conditions, CONDITION_READY)
+    ready = condition(observed.reservation.status.conditions, CONDITION_READY)
     collect_at_s = (seconds_of(ready.last_probe_time) if ready else 0.0) + settings.finished_ttl_s
     if now_s >= collect_at_s:
-        draft.actions.append(act.DeleteReservation(reservation))
+        draft.actions.append(act.DeleteReservation(observed.reservation))
     else:
         draft.wake(collect_at_s)

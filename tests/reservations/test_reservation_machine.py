@@ -20,9 +20,10 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.model.resources import Resources
+from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations import actions as act
+from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.handover import HAND_OVER_TOLERATION
 from rescheduler.reservations.lifecycle import (
     FINISHED,
@@ -36,7 +37,6 @@ from rescheduler.reservations.observed import (
     LinkedMigration,
     ObservedReservation,
     ReservationSettings,
-    end_of,
 )
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, PlaceholderTurn, Wait
 
@@ -276,6 +276,76 @@ def test_an_evicted_pod_keeps_its_reservation_alive():
 )
 def test_a_lost_placeholder_fails_an_unclaimed_room(lost):
     outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=lost)
+    assert condition(outcome.status.conditions, "Ready").reason == "PlaceholderLost"
+
+
+def anywhere(phase=ReservationPhase.AVAILABLE, **fields):
+    return reservation(phase, template_node="", **fields)
+
+
+@pytest.mark.parametrize(
+    ("lost", "deleted"),
+    [
+        (None, []),
+        (placeholder(deleting=True), []),
+        (placeholder(phase=PodPhase.FAILED), ["DeletePlaceholder"]),
+    ],
+    ids=["gone", "deleting", "failed"],
+)
+def test_a_room_that_may_be_anywhere_is_placed_anew_when_its_placeholder_is_lost(lost, deleted):
+    outcome = look(anywhere(), placeholder=lost)
+    assert outcome.status.phase is ReservationPhase.PENDING
+    assert (outcome.status.node_name, outcome.status.allocatable) == ("", NO_RESOURCES)
+    scheduled = condition(outcome.status.conditions, "Scheduled")
+    assert (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+    assert condition(outcome.status.conditions, "Ready").reason == "NodeLost"
+    assert [
+        kind for kind in kinds(outcome) if kind not in ("WriteReservationStatus", "RecordEvent")
+    ] == deleted
+
+
+def test_a_node_has_its_grace_before_its_room_goes_elsewhere():
+    bad = msgspec.structs.replace(NODE, unschedulable=True)
+    first = look(anywhere(), placeholder=placeholder(), node=bad)
+    assert first.status.phase is ReservationPhase.WAITING
+    later = replace(anywhere(), status=first.status)
+    still = step(
+        observed(later, placeholder=placeholder(), node=bad), NOW + SETTINGS.node_grace_s - 1, SETTINGS
+    )
+    assert still.status.phase is ReservationPhase.WAITING
+    over = step(observed(later, placeholder=placeholder(), node=bad), NOW + SETTINGS.node_grace_s, SETTINGS)
+    assert over.status.phase is ReservationPhase.PENDING
+    assert "DeletePlaceholder" in kinds(over)
+
+
+def test_after_a_crash_between_status_and_deletion_the_bad_node_is_left_in_the_end():
+    """The status says Pending, and the placeholder still stands on the node that was given up."""
+    bad = msgspec.structs.replace(NODE, unschedulable=True)
+    now_s, room = NOW, anywhere(ReservationPhase.PENDING)
+    for _ in range(2):
+        outcome = step(observed(room, placeholder=placeholder(), node=bad), now_s, SETTINGS)
+        room, now_s = replace(room, status=outcome.status), now_s + SETTINGS.node_grace_s
+    assert room.status.phase is ReservationPhase.PENDING
+    assert "DeletePlaceholder" in kinds(outcome)
+
+
+@pytest.mark.parametrize(
+    "counted_on",
+    [
+        {"annotations": LabelSet({names.ANNOTATION_MIGRATION: "default/m"})},
+        {"template_node": "n2"},
+        {"current": CLAIMED},
+    ],
+    ids=["made for a move", "its node is named", "claimed"],
+)
+def test_a_room_that_somebody_counts_on_fails_where_it_is(counted_on):
+    room = reservation(ReservationPhase.AVAILABLE, **{"template_node": "", **counted_on})
+    assert look(room, placeholder=None).status.phase is not ReservationPhase.PENDING
+
+
+def test_a_room_that_a_move_refers_to_fails_where_it_is():
+    link = LinkedMigration(key="default/m", phase=MigrationPhase.RESERVING, created=False)
+    outcome = look(anywhere(), placeholder=None, migration=link)
     assert condition(outcome.status.conditions, "Ready").reason == "PlaceholderLost"
 
 

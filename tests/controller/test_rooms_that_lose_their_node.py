@@ -1,0 +1,100 @@
+"""A room that people reserved, and whose node is in trouble: it is held on another node, whatever happens in between."""
+
+from __future__ import annotations
+
+import pytest
+from reserving import PLACEHOLDERS, look, of_web, phase, placeholders, reserve
+from scenes import Scene
+from test_crash_safety import seeds
+from test_nodes_that_never_come_back import silence
+
+from harness.controlplane.nodes import cordon
+from harness.histories.user_requests import ROOM
+
+
+def reserved(seed=1, **room):
+    scene = Scene({"n1": 2, "n2": 2, "n3": 2}, seed=seed)
+    scene.workload("Deployment", "web", ["n1"])
+    scene.cordon("n3")
+    scene.start(crashes=4 if seed % 2 else 0, late=True)
+    scene.cordon("n1")
+    scene.room(**room)
+    scene.until(lambda: scene.phase("room") == "Available")
+    assert node(scene) == "n2"
+    scene.uncordon("n3")
+    return scene
+
+
+def node(scene):
+    return scene.api.get(ROOM, "", "room").get("status", {}).get("nodeName", "")
+
+
+def held_elsewhere(scene):
+    return (scene.phase("room"), node(scene)) == ("Available", "n3")
+
+
+@seeds
+def test_a_drain_moves_it_at_once(seed):
+    scene = reserved(seed)
+    scene.cordon("n2")
+    (placeholder,) = scene.placeholders()
+    scene.api.delete(placeholder)
+    scene.until(lambda: held_elsewhere(scene), 30.0)
+    scene.scale(2)
+    scene.until(lambda: scene.phase("room") == "Succeeded")
+    assert [len(scene.on(name)) for name in ("n1", "n2", "n3")] == [1, 0, 1]
+    assert scene.leftovers() == []
+    assert scene.faults == []
+
+
+@seeds
+def test_a_cordon_of_more_than_a_minute_moves_it(seed):
+    scene = reserved(seed)
+    scene.cordon("n2")
+    scene.until(lambda: scene.phase("room") == "Waiting")
+    assert node(scene) == "n2"
+    scene.until(lambda: held_elsewhere(scene))
+    assert [pod["spec"]["nodeName"] for pod in scene.placeholders()] == ["n3"]
+    assert scene.faults == []
+
+
+def test_a_node_that_does_not_answer_keeps_its_placeholder_for_a_while_and_then_the_room_moves():
+    scene = reserved()
+    silence(scene, "n2")
+    scene.until(lambda: held_elsewhere(scene), 400.0)
+    assert [pod["spec"]["nodeName"] for pod in scene.placeholders()] == ["n3"]
+
+
+def test_without_another_node_it_waits_and_takes_the_first_that_there_is():
+    scene = reserved()
+    scene.cordon("n3")
+    scene.cordon("n2")
+    scene.until(lambda: scene.phase("room") == "Pending")
+    scene.advance(600.0)
+    assert (scene.phase("room"), node(scene), scene.placeholders()) == ("Pending", "", [])
+    scene.uncordon("n3")
+    scene.until(lambda: held_elsewhere(scene))
+
+
+def test_a_named_node_is_no_other_node():
+    scene = reserved(node="n2")
+    scene.api.delete(scene.placeholders()[0])
+    scene.until(lambda: scene.phase("room") == "Failed")
+    scene.advance(10.0)
+    assert scene.leftovers() == []
+
+
+@pytest.mark.realcluster
+def test_a_drained_node_on_the_real_control_plane(reserving):
+    world = reserving
+    first = world.node("first", cpu="4")
+    reserve(world, "room", of_web(world)).expect()
+    phase(world, "room", "Available", 120)
+    second = world.node("second", cpu="4")
+    cordon(world.api, first).expect()
+    (old,) = placeholders(world, "room")
+    meta = {"namespace": old["metadata"]["namespace"], "name": old["metadata"]["name"]}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    world.api.create(f"{PLACEHOLDERS}/{meta['name']}/eviction", eviction).expect()
+    world.wait(lambda: look(world, "room").get("nodeName") == second, 120)
+    assert phase(world, "room", "Available", 60)["nodeName"] == second
