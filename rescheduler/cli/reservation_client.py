@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay
 
+from rescheduler.cli.errors import CommandError
 from rescheduler.cli.installed import installed
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -38,9 +38,11 @@ class ReservationRequest:
     """A request for ``count`` Reservations with one template for one owner."""
 
     base: str
-    """Prefix of the names."""
+    """Prefix of the names, before the random word."""
     group: str
     """Random word: in the names, and value of the label of all of them."""
+    name: str = ""
+    """The name itself, in place of both: of several Reservations each has its number behind it."""
     count: int
     template: bytes
     """PodTemplateSpec as JSON."""
@@ -63,7 +65,7 @@ def manifests(request: ReservationRequest) -> list[Json]:
     if request.node:
         template["spec"] = {**template["spec"], "nodeName": request.node}
     width = len(str(request.count))
-    stem = f"{slug(request.base, 'room')}-{request.group}"
+    stem = request.name or f"{slug(request.base, 'room')}-{request.group}"
     names = [stem] if request.count == 1 else [f"{stem}-{i:0{width}}" for i in range(1, request.count + 1)]
     return [
         reservation_manifest(
@@ -92,23 +94,47 @@ class ReservationClient:
     def create(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Create all of them, or none: on an error those that were created are released, and a note lists the others."""
         made: dict[str, str] = {}
+        unsure: dict[str, str] = {}
         group = ""
         try:
             for body in bodies:
                 name, group = str(body["metadata"]["name"]), _group(body)
-                if group:  # if the response is lost, the Reservation may exist nevertheless
+                # If the response is lost, the Reservation may exist nevertheless. Only this command makes names with its group.
+                if group and group in name:
                     made[name] = ""
-                # After a lost response the request is retried. A name with a random group in it that exists is ours.
-                with (
-                    installed("reservations"),
-                    contextlib.suppress(AlreadyExistsError) if group else contextlib.nullcontext(),
-                ):
-                    made[name] = _uid(self.api.create(COLLECTION, body))
+                elif group:
+                    unsure[name] = group
+                made[name] = self._created(name, body, group)
         except BaseException as error:
-            left = self.release(made)
+            uids, left = self._found({name: word for name, word in unsure.items() if name not in made})
+            left |= self.release(made | uids)
             if left:
                 error.add_note(release_summary(left, group))
             raise
+
+    def _created(self, name: str, body: Mapping[str, Any], group: str) -> str:
+        """The uid of the new Reservation. Raises AlreadyExistsError if another one has the name."""
+        try:
+            with installed("reservations"):
+                return _uid(self.api.create(COLLECTION, body))
+        except AlreadyExistsError:
+            # After a lost response the request is retried: one of this command's group is the one that it created.
+            mine = {room.name: room.uid for room in self.group(group)} if group else {}
+            if name not in mine:
+                raise
+            return mine[name]
+
+    def _found(self, unsure: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Which of these exist, by name with uid, and why that is not known of the others; ``unsure``: group by name."""
+        if not unsure:
+            return {}, {}
+        try:
+            rooms = [room for word in set(unsure.values()) for room in self.group(word)]
+        except CommandError:  # the kind is not served, so there are none
+            return {}, {}
+        except (ApiError, TransportError):
+            return {}, dict.fromkeys(unsure, "no answer from the API server")
+        return {room.name: room.uid for room in rooms if room.name in unsure}, {}
 
     def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
         """The object that the server would store."""

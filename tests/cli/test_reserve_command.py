@@ -57,6 +57,31 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
     assert cluster[0].get(RESERVATIONS).items == []
 
 
+def test_the_name_that_is_given_is_the_name_that_is_found(cluster, reserve):
+    assert reserve(*BATCH).exit_code == 0
+    assert reserve("list", "batch").exit_code == 0
+    assert reserve(*BATCH, "--count", "2").exit_code == 0
+    names = [room["metadata"]["name"] for room in cluster[0].get(RESERVATIONS).items]
+    assert sorted(names) == ["batch", "batch-1", "batch-2"]
+
+
+def test_a_name_that_is_taken_is_said_and_what_has_it_stays(cluster, reserve):
+    assert reserve(*BATCH).exit_code == 0
+    (before,) = cluster[0].get(RESERVATIONS).items
+    again = reserve(*BATCH)
+    assert again.exit_code == 1
+    assert '"batch" already exists' in again.stderr
+    assert [room["metadata"]["uid"] for room in cluster[0].get(RESERVATIONS).items] == [
+        before["metadata"]["uid"]
+    ]
+
+
+def test_of_several_none_is_made_if_one_name_is_taken(cluster, reserve):
+    assert reserve(*(word if word != "batch" else "batch-2" for word in BATCH)).exit_code == 0
+    assert reserve(*BATCH, "--count", "3").exit_code == 1
+    assert [room["metadata"]["name"] for room in cluster[0].get(RESERVATIONS).items] == ["batch-2"]
+
+
 def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
     monkeypatch.setattr("rescheduler.cli.reserve.create.NO_CONTROLLER_AFTER_S", 0.0)
     done = reserve(*BATCH[:-1])

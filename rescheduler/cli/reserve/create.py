@@ -55,9 +55,14 @@ Json = dict[str, Any]
 @namespace_option
 @click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
 @click.option(
-    "--replicas", type=click.IntRange(1), help="ReservationClient for a scale to that many replicas."
+    "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
 )
-@click.option("--name", default="", metavar="NAME", help="Prefix of the Reservations' names.")
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Name of the Reservation; of several, each has its number behind it.",
+)
 @click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
 @click.option("--memory", default="", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
 @click.option("--request", "requests", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")

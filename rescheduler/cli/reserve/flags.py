@@ -77,8 +77,9 @@ def request_from_flags(
         _of_workload(api, workload, given) if workload is not None else _of_flags(given)
     )
     return ReservationRequest(
-        base=given.name or base,
+        base=base,
         group=group,
+        name=given.name,
         count=count,
         template=template,
         namespace=given.namespace,
