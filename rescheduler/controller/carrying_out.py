@@ -143,7 +143,7 @@ class Carrier:
         self._under_way[machine] = step
         self._asked.update(_asked_by(step))
         for action in actions:
-            self._note_sent(machine, action)
+            self._note_sent(machine, action, now_s)
         self.pool.begin(step, now_s)
         return True
 
@@ -219,13 +219,14 @@ class Carrier:
             case moves.Evict() if effect.eviction is not None:
                 answers.eviction(machine, effect.eviction, now_s)
                 self._wake(now_s)
-            case moves.ProveGate() if effect.gate_proven is not None:
-                answers.gate(machine, now_s, proven=effect.gate_proven)
+            case moves.ProveGate(controller=owner) if effect.gate_proven is not None:
+                proofs = self.memory.proofs
+                proofs.answered(owner, action.namespace, now_s, proven=effect.gate_proven)
                 self._wake(now_s)
             case _:
                 pass
 
-    def _note_sent(self, machine: ObjectKey, action: Action) -> None:
+    def _note_sent(self, machine: ObjectKey, action: Action, now_s: float) -> None:
         """Count what is about to be written, and also what it replaces: either may be what is stored."""
         expectations = self.memory.expectations
         self._note_room(machine, action)
@@ -235,6 +236,8 @@ class Carrier:
                 expectations.claims[action.name] = expectations.claims.get(action.name, frozenset()) | owners
             case moves.WriteMigrationStatus() if action.status.eviction_requested_at_s:
                 expectations.intents.add(action.migration)
+            case moves.ProveGate():
+                self.memory.proofs.asks(action.controller, action.namespace, now_s)
             case _:
                 pass
 

@@ -169,7 +169,7 @@ class Gatherer:
         )
 
     def _observed(self, given: RoundInput, written: Written) -> dict[str, ObservedReservation]:
-        settings, links = given.reservations, links_of(given.index)
+        settings, links = given.reservations, links_of(given.index, self.memory.preparing)
         return ReservationObserver(
             index=given.index,
             placement=given.placement,

@@ -14,6 +14,7 @@ from typing import Final
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.mirror import Done, Mirror
 from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.gate_proofs import GateProofs
 from rescheduler.coordination.memory import Backoff
 from rescheduler.coordination.switches import wants_gate
 from rescheduler.kube.errors import ApiError
@@ -21,6 +22,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.actions import WriteReservationStatus
 from rescheduler.reservations.observed import ObservedReservation
 
@@ -39,14 +41,19 @@ class OwnConfigMaps:
     hints: Mirror
     recorder: MoveRecorder
     backoff: Backoff
+    proofs: GateProofs
     failed: Callable[[ObjectKey, str, Exception, float], None]
     """Called with ConfigMap, what was done, the error of a call, and the time: the ConfigMap goes into backoff."""
     crashed: Callable[[ObjectKey, Exception, float], None]
     """The same with a defect."""
 
     def follow_gate(self, should: Mapping[str, str], now_s: float) -> None:
-        """Begin to store these gate keys."""
-        self._follow(GATE, self.gate, should, now_s)
+        """Begin to store these gate keys, and forget what was proven of others."""
+        for begin in (True, False):  # keys that are gone and keys that come in this very call are both seen
+            ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
+            self.proofs.follow(self.gate.known, should, ends=ends)
+            if begin:
+                self._follow(GATE, self.gate, should, now_s)
 
     def follow_hints(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these nodes to avoid."""
@@ -113,4 +120,5 @@ class OwnConfigMaps:
 def _becomes_available(action: Action, observed: ObservedReservation) -> bool:
     available, before = ReservationPhase.AVAILABLE, observed.reservation.status.phase
     written = isinstance(action, WriteReservationStatus) and action.status.phase is available
-    return written and before is not available and wants_gate(observed)
+    # Room of a move is used by nobody before the intent, and then the gate is proven.
+    return written and before is not available and not made_for(observed.reservation) and wants_gate(observed)

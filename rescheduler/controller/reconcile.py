@@ -28,6 +28,7 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.coordination.avoid_store import avoid_keys, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
@@ -138,6 +139,7 @@ class Reconciler:
             hints=self.hints,
             recorder=self.recorder,
             backoff=self.memory.backoff,
+            proofs=self.memory.proofs,
             failed=self._carrier.failed,
             crashed=self._config_map_crashed,
         )
@@ -291,6 +293,7 @@ class Reconciler:
         yield from (GATE, AVOID, HISTORY)
         for pod in index.gated:
             yield _pod_machine(pod.uid)
+        yield from self.memory.proofs.machines()
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
@@ -365,15 +368,33 @@ class Reconciler:
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
         step = self._told_later.migration(migration, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
-        if self._config_maps.gate_is_late(step.actions, self._now_s):
+        self._prepare_gate(machine, prepares=step.prepares_gate)
+        proofs = [a for a in step.actions if isinstance(a, moves.ProveGate)]
+        for proof in proofs:
+            self._prove_gate(proof)
+        actions = [a for a in step.actions if a not in proofs]
+        if self._config_maps.gate_is_late(actions, self._now_s):
             return
         self._wake(step.wake_at_s)
-        if any(isinstance(a, moves.DryRunCreate) and self._carrier.asks(a.template) for a in step.actions):
+        if any(isinstance(a, moves.DryRunCreate) and self._carrier.asks(a.template) for a in actions):
             return
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
-        if not self._carry_out(machine, step.actions):
+        if not self._carry_out(machine, actions):
             self.memory.moves.turns.again(machine)
+
+    def _prepare_gate(self, machine: ObjectKey, *, prepares: bool) -> None:
+        preparing = self.memory.preparing
+        if prepares and machine not in preparing:
+            preparing.add(machine)
+            self._wake(self._now_s)  # the next round writes the key
+        elif not prepares:
+            preparing.discard(machine)
+
+    def _prove_gate(self, proof: moves.ProveGate) -> None:
+        """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""
+        if not self._config_maps.gate_is_late((proof,), self._now_s):
+            self._do(proof_machine(proof.controller, proof.namespace), proof, Step.POD_MIGRATION)
 
     def _owner_unknown(self, migration: PodMigration) -> bool:
         """True for a move that would begin while it is being asked who replaces its pod."""

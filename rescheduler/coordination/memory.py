@@ -13,6 +13,7 @@ from typing import Final
 
 from rescheduler.coordination.dry_run_creations import DryRunCreations
 from rescheduler.coordination.expectations import Expectations
+from rescheduler.coordination.gate_proofs import GateProofs
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.room_turns import RoomTurns
 from rescheduler.coordination.template_trials import TemplateTrials
@@ -84,7 +85,7 @@ class Backoff:
 
 @dataclass(slots=True)
 class Answers:
-    """Answers of the API server that no object shows, by PodMigration: dry runs, evictions, proofs of the gate."""
+    """Answers of the API server that no object shows, by PodMigration: dry runs and evictions."""
 
     calls: dict[ObjectKey, Calls] = field(default_factory=dict)
 
@@ -116,16 +117,6 @@ class Answers:
             dry_run=None,
             tries=calls.tries + 1,
             forbidden_since_s=_forbidden_since_s(calls, result, now_s),
-        )
-
-    def gate(self, migration: ObjectKey, now_s: float, *, proven: bool) -> None:
-        """Keep the outcome of a proof that the gate is in force."""
-        calls = self.of(migration)
-        self.calls[migration] = dataclasses.replace(
-            calls,
-            gate_asked_at_s=now_s,
-            gate_proven_at_s=now_s if proven else calls.gate_proven_at_s,
-            gate_message="" if proven else "a pod created in a dry run did not get the gate",
         )
 
     def start_refused(self, migration: ObjectKey, message: str) -> None:
@@ -173,6 +164,9 @@ class Memory:
     answers: Answers = field(default_factory=Answers)
     creations: DryRunCreations = field(default_factory=DryRunCreations)
     templates: TemplateTrials = field(default_factory=TemplateTrials)
+    proofs: GateProofs = field(default_factory=GateProofs)
+    preparing: set[ObjectKey] = field(default_factory=set)
+    """Moves whose last step wants the gate on before the intent to evict is written."""
     sightings: Sightings = field(default_factory=Sightings)
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)
@@ -186,6 +180,7 @@ class Memory:
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)
+        self.preparing.intersection_update(live)
         self.sightings.forget(live)
         self.moves.turns.forget(live)
         self.rooms.turns.forget(live)

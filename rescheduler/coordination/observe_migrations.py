@@ -18,6 +18,7 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.migrations.observed import (
     ALLOWED,
+    Calls,
     ObservedCreation,
     ObservedMigration,
     ObservedStartFirst,
@@ -115,7 +116,18 @@ class MigrationObserver:
             start_first=seen,
             held_back=held_back,
             recorded=recorded,
-            calls=dataclasses.replace(calls, pod_gone_at_s=gone_s),
+            calls=self._with_gate(dataclasses.replace(calls, pod_gone_at_s=gone_s), pod),
+        )
+
+    def _with_gate(self, calls: Calls, pod: Pod | None) -> Calls:
+        if pod is None or pod.controller is None:
+            return calls
+        gate = self.memory.proofs.of(pod.controller, pod.namespace, self.now_s)
+        return dataclasses.replace(
+            calls,
+            gate_stored=gate.stored,
+            gate_proven_at_s=gate.since_s,
+            gate_failed_at_s=gate.failed_at_s,
         )
 
     def _modes_judged(

@@ -6,7 +6,7 @@ No decisions: ``handover_order`` adds afterwards how the Reservations of a node 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.assumed import Written
@@ -176,10 +176,10 @@ def with_koordinator(
     )
 
 
-def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
+def links_of(index: RoundIndex, preparing: Collection[ObjectKey] = ()) -> dict[str, LinkedMigration]:
     """The PodMigration of each Reservation that serves one, by name of the Reservation.
 
-    Of several the one that has not ended, and of these the one that goes first.
+    Of several the one that has not ended, and of these the one that goes first. ``preparing``: moves that want the gate on.
     """
     found: dict[str, PodMigration] = {}
     for name, migration in _linked(index):
@@ -193,7 +193,9 @@ def links_of(index: RoundIndex) -> dict[str, LinkedMigration]:
         known = found.get(name)
         if known is None or precedence(migration) < precedence(known):
             found[name] = migration
-    return {name: link_of(migration) for name, migration in found.items()}
+    return {
+        name: link_of(migration, prepares=migration.key in preparing) for name, migration in found.items()
+    }
 
 
 def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
@@ -207,7 +209,7 @@ def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
             yield migration.reservation_ref, migration
 
 
-def link_of(migration: PodMigration) -> LinkedMigration:
+def link_of(migration: PodMigration, *, prepares: bool = False) -> LinkedMigration:
     """The part of a PodMigration that its Reservation depends on."""
     return LinkedMigration(
         key=str(migration.key),
@@ -219,6 +221,7 @@ def link_of(migration: PodMigration) -> LinkedMigration:
         pod_uid=migration.pod_uid,
         eviction_requested_at_s=migration.status.eviction_requested_at_s,
         evicted_at_s=migration.status.evicted_at_s,
+        prepares=prepares,
     )
 
 

@@ -27,8 +27,8 @@ from rescheduler.reservations.split import nothing, rest_of
 def wants_gate(observed: ObservedReservation) -> bool:
     """True while new pods of the owners should be gated: there is room that no pod has claimed yet.
 
-    For a move only from the written intent to evict until the claim: before the intent no replacement can come, so the
-    gate would only delay other pods.
+    For a move from the written intent to evict until the claim, and for a moment before the intent, so that the pod does not
+    count as unavailable while the gate settles (``migrations.gate_preparation``). Otherwise it would only delay other pods.
     """
     reservation, migration = observed.reservation, observed.migration
     status = reservation.status
@@ -41,8 +41,10 @@ def wants_gate(observed: ObservedReservation) -> bool:
         open_now = phase is ReservationPhase.AVAILABLE or _about_to_be_available(observed)
         return open_now and not observed.by_koordinator and not reservation.unreadable
     # Also while the Reservation is Waiting (its node is not usable): the evicted pod's replacement may come meanwhile.
-    if migration is None or migration.finished or not migration.eviction_requested_at_s:
+    if migration is None or migration.finished:
         return False
+    if not migration.eviction_requested_at_s:
+        return migration.prepares and phase not in FINISHED
     return phase in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.gate_in_force import prepare
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
@@ -100,6 +101,7 @@ def reserving(draft: Draft) -> None:
     """Room is being reserved: wait until the Reservation is Available."""
     if not still_wanted(draft):
         return
+    prepare(draft)
     reservation = draft.observed.reservation
     if draft.observed.reservation_refused:
         draft.fail(Why.RESERVATION_UNFIT, draft.observed.reservation_refused)

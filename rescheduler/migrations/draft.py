@@ -31,6 +31,8 @@ class Draft:
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin as soon as its beginning is recorded."""
+    prepares_gate: bool = False
+    """The gate is to be on, although the intent to evict is not written."""
 
     def wake(self, at_s: float | None) -> None:
         """Take the next step at that time at the latest."""

@@ -1,7 +1,8 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
 Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
--> the intent is written -> the gate is proven -> another dry-run creation still fits the room -> evict with uid.
+-> the intent is written -> the gate is proven and settled (begun earlier) -> a dry-run creation from after that still fits the room
+-> evict with uid.
 The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is
 recognised after a crash. It is withdrawn if the answer proves that no pod was evicted.
 """
@@ -20,6 +21,7 @@ from rescheduler.migrations.checks import (
     still_wanted,
 )
 from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.gate_in_force import gate_proven, prepare, settled_s, settles
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, asked, is_its_turn, room_suffices
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -31,8 +33,6 @@ _DRY_RUN_FRESH_S: Final = 5.0
 """How long a dry run that passed is relied on."""
 _LOOK_AGAIN_S: Final = 1.0
 """How long the cache has to show an eviction whose answer was lost, before the eviction is sent again."""
-_PROVE_AGAIN_S: Final = 0.05
-"""Wait between two proofs of the gate."""
 _SURELY_FORBIDDEN_S: Final = 10.0
 """403 for longer than this ends the move. An API server that starts answers 403 until it has read the roles."""
 
@@ -58,8 +58,10 @@ def evicting(draft: Draft, held: Callable[[Draft], bool] = room_held) -> None:
     """Evict the pod as soon as every check passes. ``held``: checks that room is held."""
     if draft.status.eviction_requested_at_s:
         _requested(draft, held)
-    elif still_wanted(draft) and held(draft) and budgets_allow(draft) and _looked(draft):
-        _rehearse(draft)
+    elif still_wanted(draft) and held(draft):
+        prepare(draft)
+        if budgets_allow(draft) and not settles(draft) and _looked(draft):
+            _rehearse(draft)
 
 
 def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
@@ -192,9 +194,8 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     elif (
         held(draft)
         and _stays_available(draft, result)
-        and _recorded(draft)
-        and (draft.soft or _gate_proven(draft))
-        and asked(draft, LAST_LOOK_S, _settled_s(draft))
+        and _gated_and_recorded(draft)
+        and asked(draft, LAST_LOOK_S, settled_s(draft))
     ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))
@@ -254,11 +255,9 @@ def _take_back(draft: Draft, result: EvictionResult) -> None:
             draft.wake(draft.observed.calls.eviction_at_s + back_off_s(draft, result.retry_after_s))
 
 
-def _settled_s(draft: Draft) -> float:
-    """When all API servers have the gate, as far as that can be known: the last look comes after it."""
-    if draft.soft:
-        return draft.status.eviction_requested_at_s
-    return draft.observed.calls.gate_proven_at_s + draft.settings.gate_settle_s
+def _gated_and_recorded(draft: Draft) -> bool:
+    recorded = _recorded(draft)  # the proof is on its way meanwhile
+    return (draft.soft or gate_proven(draft)) and recorded
 
 
 def _recorded(draft: Draft) -> bool:
@@ -267,26 +266,3 @@ def _recorded(draft: Draft) -> bool:
         not_recorded(draft)
         return False
     return True
-
-
-def _gate_proven(draft: Draft) -> bool:
-    observed, calls = draft.observed, draft.observed.calls
-    requested_s = draft.status.eviction_requested_at_s
-    if calls.gate_proven_at_s >= requested_s:
-        # One API server has proven it; the other ones read the ConfigMap through their own watches, a little later.
-        settled_s = _settled_s(draft)
-        if draft.now_s >= settled_s:
-            return True
-        draft.wake(settled_s)
-        return False
-    # The move ends only if a proof was tried and failed, not if the API server could not be reached.
-    if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_asked_at_s >= requested_s:
-        draft.fail(
-            Why.GATE_NOT_IN_FORCE, calls.gate_message or "new pods of the controller do not get the gate"
-        )
-        return False
-    pod = observed.pod
-    if pod is not None and pod.controller is not None:
-        draft.do(act.ProveGate(observed.migration.key, pod.controller, pod.namespace))
-        draft.wake(draft.now_s + _PROVE_AGAIN_S)
-    return False

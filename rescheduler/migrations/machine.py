@@ -35,6 +35,8 @@ class MigrationStep:
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin once its beginning is recorded in ConfigMap ``move-history``."""
+    prepares_gate: bool = False
+    """The gate is to be on for it, although the intent to evict is not written."""
 
 
 def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings) -> MigrationStep:
@@ -98,7 +100,13 @@ def _close(draft: Draft) -> MigrationStep:
         actions = (act.WriteMigrationStatus(migration, draft.status), *actions)
         if draft.status.phase is not migration.status.phase:
             actions = (*actions, _event(draft))
-    return MigrationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s, begins=draft.begins)
+    return MigrationStep(
+        status=draft.status,
+        actions=actions,
+        wake_at_s=draft.wake_at_s,
+        begins=draft.begins,
+        prepares_gate=draft.prepares_gate,
+    )
 
 
 def _event(draft: Draft) -> RecordEvent:

@@ -73,12 +73,12 @@ class Calls:
     eviction_at_s: float = 0.0
     tries: int = 0
     """Refusals in a row."""
+    gate_stored: bool = False
+    """A gate key for new pods of the controller is stored: a proof may succeed."""
     gate_proven_at_s: float = 0.0
-    """When the gate was last seen to be in force."""
-    gate_asked_at_s: float = 0.0
-    """When the first proof of the gate was tried."""
-    gate_message: str = ""
-    """Why the last proof failed."""
+    """Since when the gate is known to be in force without a break; 0.0: it is not known."""
+    gate_failed_at_s: float = 0.0
+    """When the last proof of the gate found that it is not in force; 0.0: it did not find that."""
     pod_gone_at_s: float = 0.0
     """When the old pod was first seen to be gone."""
     start_refused: str = ""

@@ -69,6 +69,8 @@ class LinkedMigration:
     pod_uid: str = ""
     eviction_requested_at_s: float = 0.0
     evicted_at_s: float = 0.0
+    prepares: bool = False
+    """True while the move wants the gate on, although it has not written the intent to evict yet."""
 
     @property
     def finished(self) -> bool:

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.switches import gate_keys
+from rescheduler.coordination.room_assignment import room_of
+from rescheduler.coordination.switches import gate_keys, wants_gate
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -25,7 +27,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requi
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.gate_keys import MOST_KEYS
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b
 
@@ -52,6 +54,33 @@ def listed(values, namespace="shop"):
 
 def by_name(name="web", **more):
     return ReservationOwner(controller=ControllerRef(name=name, **more))
+
+
+def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0):
+    reservation = msgspec.structs.replace(
+        room(by_name()),
+        annotations=LabelSet({"rescheduler.dev/migration": "n1/m"}),
+        status=ReservationStatus(phase=phase, node_name="n"),
+    )
+    move = LinkedMigration(
+        key="n1/m",
+        phase=MigrationPhase.EVICTING,
+        created=True,
+        prepares=prepares,
+        eviction_requested_at_s=requested,
+    )
+    observed = ObservedReservation(reservation=reservation, migration=move)
+    return wants_gate(observed), room_of(observed)
+
+
+def test_a_move_may_want_the_gate_before_its_room_can_be_assigned():
+    assert of_move(prepares=False) == (False, None)
+    assert of_move(prepares=True) == (True, None)
+    assert of_move(prepares=True, phase=ReservationPhase.PENDING) == (True, None)
+    assert of_move(prepares=True, phase=ReservationPhase.FAILED) == (False, None)
+    wants, given = of_move(prepares=False, requested=1.0)
+    assert wants
+    assert given is not None
 
 
 TEXT = st.text(st.sampled_from(string.ascii_letters + "-_./ é\n"), max_size=300)

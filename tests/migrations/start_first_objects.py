@@ -29,7 +29,7 @@ RS = OwnerRef("apps/v1", "ReplicaSet", "web-1", "rs")
 LABELS = LabelSet({"app": "web", "pod-template-hash": "1"})
 REF = ObjectRef("default", "web-1-x", "replacement")
 PASSED = Calls(dry_run=EvictionResult(EvictionOutcome.EVICTED), dry_run_at_s=NOW)
-PROVEN = Calls(gate_proven_at_s=NOW - 2, gate_asked_at_s=NOW - 2)
+PROVEN = Calls(gate_proven_at_s=NOW - 2)
 
 
 def selector(**labels):

@@ -237,7 +237,7 @@ def test_room_is_reserved_while_the_budget_is_used_up_for_the_moment():
 def test_nothing_is_evicted_before_available_intent_and_proof():
     free = EvictionResult(EvictionOutcome.EVICTED)
     passed = Calls(dry_run=free, dry_run_at_s=NOW)
-    proven = Calls(gate_proven_at_s=NOW - 2, gate_asked_at_s=NOW - 2)
+    proven = Calls(gate_proven_at_s=NOW - 2)
     evicts = set()
     for phase, requested, room, calls in itertools.product(
         PHASE, (0.0, NOW - 3), (None, *ReservationPhase), (Calls(), passed, proven)
@@ -250,14 +250,14 @@ def test_nothing_is_evicted_before_available_intent_and_proof():
 
 
 def test_the_gate_settles_before_the_eviction():
-    just = Calls(gate_proven_at_s=NOW - 0.5, gate_asked_at_s=NOW - 0.5)
+    just = Calls(gate_proven_at_s=NOW - 0.5)
     outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=just)
     assert act.Evict not in kinds(outcome)
     assert outcome.wake_at_s == NOW + 0.5
 
 
 def test_a_gate_that_is_not_in_force_ends_the_move_and_frees_the_room():
-    asked = Calls(gate_asked_at_s=NOW - 1)
+    asked = Calls(gate_failed_at_s=NOW - 1)
     outcome = look(migration(PHASE.EVICTING, requested=NOW - 16), reservation=reservation(), calls=asked)
     assert outcome.status.reason == "GateNotInForce"
     assert DeleteReservation in kinds(outcome)
@@ -350,7 +350,6 @@ def too_few(settles_at_s=None):
 PROVEN = Calls(
     dry_run=EvictionResult(EvictionOutcome.EVICTED),
     dry_run_at_s=NOW,
-    gate_asked_at_s=NOW - 3,
     gate_proven_at_s=NOW - 3,
 )
 

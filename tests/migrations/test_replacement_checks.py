@@ -21,7 +21,7 @@ from rescheduler.replacements.templates import ReplacementSource
 
 KEY = TemplateKey("rs", "")
 PASSED = Calls(dry_run=EvictionResult(EvictionOutcome.EVICTED), dry_run_at_s=NOW)
-PROVEN = Calls(gate_asked_at_s=NOW - 3, gate_proven_at_s=NOW - 2)
+PROVEN = Calls(gate_proven_at_s=NOW - 2)
 
 
 def creation(outcome=None, *, at=NOW, **fields):
@@ -91,7 +91,7 @@ def test_nothing_is_evicted_on_a_look_from_before_the_gate(age_s, proven_s, expe
     outcome = look(
         migration(PHASE.EVICTING, requested=NOW - 9),
         creation=creation(Outcome.ADMITTED, at=NOW - age_s),
-        calls=Calls(gate_asked_at_s=NOW - 9, gate_proven_at_s=NOW - proven_s),
+        calls=Calls(gate_proven_at_s=NOW - proven_s),
         reservation=room(500),
         replacement=coming(500),
     )

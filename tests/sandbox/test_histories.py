@@ -45,12 +45,12 @@ def evicts_before_available(patch):
         draft.go(MigrationPhase.EVICTING, MigrationReason.CHECKING, "the room is not waited for")
 
     patch.setattr(checks, "_reserved", reserved)
-    patch.setattr(evicting, "_gate_proven", lambda _: True)
+    patch.setattr(evicting, "gate_proven", lambda _: True)
     patch.setattr(Draft, "room_ready", property(lambda draft: draft.observed.reservation is not None))
 
 
 def forgets_the_gate(patch):
-    patch.setattr(evicting, "_gate_proven", lambda _: True)
+    patch.setattr(evicting, "gate_proven", lambda _: True)
     patch.setattr(gathering, "gate_keys", lambda *_: GateStore({}, {}))
 
 

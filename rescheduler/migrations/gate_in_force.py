@@ -1,0 +1,84 @@
+"""The gate as a move sees it: switched on before the intent to evict is written, proven, and settled before the eviction.
+
+Pure. New pods of the controller must be gated when the old pod is evicted, on every API server. That takes the time in which
+the key is written and proven, and ``gate_settle_s``. A pod whose eviction is intended counts as unavailable, so this
+time is spent before the intent wherever it can be: while room is reserved, and while the eviction waits for other pods.
+The proof comes before the eviction in any case; a proof of another move of the same controller serves as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.draft import Draft
+from rescheduler.migrations.lifecycle import MigrationReason as Why
+
+PREPARED_S: Final = 30.0
+"""How long a move that waits keeps the gate on: pods that come meanwhile are admitted only in the next round."""
+AWAITED_S: Final = 5.0
+"""How long the intent waits for the gate."""
+_PROVE_AGAIN_S: Final = 0.05
+"""Wait between two proofs of the gate."""
+
+
+def prepare(draft: Draft) -> None:
+    """Ask for the gate before the intent, for a limited time from the beginning of the move, and again once its room is held."""
+    if draft.soft or draft.starts_first:
+        return
+    until_s = max(draft.status.started_at_s, draft.status.reserved_at_s) + PREPARED_S
+    if draft.now_s >= until_s:
+        return
+    draft.prepares_gate = True
+    draft.wake(until_s)
+    if draft.observed.calls.gate_stored and not draft.observed.calls.gate_proven_at_s:
+        _prove(draft)
+
+
+def settles(draft: Draft) -> bool:
+    """True while the intent waits for the gate, so that what is looked at right before it is looked at once.
+
+    If that takes long, or a proof failed, the intent is written all the same: then the move ends, or goes on, as its limit says.
+    """
+    calls, status = draft.observed.calls, draft.status
+    if not draft.prepares_gate or calls.gate_failed_at_s:
+        return False
+    until_s = max(status.started_at_s, status.reserved_at_s) + AWAITED_S
+    if calls.gate_proven_at_s:
+        until_s = min(until_s, settled_s(draft))
+    if draft.now_s >= until_s:
+        return False
+    draft.wake(until_s)
+    return True
+
+
+def settled_s(draft: Draft) -> float:
+    """When all API servers have the gate, as far as that can be known: the last look comes after it."""
+    if draft.soft:
+        return draft.status.eviction_requested_at_s
+    return draft.observed.calls.gate_proven_at_s + draft.settings.gate_settle_s
+
+
+def gate_proven(draft: Draft) -> bool:
+    """True once the gate is proven and settled; False: the proof is on its way, or the move has ended."""
+    calls, requested_s = draft.observed.calls, draft.status.eviction_requested_at_s
+    if calls.gate_proven_at_s:
+        # One API server has proven it; the other ones read the ConfigMap through their own watches, a little later.
+        if draft.now_s >= settled_s(draft):
+            return True
+        draft.wake(settled_s(draft))
+        return False
+    # The move ends only if a proof was tried and failed, not if the API server could not be reached.
+    if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_failed_at_s >= requested_s:
+        message = "new pods of the controller do not get the gate: a pod created in a dry run was not held"
+        draft.fail(Why.GATE_NOT_IN_FORCE, message)
+        return False
+    _prove(draft)
+    draft.wake(draft.now_s + _PROVE_AGAIN_S)
+    return False
+
+
+def _prove(draft: Draft) -> None:
+    pod = draft.observed.pod
+    if pod is not None and pod.controller is not None:
+        draft.do(act.ProveGate(draft.observed.migration.key, pod.controller, pod.namespace))
