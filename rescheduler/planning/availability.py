@@ -51,8 +51,7 @@ class Availability:
         A pod that is not Ready takes nothing: it is unavailable already.
         """
         available = len(self.available) - taken
-        left = available - (pod.uid in self.available)
-        if not pod.ready or self.wanted - left <= self.most_unavailable:
+        if not pod.ready or self.wanted - available + (pod.uid in self.available) <= self.most_unavailable:
             return ""
         return (
             f"{available} of {self.wanted} pods of {self.workload} are available without those that are being moved; "
@@ -151,14 +150,16 @@ class AvailabilityLedger:
         """Uid of a workload -> uids of the controllers of its pods."""
         self._missing: Counter[str] = Counter()
         self._known: dict[str, Availability] = {}
+        self._workloads: dict[str, str] = {}
+        """Uid of a controller of pods -> uid of the workload."""
 
     def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
         """Why the eviction of the pod would leave too few pods of its workload, or None."""
         if self._covered(pod):
             return None
-        uid = self._snapshot.workload_uid(pod)
+        uid = self._workload(pod)
         found = self._of(uid, pod)
-        message = found.refusal(pod, self._taken[uid])
+        message = found.refusal(pod, self._taken.get(uid, 0))
         if not message or self._starts_first(pod, policy):
             return None
         return Blocked(SkipReason.TOO_FEW_AVAILABLE, message, found.workload)
@@ -174,21 +175,30 @@ class AvailabilityLedger:
     def _spend(self, pod: Pod, policy: str, times: int) -> None:
         if self._unlimited or self._covered(pod) or self._starts_first(pod, policy):
             return
-        uid = self._snapshot.workload_uid(pod)
+        uid = self._workload(pod)
         self._taken[uid] += times * (pod.uid in self._of(uid, pod).available)
 
+    def _workload(self, pod: Pod) -> str:
+        """Uid of the workload of a pod; the pods of one controller have the same."""
+        if pod.controller is None:
+            return ""
+        found = self._workloads.get(pod.controller.uid)
+        if found is None:
+            found = self._workloads[pod.controller.uid] = self._snapshot.workload_uid(pod)
+        return found
+
     def _of(self, uid: str, pod: Pod) -> Availability:
-        if uid not in self._known:
-            pods = self._pods_of(uid)
-            self._known[uid] = availability_of(
+        known = self._known.get(uid)
+        if known is None:
+            known = self._known[uid] = availability_of(
                 pod,
                 self._snapshot.top_workload(pod),
-                pods,
+                self._pods_of(uid),
                 self._snapshot.taken_at_s,
                 leaving=self._leaving,
                 missing=self._missing[pod.controller.uid] if pod.controller is not None else 0,
             )
-        return self._known[uid]
+        return known
 
     def _pods_of(self, uid: str) -> Iterable[Pod]:
         """The pods of a workload."""

@@ -49,17 +49,19 @@ class StartFirst:
         self._snapshot = snapshot
         self._configured = configured
         self._by_policy = by_policy
+        self._declared: dict[tuple[str, bool], bool] = {}
+        """By uid of the controller, and whether configuration declares the mode."""
 
     def takes(self, pod: Pod, policy: str = "") -> bool:
         """True if the mode is declared for the pod, or for moves of ``policy``, and possible."""
         configured = self._by_policy.get(policy, self._configured)
         if configured not in (MoveMode.AUTO, MoveMode.START_FIRST) or pod.controller is None:
             return False
-        replica_set, deployment = self._owners(pod)
-        by_default = configured is MoveMode.START_FIRST
-        if not declared(replica_set, deployment, by_default=by_default):
-            return False
-        return not refusal_in(self._snapshot, pod, replica_set, deployment)
+        key = pod.controller.uid, configured is MoveMode.START_FIRST
+        is_declared = self._declared.get(key)
+        if is_declared is None:
+            is_declared = self._declared[key] = declared(*self._owners(pod), by_default=key[1])
+        return is_declared and not refusal_in(self._snapshot, pod, *self._owners(pod))
 
     def keeps_budgets(self, pod: Pod, policy: str = "") -> bool:
         """True if the eviction takes nothing from a budget: the replacement is counted as healthy by then.
