@@ -27,6 +27,12 @@ COMMANDS: Final = {
     "move": LazyCommand(
         "rescheduler.cli.move:move_command", "Move pods to other nodes, room reserved first."
     ),
+    "drain": LazyCommand(
+        "rescheduler.cli.drain.command:drain_command", "Empty nodes by moves whose room is reserved first."
+    ),
+    "uncordon": LazyCommand(
+        "rescheduler.cli.drain.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
+    ),
     "reserve": LazyCommand(
         "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
     ),

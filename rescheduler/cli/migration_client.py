@@ -52,6 +52,8 @@ class MoveOrder:
     ttl_s: float
     reason: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    grace_s: int | None = None
+    """None: the pods' own grace period."""
 
 
 def manifest(move: AskedMove, order: MoveOrder) -> Json:
@@ -65,6 +67,7 @@ def manifest(move: AskedMove, order: MoveOrder) -> Json:
         pod_uid=pod.uid,
         target_node=move.target,
         ttl_s=order.ttl_s,
+        grace_s=order.grace_s,
         reason=order.reason,
         labels={LABEL_GROUP: order.group},
         annotations=order.annotations,

@@ -25,28 +25,40 @@ class CheckedMove:
     """Where the replacement would go."""
     refusal: str = ""
     """Why it would not be moved; empty: it would."""
+    unmovable: bool = False
+    """The refusal is of the pod, wherever there is room."""
 
 
 def check_moves(
-    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], target: str = ""
+    snapshot: Snapshot,
+    configuration: Configuration,
+    pods: Sequence[Pod],
+    target: str = "",
+    *,
+    drained: bool = False,
 ) -> list[CheckedMove]:
-    """The moves in their order: each finds the room that the earlier ones leave. ``target``: "" is any node."""
+    """The moves in their order: each finds the room that the earlier ones leave. ``target``: "" is any node.
+
+    ``drained``: the nodes of the pods are emptied, so that protections of the configuration do not count.
+    """
     placement = RulesPlacement(
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
         protection=protection_of(configuration.protections, configuration.profile),
     )
     placement.begin(Replacements(snapshot))
-    return [_checked(placement, snapshot, pod, target) for pod in pods]
+    return [_checked(placement, snapshot, pod, target, drained=drained) for pod in pods]
 
 
-def _checked(placement: RulesPlacement, snapshot: Snapshot, asked: Pod, target: str) -> CheckedMove:
+def _checked(
+    placement: RulesPlacement, snapshot: Snapshot, asked: Pod, target: str, *, drained: bool
+) -> CheckedMove:
     pod = snapshot.pods.get(asked.key)
     if pod is None or pod.uid != asked.uid:
         return CheckedMove(pod=asked, refusal="the pod was deleted a moment ago")
-    movable = placement.movable(pod)
+    movable = placement.movable(pod, drained=drained)
     if not movable.ok and not movable.passes:
-        return CheckedMove(pod=pod, refusal=movable.message)
+        return CheckedMove(pod=pod, refusal=movable.message, unmovable=True)
     if not target:
         choice = placement.for_migration(pod)
         return CheckedMove(pod=pod, target=choice.node, refusal=choice.message)

@@ -29,6 +29,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move, refusal
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import HeldBack
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, group_kind, none_comes
@@ -176,7 +177,7 @@ class MigrationObserver:
             return Choice(node=settled), ALLOWED, ALLOWED
         if phase is MigrationPhase.EVICTING:
             return Choice(node=settled), ALLOWED, self.placement.fits(pod, settled, reservation)
-        movable = self.placement.movable(pod)
+        movable = self.placement.movable(pod, drained=drains(migration, self.index.snapshot, pod))
         if waits or not movable.ok:
             return Choice(), movable, ALLOWED
         choice = self._target(migration, pod, reservation, starts_first=starts_first)
@@ -248,6 +249,16 @@ class MigrationObserver:
         if not pods or replacement_to_come(self.index, reservation, link):
             return None
         return pods[0]
+
+
+def drains(migration: PodMigration, snapshot: Snapshot, pod: Pod) -> bool:
+    """True if the move was asked for to empty the pod's node, which is cordoned.
+
+    The protections of the configuration are about moves to better nodes. Who may cordon a node has decided that it is emptied.
+    """
+    node = snapshot.nodes.get(pod.node)
+    asked = migration.requested and migration.annotations.get(names.ANNOTATION_EVICT) == "true"
+    return asked and node is not None and node.unschedulable
 
 
 def _delay_s(owner: OwnerRef | None) -> float:

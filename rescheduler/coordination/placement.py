@@ -52,8 +52,11 @@ class Placement(Protocol):
         """A node to move the pod to, for a move that names none; with ``starts_first`` beside the running pod."""
         ...
 
-    def movable(self, pod: Pod) -> Permission:
-        """Whether this pod may be moved at all: it has a controller, and no protection applies."""
+    def movable(self, pod: Pod, *, drained: bool = False) -> Permission:
+        """Whether this pod may be moved at all: it has a controller, and no protection applies.
+
+        ``drained``: its node is being emptied, so that protections of the configuration do not keep it there.
+        """
         ...
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:

@@ -48,11 +48,11 @@ from rescheduler.scheduling.framework import Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
 
 _NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
-Protection = Callable[[Pod, Replacements], Permission]
-"""Whether the configuration lets a pod be moved (priority, local storage, ...)."""
+Protection = Callable[[Pod, Replacements, bool], Permission]
+"""Whether a pod may be moved; what the configuration keeps (priority, local storage, ...) if it is not being drained."""
 
 
-def movable_by_nature(pod: Pod, replacements: Replacements) -> Permission:
+def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = False) -> Permission:  # noqa: FBT001, FBT002 - a Protection
     """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
     found = replacements.of(pod)
     if found.pod is None:
@@ -70,7 +70,7 @@ def protection_of(protections: Protections, profile: Profile) -> Protection:
     last: list[tuple[Replacements, Protector]] = []
     ledgers: list[tuple[object, BudgetLedger]] = []
 
-    def judged(pod: Pod, replacements: Replacements) -> Permission:
+    def judged(pod: Pod, replacements: Replacements, drained: bool) -> Permission:  # noqa: FBT001 - a Protection
         if not last or last[0][0] is not replacements:
             snapshot = replacements.snapshot
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
@@ -83,7 +83,7 @@ def protection_of(protections: Protections, profile: Profile) -> Protection:
                 judges=profile.judges,
             )
             last[:] = [(replacements, protector)]
-        refusal = last[0][1].refusal(pod)
+        refusal = last[0][1].refusal(pod, lifted=drained)
         if refusal is None:
             return ALLOWED
         passes = refusal.reason is SkipReason.WORKLOAD_BUSY
@@ -206,11 +206,11 @@ class RulesPlacement:
             self.take(pod, choice.node)
         return choice
 
-    def movable(self, pod: Pod) -> Permission:
-        """By ``movable_by_nature``, then by the protections of the configuration."""
+    def movable(self, pod: Pod, *, drained: bool = False) -> Permission:
+        """By ``movable_by_nature``, then by the protections."""
         replacements = self._replacements
         by_nature = movable_by_nature(pod, replacements)
-        return by_nature if not by_nature.ok else self.protection(pod, replacements)
+        return by_nature if not by_nature.ok else self.protection(pod, replacements, drained)
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
         """Checks the replacement twice, while the old pod ends and once it is gone, without the move's own placeholder."""

@@ -61,7 +61,10 @@ ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
 """On a Node: bounded JSON list of PreferAvoidPods entries (R53-R58)."""
 
 ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
-"""On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move."""
+"""On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move.
+
+On a PodMigration that people created: "true" lifts them for its pod while the pod's node is cordoned.
+"""
 
 ANNOTATION_HANDOVER_TAINT: Final = "rescheduler.dev/hand-over"
 """Taint key on the target while pods of higher priority wait (value: Reservation name)."""

@@ -105,8 +105,8 @@ class Protector:
         youngest_s = known.memo.of(_began_s, known.version, lambda: max(map(_began_s, known.pods)))
         return True if self._is_old_enough(youngest_s) else None
 
-    def refusal(self, pod: Pod) -> Protected | None:
-        """The first reason why the pod is left alone, or None."""
+    def refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
+        """The first reason why the pod is left alone, or None. ``lifted``: what is configured does not count."""
         if pod.deleting:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
@@ -115,23 +115,23 @@ class Protector:
             return Protected(
                 SkipReason.PROTECTED, f"node {pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
             )
-        return self._shared_refusal(pod) or self._by_age(pod)
+        return self._shared_refusal(pod, lifted=lifted) or self._by_age(pod, lifted=lifted)
 
-    def _shared_refusal(self, pod: Pod) -> Protected | None:
+    def _shared_refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
         """The first reason that does not depend on the single pod."""
-        key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller))
+        key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller), lifted)
         if key not in self._shared:
-            self._shared[key] = next(self._judge(pod), None)
+            self._shared[key] = next(self._judge(pod, lifted=lifted), None)
         return self._shared[key]
 
     def _is_old_enough(self, began_s: float) -> bool:
         return self._snapshot.taken_at_s - began_s >= self._protections.min_age_s
 
-    def _judge(self, pod: Pod) -> Iterator[Protected]:
+    def _judge(self, pod: Pod, *, lifted: bool) -> Iterator[Protected]:
         yield from self._impossible(pod)
         yield from self._unsupported(pod)
         yield from self._forbidden(pod)
-        if not _overridden(pod):
+        if not (lifted or _overridden(pod)):
             yield from self._configured(pod)
 
     def _impossible(self, pod: Pod) -> Iterator[Protected]:
@@ -250,7 +250,7 @@ class Protector:
                 "protections.minReplicas",
             )
 
-    def _by_age(self, pod: Pod) -> Protected | None:
+    def _by_age(self, pod: Pod, *, lifted: bool) -> Protected | None:
         """What depends on the age of the single pod."""
         if pod.annotations is not NO_LABELS and self._not_disrupted_yet(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
@@ -258,7 +258,7 @@ class Protector:
         if least_s <= 0:
             return None
         age_s = self._snapshot.taken_at_s - _began_s(pod)
-        if age_s >= least_s or _overridden(pod):
+        if age_s >= least_s or lifted or _overridden(pod):
             return None
         return Protected(
             SkipReason.PROTECTED, f"is {age_s:.0f} s old, less than {least_s:.0f} s", "protections.minAge"

@@ -21,6 +21,8 @@ COMMANDS = (
     ("scale", "deployment/web", "--replicas", "2", "--dry-run"),
     ("uninstall", "--dry-run"),
     ("move", "pod", "web-1"),
+    ("drain", "n1"),
+    ("uncordon", "n1"),
 )
 
 

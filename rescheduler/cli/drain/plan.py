@@ -1,0 +1,256 @@
+"""What draining nodes would do, worked out before anything is changed. Pure.
+
+The nodes count as cordoned. Pods are placed the largest first, and those that found no place go first in the next try. What
+fits only once others have landed (it requires their company, say) comes in a later stage. Nothing here evicts: where each
+pod goes is what the controller's own rules say, and it judges each move again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from rescheduler.cli.move_checks import CheckedMove, check_moves
+from rescheduler.configuration.document import Configuration
+from rescheduler.kube.gate import UNGATED_NAMESPACES
+from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.model.never_moves import NeverMoves, never_moves
+from rescheduler.model.records import ObjectKey, Pod, VolumeKind
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.start_first_mode import StartFirst
+
+_ORDERS: Final = 4
+"""So many orders are tried for each stage until all pods have a place."""
+
+
+class Stays(enum.StrEnum):
+    """Why a pod is neither moved nor evicted, and is not in the way."""
+
+    MIRROR = "a static pod of the node"
+    DAEMON = "its DaemonSet has one pod on each node"
+    ROOM = "the room of a Reservation, which the controller gives up on a cordoned node"
+    ENDING = "it is terminating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions:
+    """The flags of kubectl drain, with its meaning."""
+
+    ignore_daemonsets: bool = False
+    delete_emptydir_data: bool = False
+    force: bool = False
+    """Evict pods without a controller, too, which nothing brings back."""
+    evict_unmovable: bool = False
+    """Evict what cannot be moved without room held for it, as kubectl drain does with all pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainMove:
+    """One pod that is moved. ``stage``: from 0; all of one stage may run at once."""
+
+    pod: Pod
+    target: str
+    stage: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPlan:
+    """What is done with each pod of the nodes."""
+
+    nodes: tuple[str, ...]
+    moves: tuple[DrainMove, ...] = ()
+    under_way: tuple[tuple[Pod, ObjectKey], ...] = ()
+    """Pods that a PodMigration moves already."""
+    evictions: tuple[tuple[Pod, str], ...] = ()
+    """Pods that are evicted without room, and why they are not moved."""
+    stays: tuple[tuple[Pod, Stays], ...] = ()
+    refused: tuple[tuple[Pod, str], ...] = ()
+    """Pods that keep the nodes from being drained, and why."""
+
+
+def plan_drain(
+    snapshot: Snapshot, configuration: Configuration, nodes: Sequence[str], options: DrainOptions
+) -> DrainPlan:
+    """Judge each pod of the nodes."""
+    cordoned = _cordoned(snapshot, nodes)
+    wanted = frozenset(nodes)
+    pods = sorted((pod for pod in cordoned.pods.values() if pod.node in wanted), key=lambda pod: pod.key)
+    judge = _Judge(cordoned, configuration, options)
+    stays: list[tuple[Pod, Stays]] = []
+    evictions: list[tuple[Pod, str]] = []
+    refused: list[tuple[Pod, str]] = []
+    movable: list[Pod] = []
+    moving = {
+        (m.namespace, m.pod_name): m for m in snapshot.migrations.values() if m.status.phase not in FINISHED
+    }
+    under_way: list[tuple[Pod, ObjectKey]] = []
+    for pod in pods:
+        kind, move = _stays(pod), moving.get(pod.key)
+        if move is not None and move.pod_uid in ("", pod.uid) and not pod.deleting:
+            under_way.append((pod, move.key))
+        elif kind is not None and not (kind is Stays.DAEMON and not options.ignore_daemonsets):
+            stays.append((pod, kind))
+        elif problem := judge.flag_missing(pod):
+            refused.append((pod, problem))
+        elif unmanaged := _unmanaged(pod):
+            evictions.append((pod, unmanaged))
+        elif problem := judge.budgets_refuse(pod):
+            refused.append((pod, problem))
+        else:
+            movable.append(pod)
+    moves, left = _staged(cordoned, configuration, movable)
+    for check in left:
+        if judge.may_be_evicted(check):
+            evictions.append((check.pod, check.refusal))
+        else:
+            refused.append((check.pod, check.refusal + judge.remedy(check)))
+    return DrainPlan(
+        nodes=tuple(nodes),
+        moves=tuple(moves),
+        under_way=tuple(under_way),
+        evictions=tuple(evictions),
+        stays=tuple(stays),
+        refused=tuple(sorted(refused, key=lambda item: item[0].key)),
+    )
+
+
+class _Judge:
+    """What the flags and the budgets say of single pods."""
+
+    def __init__(self, snapshot: Snapshot, configuration: Configuration, options: DrainOptions) -> None:
+        self._options = options
+        self._budgets = BudgetLedger(snapshot)
+        self._start_first = StartFirst(snapshot, configuration.mode)
+
+    def flag_missing(self, pod: Pod) -> str:
+        """The flag of kubectl drain without which the pod is not touched; "" if there is none."""
+        if _stays(pod) is Stays.DAEMON:
+            return f"{Stays.DAEMON}: leave it there with --ignore-daemonsets"
+        if pod.terminal:
+            return ""
+        if pod.controller is None and not self._options.force:
+            return "no controller would bring it back: evict it for good with --force"
+        local = any(volume.kind is VolumeKind.EMPTY_DIR for volume in pod.spec.volumes)
+        if local and not self._options.delete_emptydir_data:
+            return "it has an emptyDir, whose data is lost: allow that with --delete-emptydir-data"
+        return ""
+
+    def budgets_refuse(self, pod: Pod) -> str:
+        """Why its budgets never let it be evicted; "" if they may, now or later."""
+        budgets = self._budgets.of(pod)
+        names = ", ".join(budget.name for budget in budgets)
+        if len(budgets) > 1:
+            return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
+        for budget in budgets:
+            never = (
+                budget.observed
+                and budget.expected_pods > 0
+                and budget.desired_healthy >= budget.expected_pods
+            )
+            if never and pod.ready and not self._start_first.keeps_budgets(pod):
+                return (
+                    f"PodDisruptionBudget {names} never allows a disruption ({budget.desired_healthy} of "
+                    f"{budget.expected_pods} pods must be healthy): declare mode StartFirst, or loosen the budget"
+                )
+        return ""
+
+    def may_be_evicted(self, check: CheckedMove) -> bool:
+        """True if the flags allow to evict a pod that cannot be moved at all. One that only lacks room is never evicted."""
+        return self._options.evict_unmovable and check.unmovable
+
+    def remedy(self, check: CheckedMove) -> str:
+        """What to do about a pod that cannot be moved."""
+        return ": evict it without room held with --evict-unmovable" if check.unmovable else ""
+
+
+def _staged(
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]
+) -> tuple[list[DrainMove], list[CheckedMove]]:
+    """(the moves in an order in which they can be carried out, what has no place)."""
+    moves: list[DrainMove] = []
+    left = list(pods)
+    stage = 0
+    while left:
+        checked = _in_the_best_order(snapshot, configuration, left)
+        placed = [check for check in checked if not check.refusal]
+        moves += [DrainMove(pod=check.pod, target=check.target, stage=stage) for check in placed]
+        refused = [check for check in checked if check.refusal]
+        if not placed or not refused:
+            return moves, refused
+        snapshot = _landed(snapshot, placed)
+        left = [snapshot.pods[check.pod.key] for check in refused]
+        stage += 1
+    return moves, []
+
+
+def _in_the_best_order(
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]
+) -> list[CheckedMove]:
+    order = sorted(pods, key=_size, reverse=True)
+    best: list[CheckedMove] = []
+    for _ in range(_ORDERS):
+        checked = _checked(snapshot, configuration, order)
+        refused = {check.pod.key for check in checked if check.refusal}
+        if not best or len(refused) < sum(bool(check.refusal) for check in best):
+            best = checked
+        if not refused:
+            break
+        first = [pod for pod in order if pod.key in refused]
+        again = [*first, *(pod for pod in order if pod.key not in refused)]
+        if again == order:
+            break
+        order = again
+    return best
+
+
+def _checked(snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]) -> list[CheckedMove]:
+    gated = [pod for pod in pods if pod.namespace not in UNGATED_NAMESPACES]
+    others = [
+        CheckedMove(
+            pod=pod,
+            refusal=f"the gate does not hold pods of namespace {pod.namespace}, so no room can wait for its replacement",
+            unmovable=True,
+        )
+        for pod in pods
+        if pod.namespace in UNGATED_NAMESPACES
+    ]
+    return [*check_moves(snapshot, configuration, gated, drained=True), *others]
+
+
+def _size(pod: Pod) -> tuple[int, int]:
+    requests = pod.spec.requests
+    return max(requests.cpu_milli * 4 * 2**20, requests.memory_bytes), requests.cpu_milli
+
+
+def _stays(pod: Pod) -> Stays | None:
+    if pod.deleting:
+        return Stays.ENDING
+    return {
+        NeverMoves.STATIC_POD: Stays.MIRROR,
+        NeverMoves.DAEMON_POD: Stays.DAEMON,
+        NeverMoves.PLACEHOLDER: Stays.ROOM,
+    }.get(never_moves(pod) or NeverMoves.NO_CONTROLLER)
+
+
+def _unmanaged(pod: Pod) -> str:
+    if pod.terminal:
+        return f"it has ended ({pod.phase})"
+    return "no controller brings it back" if pod.controller is None else ""
+
+
+def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
+    changed = {name: msgspec.structs.replace(snapshot.nodes[name], unschedulable=True) for name in nodes}
+    return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
+
+
+def _landed(snapshot: Snapshot, placed: Sequence[CheckedMove]) -> Snapshot:
+    moved: dict[ObjectKey, Pod] = {
+        check.pod.key: msgspec.structs.replace(check.pod, node=check.target) for check in placed
+    }
+    return dataclasses.replace(snapshot, pods={**snapshot.pods, **moved}, pod_log=None)

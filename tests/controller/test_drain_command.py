@@ -1,0 +1,42 @@
+"""``rescheduler drain`` as people type it, on the real control plane."""
+
+import pytest
+from click.testing import CliRunner
+
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, node_of
+from rescheduler.cli.main import main
+
+pytestmark = pytest.mark.realcluster
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "drain") as world:
+        yield world
+
+
+@pytest.fixture
+def controller(control_plane):
+    with running(control_plane.api().transport, leaderElection={"enabled": True}) as controller:
+        yield controller
+
+
+def invoke(control_plane, *words):
+    return CliRunner().invoke(main, [*words, "--kubeconfig", str(control_plane.kubeconfig)])
+
+
+def test_a_node_is_emptied_although_a_budget_lets_its_pods_go_one_by_one(controller, control_plane, world):
+    old = world.node("old", cpu="4")
+    world.workload("Deployment", "web", 2)
+    world.workload("StatefulSet", "db", 1)
+    world.wait_ready("web", 2)
+    world.wait_ready("db", 1)
+    world.budget("web", "web", minAvailable=1)
+    new = [world.node(name, cpu="2") for name in ("b", "c")]
+    done = invoke(control_plane, "drain", old)
+    assert done.exit_code == 0, done.output
+    assert f"node/{old} drained" in done.stdout
+    pods = [*world.wait_ready("web", 2), *world.wait_ready("db", 1)]
+    assert {node_of(pod) for pod in pods} <= set(new)
+    assert invoke(control_plane, "uncordon", old).stdout == f"node/{old} uncordoned\n"
