@@ -24,6 +24,7 @@ from rescheduler.policies.emptying import EmptyingPolicy
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import lowers, nothing, reaches
 from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.scheduling.framework import IntArray
 
 
@@ -34,6 +35,10 @@ class MakesMoves(Protocol):
 
     def find(self, policy: Policy, candidate: Candidate, wanted: Wanted | None) -> Target | Blocked | None:
         """A target, why there is none, or None if the pod need not move any more."""
+        ...
+
+    def find_at(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> Target | None:
+        """That node (an index) as the target, if it is better and all rules allow it."""
         ...
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
@@ -414,6 +415,23 @@ class _Planner:
             or self._targets.known_refusal(pod, replacement, None)
             or self._choose(policy, candidate, gains, None)
         )
+
+    def find_at(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> Target | None:
+        """That node (an index) as the target, if it is better and all rules allow it."""
+        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        unadopted = self._unadopted(candidate, replacement)
+        if self._targets.known_refusal(pod, replacement, unadopted) is not None:
+            return None
+        gain, least_gain = policy.gain_at(pod, node, self._view), self._refusals.least_gain(pod)
+        if unadopted is None:
+            changes = self._objective.change_at(pod, replacement, node)
+            return self._targets.at(
+                pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes
+            )
+        gains = np.zeros(self._view.nodes.size)
+        gains[node] = gain
+        found = self._choose(policy, candidate, gains, unadopted)
+        return found if isinstance(found, Target) else None
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None

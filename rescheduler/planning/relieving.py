@@ -17,10 +17,9 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.balancing import BalancingProblem, Passenger, balance
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.emptying import Wanted
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload, RelievingPolicy
@@ -107,7 +106,6 @@ class Relieving:
     ) -> bool:
         """True if another search may find more, because the rules refused something."""
         problem = _Problem(self, policy, overload, proposals, refused)
-        everywhere = np.ones(self.trial.view.nodes.size, dtype=np.bool_)
         known = len(refused)
         short = self.few or bool(refused)
         passes = max(1, self.passes // SHORTER) if short else self.passes
@@ -116,8 +114,8 @@ class Relieving:
                 return False
             if self.plan.limit(candidate) is not None:
                 continue
-            found = self.plan.find(policy, candidate, Wanted(node, everywhere))
-            if isinstance(found, Target):
+            found = self.plan.find_at(policy, candidate, node)
+            if found is not None:
                 self.plan.move(candidate, found)
                 self.plan.take(candidate)
             else:

@@ -18,9 +18,9 @@ from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.total_change import TotalChange
+from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.objective import best, falls
+from rescheduler.policies.objective import best, falls, lowers
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -128,6 +128,36 @@ class Targets:
             self._remember(pod, replacement, unadopted, found)
         return refused or found
 
+    def at(
+        self,
+        pod: Pod,
+        replacement: Pod,
+        node: int,
+        gain: float,
+        *,
+        least_gain: float,
+        reason: str,
+        changes: ChangeAt,
+    ) -> Target | None:
+        """This node (an index) if all rules allow it: what ``choose`` would give if only this one gained anything.
+
+        For a pod without a ``known_refusal``, in mode ReserveFirst.
+        """
+        trial = self._trial
+        if gain <= 0 or node in trial.planned.left_for(trial.state.node_index[pod.node], pod):
+            return None
+        name = trial.state.node_names[node]
+        with trial.without(pod):
+            feasible = trial.feasible_targets(pod, replacement)
+            if not feasible.any():
+                self._remember(pod, replacement, None, self._explained(replacement))
+                return None
+            if not feasible[node] or gain < least_gain or self._avoids(pod, node, reason):
+                return None
+            if not lowers(changes.total) or trial.leaning_on(pod, replacement, name) is not None:
+                return None
+        return Target(name, gain, changes.total, MoveMode.RESERVE_FIRST, changes.effects())
+
     def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
         """Meanwhile the pod is off its node."""
         pod, replacement, gains = wish.pod, wish.replacement, wish.gains
@@ -138,7 +168,7 @@ class Targets:
             feasible_targets = allowed & self._trial.may_stay(replacement)
         number = int(np.count_nonzero(feasible_targets))
         if not number:
-            return self._explained(wish)
+            return self._explained(replacement)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             return Blocked(SkipReason.NO_BETTER_TARGET, f"{number} nodes would take it, none is better", "")
@@ -198,10 +228,10 @@ class Targets:
         self._last_with_room[requests] = node, moment
         return node >= 0
 
-    def _explained(self, wish: _Wish) -> Blocked:
+    def _explained(self, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""
         state = self._trial.state
-        result = state.filter(wish.replacement)
+        result = state.filter(replacement)
         if result.everywhere is not None:
             return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
         counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
@@ -213,6 +243,12 @@ class Targets:
         return Blocked(
             SkipReason.NO_TARGET, f"none of {total} nodes takes its replacement: {text}", most[0][0]
         )
+
+    def _avoids(self, pod: Pod, node: int, reason: str) -> bool:
+        """True if the node is to be avoided for this reason."""
+        hints, now_s = self._trial.view.nodes.records[node].avoid, self._trial.snapshot.taken_at_s
+        uid = pod.controller.uid if pod.controller is not None else ""
+        return any(entry.reason == reason for entry in holds(hints, pod.namespace, uid, now_s))
 
     def _avoided(self, pod: Pod, fit: BoolArray, reason: str) -> tuple[BoolArray, BoolArray]:
         """Of the fitting nodes: those to avoid for the same reason, and those to take last."""

@@ -45,6 +45,27 @@ class Excess:
         return changed
 
 
+def change_at(
+    load: Load,
+    targets: Mapping[str, float],
+    judged: BoolArray,
+    move: tuple[Pod, Pod],
+    nodes: tuple[int, int],
+) -> int:
+    """``Excess.change`` for one move without ``above_mean``: of a pod and its replacement, from one node to another one."""
+    at = np.array(nodes, dtype=np.intp)
+    counted = judged[at]
+    changed = 0
+    for name, share in targets.items():
+        leaves, comes = load.carried(*move, name)
+        if leaves or comes:
+            target = round(share * ONE)
+            before = np.maximum(load.millionths_with(0.0, name, at) - target, 0)
+            after = np.maximum(load.millionths_with(np.array((-leaves, comes)), name, at) - target, 0)
+            changed += int((after - before)[counted].sum())
+    return changed
+
+
 def _moved(load: Load, name: str, pod: Pod, replacement: Pod, here: int) -> tuple[int, IntArray] | None:
     """Shares of a resource: of the pod's node without the pod, and of each node with the replacement. None: neither has any."""
     leaves, comes = load.carried(pod, replacement, name)

@@ -179,6 +179,15 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class JudgesOneNode(Protocol):
+    """A policy that says what a move to one node changes for less than what it costs to say it of all nodes."""
+
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """``Policy.change`` of one node (an index) that is not the pod's own. Shape (tiers,). Do not change the array."""
+        ...
+
+
+@runtime_checkable
 class MeasuringPolicy(Protocol):
     """A policy that can go by measured usage."""
 

@@ -19,7 +19,13 @@ from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
-from rescheduler.policies.term_pairs import changes_in_pairs, matched_by, may_have_pairs, pairs_of
+from rescheduler.policies.term_pairs import (
+    change_in_pairs_at,
+    changes_in_pairs,
+    matched_by,
+    may_have_pairs,
+    pairs_of,
+)
 from rescheduler.policies.wire import PolicyArgs, Scope
 from rescheduler.scheduling.classes import PodGroup, TermCount, TermKey, TermKind
 from rescheduler.scheduling.counts import Counts
@@ -96,6 +102,13 @@ class InterPodAntiAffinity:
         for more in found[1:]:
             total = total + more.by_node
         return elsewhere(Tier.HARD, total, view.state.node_index[pod.node])
+
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """The same for one node."""
+        change = nothing()
+        then = view.cluster.kind_of(replacement)
+        change[Tier.HARD] = change_in_pairs_at(pod, then, _ANTI, node, view)
+        return change
 
     def _batch(self, pod: Pod, view: PolicyView) -> Batch | None:
         here = view.state.node_index[pod.node]

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.excess import Excess
-from rescheduler.policies.framework import PodColumns, PolicyView, nowhere
+from rescheduler.policies.excess import Excess, change_at
+from rescheduler.policies.framework import NO_NEED, PodColumns, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
@@ -144,6 +144,25 @@ class LowNodeUtilization:
         gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
+    def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
+        """The same for one node."""
+        load = self._load(view)
+        bounds = self._bounds(view, load)
+        here = view.state.node_index[pod.node]
+        relief = self._relief(pod, here, load, bounds) if self._judged(view, load)[here] else 0.0
+        if relief <= 0:
+            return NO_NEED
+        if not bounds.free[node]:
+            return 0.0
+        after = 0.0
+        for resource in self._resources:
+            share = load.share_at(resource, node) + load.part_at(pod, resource, node)
+            if share > bounds.high[resource] + _EPSILON:
+                return 0.0
+            after = max(after, share)
+        pressure = max(load.share_at(resource, here) for resource in self._resources)
+        return min(max((pressure - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
+
     def overload(self, view: PolicyView) -> Overload | None:
         """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
         load = self._load(view)
@@ -172,6 +191,18 @@ class LowNodeUtilization:
         here = view.state.node_index[pod.node]
         return in_tier(Tier.BALANCE, self._excess_of(view).change(pod, replacement, here))
 
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """The same for one node."""
+        if self._args.use_deviation_thresholds:
+            return self.change(pod, replacement, view)[:, node]
+        load = self._load(view)
+        changed = nothing()
+        nodes = view.state.node_index[pod.node], node
+        changed[Tier.BALANCE] = change_at(
+            load, self._targets(), self._judged(view, load), (pod, replacement), nodes
+        )
+        return changed
+
     def nodes_counted(self, view: PolicyView) -> int:
         """The nodes above ``targetThresholds``."""
         return self._excess_of(view).nodes()
@@ -186,12 +217,18 @@ class LowNodeUtilization:
     def _excess_of(self, view: PolicyView) -> Excess:
         def find() -> Excess:
             load = self._load(view)
-            targets = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
             return Excess(
-                load, targets, self._judged(view, load), above_mean=self._args.use_deviation_thresholds
+                load,
+                self._targets(),
+                self._judged(view, load),
+                above_mean=self._args.use_deviation_thresholds,
             )
 
         return view.memo.of((self, Excess), view.cluster.version, find)
+
+    def _targets(self) -> dict[str, float]:
+        """Shares of each resource, or how far above the mean they lie."""
+        return {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
 
     def _judged(self, view: PolicyView, load: Load) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known."""
@@ -226,7 +263,7 @@ class LowNodeUtilization:
         """Part of the node's excess that goes with the pod: the least over its overloaded resources it has."""
         best = 0.0
         for resource in self._resources:
-            excess = float(load.share(resource)[node]) - bounds.high[resource]
+            excess = load.share_at(resource, node) - bounds.high[resource]
             if excess > _EPSILON:
                 part = load.taken(pod, resource) / max(float(load.capacity[resource][node]), 1.0)
                 best = max(best, min(1.0, part / excess))

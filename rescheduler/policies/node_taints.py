@@ -10,7 +10,7 @@ import numpy as np
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, TIERS, Tier
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -96,6 +96,12 @@ class NodeTaints:
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """The same there less the same here."""
         return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """The same for one node."""
+        return change_of_cost_at(
+            lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, node, view
+        )
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         if not self._scope.proposes(kind):

@@ -52,6 +52,22 @@ def change_of_cost(cost: PodCost, pod: Pod, replacement: Pod, view: PolicyView) 
     return change
 
 
+def change_of_cost_at(cost: PodCost, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+    """``change_of_cost`` of one node that is not the pod's own. Shape (tiers,)."""
+    cluster = view.cluster
+    asked: NodeIndices = np.array((node, view.state.node_index[pod.node]), dtype=np.intp)
+    kind = cluster.kind_of(pod)
+    then = kind if _alike(pod, replacement) else cluster.kind_of(replacement)
+    new = cost(then, asked)
+    old = new if then is kind else cost(kind, asked)
+    change = nothing()
+    for tier, costs in new:
+        change[tier] += costs[0]
+    for tier, costs in old:
+        change[tier] -= costs[1]
+    return change
+
+
 def elsewhere(tier: Tier, by_node: IntArray, here: int) -> IntArray:
     """A change in one tier, for every node but the pod's own. Shape (tiers, nodes); ``by_node`` is left as it is."""
     change = in_tier(tier, by_node)

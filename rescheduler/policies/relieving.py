@@ -34,6 +34,10 @@ class RelievingPolicy(Policy, Protocol):
         """How far nodes are above their targets; None if nothing is to be done now."""
         ...
 
+    def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
+        """What ``gains`` says of one node (an index) for a candidate that is this pod."""
+        ...
+
     def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
         """What goes with the pod, wherever it goes, in the order of the rows of ``Overload.above``."""
         ...

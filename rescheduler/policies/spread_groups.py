@@ -7,7 +7,7 @@ over the domains: a function of where pods stand. Constraints are kept for a clu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
@@ -82,21 +82,31 @@ class SpreadGroup:
 
         None if nothing changes.
         """
+        found = self._change(kind, then, here)
+        if isinstance(found, int):
+            return np.full(len(self._codes), found) if found else None
+        return found[self._codes] if found.any() else None
+
+    def change_at(self, kind: PodClass, then: PodClass, here: int, node: int) -> int:
+        """The same for one node."""
+        found = self._change(kind, then, here)
+        return found if isinstance(found, int) else int(found[self._codes[node]])
+
+    def _change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | int:
+        """The same by domain, the last one for nodes that the constraint does not look at; a number: the same on all nodes."""
         leaves, comes = self._pods in kind.groups, self._pods in then.groups
         before = self.excess()
         stays = then in self.carriers or any(len(known.pods) > (known is kind) for known in self.carriers)
         if not stays:
-            return np.full(len(self._codes), -before) if before else None
+            return -before
         counts, source = self._counts(), int(self._codes[here])
         if leaves and source >= 0:
             counts = counts.copy()
             counts[source] -= 1
         if not comes:
-            after = self._total(counts)
-            return np.full(len(self._codes), after - before) if after != before else None
-        # The last one is for nodes that the constraint does not look at: code -1 finds it by itself.
-        by_domain = np.append(self._totals_with_one_more(counts), self._total(counts)) - before
-        return by_domain[self._codes] if by_domain.any() else None
+            return self._total(counts) - before
+        # Code -1 finds the last one by itself.
+        return np.append(self._totals_with_one_more(counts), self._total(counts)) - before
 
     def _counts(self) -> IntArray:
         """Pods by domain. Do not change the array."""
@@ -161,13 +171,25 @@ class SpreadGroups:
     def changes(self, pod: Pod, replacement: Pod, view: PolicyView) -> Iterator[ExcessChange]:
         """By constraint, what a move to each node changes. The pod's own node is meant like any other here."""
         kind, then = self._cluster.kind_of(pod), self._cluster.kind_of(replacement)
-        self.follow()
         here = view.state.node_index[pod.node]
-        touched = dict.fromkeys((*self._about(kind), *(() if then is kind else self._about(then))))
-        for group in touched:
+        for group in self._touched(kind, then):
             found = group.change(kind, then, here)
             if found is not None:
                 yield ExcessChange(group.hard, found)
+
+    def changes_at(
+        self, pod: Pod, replacement: Pod, node: int, view: PolicyView
+    ) -> Iterator[tuple[bool, int]]:
+        """Of hard constraints (True) and soft ones, what a move to one node changes."""
+        kind, then = self._cluster.kind_of(pod), self._cluster.kind_of(replacement)
+        here = view.state.node_index[pod.node]
+        for group in self._touched(kind, then):
+            yield group.hard, group.change_at(kind, then, here, node)
+
+    def _touched(self, kind: PodClass, then: PodClass) -> Iterable[SpreadGroup]:
+        """The constraints that pods of either class carry, or that count them."""
+        self.follow()
+        return dict.fromkeys((*self._about(kind), *(() if then is kind else self._about(then))))
 
     def _about(self, kind: PodClass) -> Iterator[SpreadGroup]:
         yield from self._carried[kind]

@@ -67,13 +67,36 @@ def changes_in_pairs(
     The pod's own node is meant like any other here. Terms of which nothing can change are left out.
     """
     kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
-    terms = _terms_of(kind, kinds, view)
-    if then is not kind:
-        terms = tuple(dict.fromkeys((*terms, *_terms_of(then, kinds, view))))
-    for term in terms:
+    for term in _touched(kind, then, kinds, view):
         found = _change(term, (kind, here), then, view)
         if found is not None:
             yield PairChange(term, found)
+
+
+def change_in_pairs_at(
+    pod: Pod, then: PodClass, kinds: frozenset[TermKind], node: int, view: PolicyView
+) -> int:
+    """The sum of ``changes_in_pairs`` over the terms, for one node."""
+    kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
+    total = 0
+    for term in _touched(kind, then, kinds, view):
+        pairs = _pairs_with(term, kind, here, view)
+        code = term.column.code_list[node]
+        if code >= 0:
+            matched = matched_by(term, view)
+            own = code == pairs.domain
+            total += then.terms.count(term) * (pairs.matched.at(code) - own * pairs.is_matched)
+            total += (matched in then.groups) * (term.counts.at(code) - own * pairs.carries)
+        total -= pairs.gone
+    return total
+
+
+def _touched(
+    kind: PodClass, then: PodClass, kinds: frozenset[TermKind], view: PolicyView
+) -> tuple[TermCount, ...]:
+    """The terms that are about pods of either class."""
+    terms = _terms_of(kind, kinds, view)
+    return terms if then is kind else tuple(dict.fromkeys((*terms, *_terms_of(then, kinds, view))))
 
 
 def _terms_of(kind: PodClass, kinds: frozenset[TermKind], view: PolicyView) -> tuple[TermCount, ...]:
@@ -91,7 +114,37 @@ def _terms_of(kind: PodClass, kinds: frozenset[TermKind], view: PolicyView) -> t
 def _change(
     term: TermCount, leaving: tuple[PodClass, int], then: PodClass, view: PolicyView
 ) -> IntArray | None:
-    kind, here = leaving
+    pairs = _pairs_with(term, *leaving, view)
+    come: IntArray = np.zeros(len(term.column.values), dtype=np.int64)
+    for times, counts, own in (
+        (then.terms.count(term), pairs.matched, pairs.is_matched),
+        (int(matched_by(term, view) in then.groups), term.counts, pairs.carries),
+    ):
+        if times:
+            _add(come, counts, times)
+            if pairs.domain >= 0:
+                come[pairs.domain] -= times * own
+    if not pairs.gone and not come.any():
+        return None
+    return term.column.spread(come) - pairs.gone
+
+
+class _Pairs(NamedTuple):
+    """What a pod on a node has to do with a term."""
+
+    domain: int
+    """Of its node; -1: none."""
+    matched: Counts
+    """The pods that the term matches, by domain."""
+    carries: int
+    """How often the pod carries the term."""
+    is_matched: int
+    """1 if the term matches the pod."""
+    gone: int
+    """The pairs that the pod is one of."""
+
+
+def _pairs_with(term: TermCount, kind: PodClass, here: int, view: PolicyView) -> _Pairs:
     matched = matched_by(term, view)
     there = matched.in_domains(term.column)
     source = term.column.code_list[here]
@@ -101,18 +154,7 @@ def _change(
         # It is among those counted in its domain, and no pair with itself.
         others, their_carriers = there.at(source) - is_matched, term.counts.at(source) - carries
         gone = carries * others + is_matched * their_carriers
-    come: IntArray = np.zeros(len(term.column.values), dtype=np.int64)
-    for times, counts, own in (
-        (then.terms.count(term), there, is_matched),
-        (int(matched in then.groups), term.counts, carries),
-    ):
-        if times:
-            _add(come, counts, times)
-            if source >= 0:
-                come[source] -= times * own
-    if not gone and not come.any():
-        return None
-    return term.column.spread(come) - gone
+    return _Pairs(source, there, carries, is_matched, gone)
 
 
 def _add(to: IntArray, counts: Counts, times: int) -> None:

@@ -137,6 +137,16 @@ class TopologySpread:
         change[:, view.state.node_index[pod.node]] = 0
         return change
 
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """The same for one node."""
+        change = nothing()
+        for hard, found in self._groups(view).changes_at(pod, replacement, node, view):
+            if hard:
+                change[Tier.HARD] += found
+            else:
+                change[Tier.SOFT] += found * ONE
+        return change
+
     def _groups(self, view: PolicyView) -> SpreadGroups:
         return SpreadGroups.of(self, view, self._wanted)
 

@@ -63,6 +63,10 @@ class Load:
             found = self._shares[resource] = self.divide(self.amounts[resource], resource)
         return found
 
+    def share_at(self, resource: str, node: int) -> float:
+        """``share`` of one node."""
+        return float(self.amounts[resource][node] / self._capacity(resource)[1][node])
+
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""
         if self._view.settled:
@@ -82,6 +86,10 @@ class Load:
         """The share of each node that the pod would take there."""
         return self.divide(self.taken(pod, resource), resource)
 
+    def part_at(self, pod: Pod, resource: str, node: int) -> float:
+        """``part`` of one node."""
+        return float(self.taken(pod, resource) / self._capacity(resource)[1][node])
+
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
         held = float(taken_of(pod.held, resource))
@@ -98,7 +106,7 @@ class Load:
         return self.millionths_with(0.0, resource)
 
     def millionths_with(
-        self, more: float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
+        self, more: FloatArray | float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
     ) -> IntArray:
         """The same with so much more on each node."""
         capacity = self._capacity(resource)[1][nodes]
