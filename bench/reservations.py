@@ -3,9 +3,13 @@
     python bench/reservations.py single       [--count 50] [--disturb none|scheduler|apiserver|kill|both]
     python bench/reservations.py split        [--count 20] [--disturb ...]
     python bench/reservations.py preallocated [--count 20] [--disturb ...]
+    python bench/reservations.py pending      [--count 30] [--disturb ...]
+    python bench/reservations.py overtaken    [--count 30] [--disturb ...]
 
 ``single``: one Reservation per pod, then a scale-up. ``split``: one Reservation (allocateOnce: false), scaled up in
 steps; one part is left and must stay held. ``preallocated``: preAllocation on full nodes; the pods there leave one by one.
+``pending``: each owner is a pod that kube-scheduler has refused before its Reservation is made; the pods on the full nodes leave.
+``overtaken``: the same, and the pods that want every free room are of higher priority and preempt none.
 Every node is full, and pods that want every free room wait all the time. ``--disturb``: the scheduler is restarted,
 the API server is away for 5 s, the controller is killed, or both while it happens. Counted from the objects, not from
 what the controller says. Needs the binaries of ``make controlplane``.
@@ -26,7 +30,7 @@ from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 
 from harness.controlplane import manifests
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import World, gates_of, node_of
+from harness.controlplane.world import World, condition, gates_of, node_of
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import ANNOTATION_RESERVATION
@@ -232,6 +236,50 @@ def preallocated(stage: Stage, count: int) -> None:
     leftovers(stage, 0)
 
 
+def pending(stage: Stage, count: int, priority_class: str = "") -> None:
+    """Owners that wait already, each for a room of its own on a full node."""
+    world = stage.world
+    nodes = [world.node(f"to{number}", cpu="1") for number in range(count)]
+    running = [world.pod(f"old{number}", nodeName=node) for number, node in enumerate(nodes)]
+    crowd(world, 3 * count, priority_class)
+    labels = {"app": "web"}
+    for number in range(count):
+        world.pod(f"mine{number}", labels=labels)
+    must(lambda: all(unschedulable(pod) for pod in world.pods("web")), 120)
+    for number, node in enumerate(nodes):
+        mine = {"object": {"namespace": world.namespace, "name": f"mine{number}"}}
+        reserve(world, f"r{number}", node, "1", preAllocation=True, owners=[mine])
+    must(lambda: len(held(world, "Waiting")) == count, 120)
+    begun = time.monotonic()
+    trouble = stage.trouble()
+    for pod in running:
+        patiently(lambda pod=pod: world.delete_pod(pod).status in (200, 404), 30)
+    patiently(lambda: len(bound(world)) == count, 240)
+    trouble.join()
+    print(f"seconds {time.monotonic() - begun:.1f}")
+    own = sum(node_of(world.get_pod(f"mine{number}")) == node for number, node in enumerate(nodes))
+    stage.expect("pods on their reserved node", own, count)
+    stage.expect("pods of the crowd on the nodes", intruders(world, set(nodes)), 0)
+    patiently(lambda: len(held(world, "Succeeded")) == count, 60)
+    stage.expect("Reservations Succeeded", len(held(world, "Succeeded")), count)
+    leftovers(stage, 0)
+
+
+def overtaken(stage: Stage, count: int) -> None:
+    """The same, with a crowd of higher priority."""
+    high = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
+    stage.world.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
+    probe = stage.world.spec(priorityClassName="patient")
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": probe}
+    must(lambda: stage.world.api.create(stage.world.path("pods"), body, dryRun="All").ok, 60)
+    pending(stage, count, "patient")
+
+
+def unschedulable(pod: dict) -> bool:
+    """Has kube-scheduler refused it?"""
+    return condition(pod, "PodScheduled").get("reason") == "Unschedulable"
+
+
 def intruders(world: World, nodes: set[str]) -> int:
     """Pods of the crowd that got onto the nodes."""
     return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("competitor"))
@@ -276,14 +324,22 @@ def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
                 return not stage.faults
 
 
+SCENES = {
+    "single": single,
+    "split": split,
+    "preallocated": preallocated,
+    "pending": pending,
+    "overtaken": overtaken,
+}
+
+
 @click.command()
-@click.argument("scene", type=click.Choice(["single", "split", "preallocated"]))
+@click.argument("scene", type=click.Choice(list(SCENES)))
 @click.option("--count", default=20, show_default=True)
 @click.option("--disturb", type=DISTURBANCES, default="none", show_default=True)
 def main(scene: str, count: int, disturb: str) -> None:
     """Reservations on the real control plane, measured."""
-    scenes = {"single": single, "split": split, "preallocated": preallocated}
-    raise SystemExit(not play(scenes[scene], count, disturb))
+    raise SystemExit(not play(SCENES[scene], count, disturb))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from harness.histories.disturbances import Disturbance, Disturbances
 from harness.histories.ending import broken, leftovers, outcome
 from harness.histories.faulty_transport import Restless
 from harness.histories.owner_changes import OwnerChanges, with_owners
+from harness.histories.pending_owners import PendingOwners
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.user_requests import Asks
@@ -156,8 +157,10 @@ class History:
             self._cluster, self._owners_rng, plan=self._plan, script=self._script, asks=self._asks
         )
         self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
+        self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
         self._rough = self._write_script()
         self._chains.write_script(self._script)
+        self._pending.write_script()
         if self._owners_change:
             self._owners.write_script()
 

@@ -1,6 +1,7 @@
 """The first invariant: at every write, something holds the room of each Available Reservation.
 
-A placeholder that is bound to the node, a nomination, or an owner that is bound there. A closed list has the reasons
+A placeholder that is bound to the node, a nomination, an owner that is bound there, or the hand-over taint that an owner without a
+gate tolerates. A closed list has the reasons
 for which a room may be lost, and the history must prove the reason: a user deleted the placeholder, the claimant ended,
 the node became unusable, a pod of higher priority came that the program could not know of when it deleted the
 placeholder, a pod was nominated there in the moment of the claimant's release, or the claimant had used up the time for
@@ -23,7 +24,7 @@ from harness.histories.observed_cluster import (
     priority_of,
 )
 from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
-from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MODE
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRATION, ANNOTATION_MODE
 from rescheduler.model.quantity import milli
 from rescheduler.sandbox.controllers.unstructured import (
     Obj,
@@ -32,6 +33,7 @@ from rescheduler.sandbox.controllers.unstructured import (
     deleting,
     key,
     seconds,
+    spec,
     status,
     uid,
 )
@@ -103,12 +105,12 @@ class Rooms:
         return faults
 
     def _held(self, room: Obj) -> bool:
-        node = status(room).get("nodeName")
+        node: str = status(room).get("nodeName", "")
         holders, owners = self._seen.holders(room), self._seen.owners(room)
         if room["spec"].get("allocateOnce", True):
             if any(node_of(p) == node for p in holders):
                 return True
-            return any(node == (node_of(p) or nominated_to(p)) for p in owners)
+            return any(node == (node_of(p) or nominated_to(p)) or self._shut_for(p, node) for p in owners)
         rest = _cpu(room, "allocatable") - _cpu(room, "allocated")
         flight = [p for p in owners if not node_of(p)]
         on_the_way = sum(map(cpu_of, flight))
@@ -117,7 +119,15 @@ class Rooms:
         rest_held = rest <= 0 or any(
             node in (node_of(p), nominated_to(p)) and cpu_of(p) >= rest for p in holders
         )
-        return rest_held and all(nominated_to(p) == node for p in flight)
+        return rest_held and all(nominated_to(p) == node or self._shut_for(p, node) for p in flight)
+
+    def _shut_for(self, owner: Obj, node: str) -> bool:
+        """True if the hand-over taint keeps other pods off the node, and not this one, which waits without a gate."""
+        taints = spec(self._seen.nodes.get(node, {})).get("taints") or ()
+        if gated(owner) or node_of(owner) or all(t["key"] != ANNOTATION_HANDOVER_TAINT for t in taints):
+            return False
+        tolerations = spec(owner).get("tolerations") or ()
+        return any(t.get("key") == ANNOTATION_HANDOVER_TAINT for t in tolerations)
 
     def _excuse(self, room: Obj, now_s: float) -> str:
         node = status(room).get("nodeName", "")

@@ -159,6 +159,13 @@ def _ungate(action: rooms.Ungate, _: ReservationSettings) -> Call:
     )
 
 
+def _tolerate(action: rooms.Tolerate, _: ReservationSettings) -> Call:
+    annotations = {names.ANNOTATION_RESERVATION: action.reservation}
+    seen = {"uid": action.uid, "resourceVersion": action.resource_version}
+    spec = {"tolerations": [toleration_json(t) for t in action.tolerations]}
+    return _strategic_patch(action.pod, {"metadata": {**seen, "annotations": annotations}, "spec": spec})
+
+
 def _release_pod(action: rooms.ReleasePod, _: ReservationSettings) -> Call:
     metadata = {"uid": action.uid, "annotations": {names.ANNOTATION_RESERVATION: None}}
     return _strategic_patch(
@@ -327,6 +334,7 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
     rooms.Nominate: _nominate,
     rooms.TakeBackNomination: _take_back_nomination,
     rooms.Ungate: _ungate,
+    rooms.Tolerate: _tolerate,
     rooms.ReleasePod: _release_pod,
     rooms.Steer: _steer,
     rooms.Unsteer: _unsteer,

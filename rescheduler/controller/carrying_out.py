@@ -297,6 +297,7 @@ def _namespace_of(action: Action) -> str:
             rooms.Nominate()
             | rooms.TakeBackNomination()
             | rooms.Ungate()
+            | rooms.Tolerate()
             | rooms.Steer()
             | rooms.Unsteer()
             | rooms.ReleasePod()

@@ -21,6 +21,7 @@ from rescheduler.coordination.isolation import isolated
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
@@ -84,6 +85,8 @@ class Gatherer:
     """True if the cache does not show the last write of that machine yet."""
     releasing: Callable[[Pod], bool]
     """True while a pod is being released."""
+    resting: Callable[[Pod], bool]
+    """True while a pod rests because a call about it failed."""
     crashed: Callable[[Reservation | PodMigration, Exception], None]
     """Told of each object that rests because a stage crashes of it, or of one beside it; it goes into backoff."""
     _resting: dict[Group, ObjectKey] = field(default_factory=dict)
@@ -209,6 +212,12 @@ class Gatherer:
             start_first=start_first.gate_keys(),
             resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), given.now_s),
             gate_limit_s=given.reservations.gate_limit_s,
+            pending=PendingOwners(
+                index=given.index,
+                placement=given.placement,
+                namespace=given.reservations.namespace,
+                resting=self.resting,
+            ),
             now_s=given.now_s,
         ).of(rooms)
 
@@ -297,12 +306,13 @@ def _held(assignment: Assignment, left_out: Iterable[Member], given: RoundInput)
         claims={name: pods for name, pods in claims.items() if pods},
         held=assignment.held.union(held),
         released=(*((pod, why) for pod, why in assignment.released if not waits(pod)), *overdue),
+        preparing=tuple((pod, name) for pod, name in assignment.preparing if pod.uid not in theirs),
     )
 
 
 def _untouched(taints: TaintSwitches, nodes: Collection[str]) -> TaintSwitches:
     """The switches without those of the nodes of what is left out."""
     return TaintSwitches(
-        tuple((node, name) for node, name in taints.on if node.name not in nodes),
+        tuple(node for node in taints.on if node.name not in nodes),
         tuple(node for node in taints.off if node.name not in nodes),
     )

@@ -16,7 +16,7 @@ from rescheduler.model import names
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey
 from rescheduler.reservations.actions import TaintNode, UntaintNode
-from rescheduler.reservations.naming import label_value
+from rescheduler.reservations.handover import hand_over_taint
 from rescheduler.reservations.observed import ReservationSettings
 
 Json = dict[str, Any]
@@ -24,11 +24,8 @@ Json = dict[str, Any]
 
 def taint_node(action: TaintNode, _: ReservationSettings) -> Call:
     """Set the hand-over taint."""
-    taint = {
-        "key": names.ANNOTATION_HANDOVER_TAINT,
-        "value": label_value(action.reservation),
-        "effect": "NoSchedule",
-    }
+    ours = hand_over_taint(action.node.name)
+    taint = {"key": ours.key, "value": ours.value, "effect": ours.effect}
     if action.node.taints:
         return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints/-", "value": taint})
     return _patch_seen_node(action.node, {"op": "add", "path": "/spec/taints", "value": [taint]})

@@ -55,11 +55,12 @@ from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import (
     ReleasePod,
     TaintNode,
+    Tolerate,
     UntaintNode,
     WriteReservationStatus,
 )
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.handover import holds_gate, in_flight
+from rescheduler.reservations.handover import as_released, holds_gate, in_flight
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 
 
@@ -107,6 +108,7 @@ class Reconciler:
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
     _told_later: ToldLater = field(init=False)
+    _prepared: tuple[Pod, ...] = ()
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
@@ -132,6 +134,7 @@ class Reconciler:
             unadopted=self._unadopted,
             unseen=self._unseen,
             releasing=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
+            resting=lambda pod: self._backs_off(_pod_machine(pod.uid)),
             crashed=self._crashed_in_gathering,
         )
         self._config_maps = OwnConfigMaps(
@@ -164,6 +167,7 @@ class Reconciler:
             )
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(found.assignment)
+        self._prepare(found)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             step = partial(self._step_migration, migration, observer)
@@ -291,7 +295,7 @@ class Reconciler:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
         yield from (GATE, AVOID, HISTORY)
-        for pod in index.gated:
+        for pod in (*index.gated, *self._prepared):
             yield _pod_machine(pod.uid)
         yield from self.memory.proofs.machines()
         yield from (leftover.machine for leftover in left)
@@ -325,8 +329,8 @@ class Reconciler:
         # A preallocation keeps the taint until the scheduler has seen its nomination again, and no event tells when.
         if any(observed.needs_taint and not in_flight(observed) for observed in found.rooms.values()):
             self._wake(self._now_s + settle_s)
-        for node, reservation in found.taints.on:
-            self._switch_node(node, TaintNode(node, reservation))
+        for node in found.taints.on:
+            self._switch_node(node, TaintNode(node))
         for node in found.taints.off:
             self._switch_node(node, UntaintNode(node))
 
@@ -406,6 +410,13 @@ class Reconciler:
         for pod, why in assignment.released:
             if holds_gate(pod):
                 self._do(_pod_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
+
+    def _prepare(self, found: Gathered) -> None:
+        self._prepared = tuple(pod for pod, _ in found.assignment.preparing)
+        for pod, room in found.assignment.preparing:
+            tolerations = as_released(pod, found.rooms[room].reservation.status.node_name).spec.tolerations
+            action = Tolerate(pod.key, pod.uid, pod.resource_version, room, tolerations)
+            self._do(_pod_machine(pod.uid), action)
 
     # Carrying out
 

@@ -18,6 +18,8 @@ node to those that are bound there. All rules follow from that:
   claimant, and created again later.
 - A pod that also has a scheduling gate of another program cannot be bound, nobody knows for how long. Its room stays
   held, it is not nominated, and no other hand-over waits for it.
+- A claimant that was never gated cannot be nominated. The taint holds its room (``reservations.pending_claimant``). All that
+  tolerate the taint have claimed a room of the node and fit there together, so it does not matter which of them takes which.
 - A placeholder is deleted for a claimant only once the scheduler knows of the nomination. After an outage this must be
   proven with a probe (``controller.probing``).
 
@@ -43,6 +45,7 @@ from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.pending_claimant import takes_by_taint
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
 from rescheduler.reservations.split import covering, emptied
@@ -178,6 +181,7 @@ class HandoverOrder:
     def _decided(self, observed: ObservedReservation) -> ObservedReservation:
         observed = self._with_choice(observed)
         turn, kept_tainted = self._placeholder(observed)
+        observed = self._without_gate(observed)
         needs_taint = kept_tainted or self._contended(observed)
         wait = self._wait(observed, needs_taint=needs_taint)
         machine = ObjectKey("", observed.reservation.name)
@@ -188,6 +192,20 @@ class HandoverOrder:
         return dataclasses.replace(observed, wait=wait, turn=turn, needs_taint=needs_taint)
 
     # Claimants
+
+    def _without_gate(self, observed: ObservedReservation) -> ObservedReservation:
+        """Since when it has been claimed by pods without a gate, and whether they still fit."""
+        pods = [pod for pod in claimants(observed) if not holds_gate(pod)]
+        machine = ObjectKey("", observed.reservation.name)
+        uids = " ".join(sorted(pod.uid for pod in pods))
+        since_s = self.sightings.since("without gate", machine, self.now_s, state=uids)
+        if not pods:
+            return observed
+        holder, node = _standing(observed), observed.reservation.status.node_name
+        by_taint = [pod for pod in pods if takes_by_taint(pod, node)] if holder is not None else []
+        found = [self.placement.would_take(pod, node, holder) for pod in by_taint if holder is not None]
+        unfit = next((permission.message for permission in found if not permission.ok), "")
+        return dataclasses.replace(observed, claimed_since_s=since_s, unfit=unfit)
 
     def _claim(self, name: str, observed: ObservedReservation) -> _Claim:
         node, pods = observed.reservation.status.node_name, claimants(observed)
@@ -217,7 +235,7 @@ class HandoverOrder:
         if released or (not gated and observed.by_koordinator):
             return Wait(reason=HandoverWait.BINDING)
         # Released now, the claimant would be refused on this node and bound to another one.
-        if gated and not observed.node_usable:
+        if not observed.node_usable and (gated or standing is not None):
             return Wait(reason=HandoverWait.NODE_NOT_USABLE)
         if observed.by_koordinator:
             return None  # Koordinator's scheduler lets no other pod use the Reservation, so there is nothing to order
@@ -227,8 +245,10 @@ class HandoverOrder:
             return Wait(reason=HandoverWait.FOREIGN_GATE)
         # Only before the placeholder is deleted: afterwards a wait could not bring the room back.
         if standing is not None:
-            limit_s, held_s = min(map(self._limit_s, pods)), self.settings.gate_limit_s
-            behind = self.lag.awaited(unbound, self.now_s, limit_s=limit_s, held_s=held_s)
+            limit_s = min(self._limit_s(observed, pod) for pod in pods)
+            pending = [pod for pod in pods if takes_by_taint(pod, observed.node.name)]
+            held_s = self.settings.gate_limit_s
+            behind = self.lag.awaited((*unbound, *pending), self.now_s, limit_s=limit_s, held_s=held_s)
             if behind is not None:
                 return behind
         return self._wait_for_neighbours(observed, observed.node, unbound, standing, needs_taint=needs_taint)
@@ -264,7 +284,9 @@ class HandoverOrder:
             return Wait(reason=HandoverWait.OTHER_ROOM_OCCUPIED)
         return self._wait_for_nominated_pods([pod for pod in unbound if holds_gate(pod)], node.name)
 
-    def _limit_s(self, pod: Pod) -> float:
+    def _limit_s(self, observed: ObservedReservation, pod: Pod) -> float:
+        if takes_by_taint(pod, observed.reservation.status.node_name):
+            return observed.claimed_since_s + self.settings.gate_limit_s
         held_s = self.settings.gate_limit_s if holds_gate(pod) else self.settings.landing_limit_s
         return pod.created_at_s + held_s
 
@@ -287,10 +309,14 @@ class HandoverOrder:
         node, pods = observed.node, in_flight(observed)
         if node is None or not pods or observed.by_koordinator or not _hands_over(observed.reservation):
             return False
+        pending = [pod for pod in pods if not holds_gate(pod)]
+        if pending and _standing(observed) is not None:
+            return observed.node_usable and all(tolerates_taint(pod, node.name) for pod in pending)
         # After the release it is never set, only kept: a claimant gets the toleration together with its release, and one
         # without it could not be bound any more.
-        if all(not holds_gate(pod) for pod in pods):
-            return tainted(node) and all(map(tolerates_taint, pods))
+        if len(pending) == len(pods):
+            kept = self.now_s < observed.claimed_since_s + self.settings.landing_limit_s
+            return tainted(node) and kept and all(tolerates_taint(pod, node.name) for pod in pods)
         if tainted(node):
             return True
         least = min(pod.spec.priority for pod in observed.owners if not pod.node)

@@ -49,8 +49,9 @@ def landable(
     # Each room that is found is in flight for those after it. Equal pods on one node get equal answers, so that a
     # refusal is computed once.
     for room in rooms:
-        pod = _bare(room.pod)
+        pod = as_released(weightless(room.pod), room.node)
         kind = (pod.spec, pod.labels, pod.namespace, room.node)
+        # Its room is held, so only the rules between pods are left to check.
         if kind in refused or room.node not in state.node_index:
             continue
         if all(_takes(state, pod, room.node, before) for before in _worst(pod, nodes, room.node, flights)):
@@ -85,8 +86,3 @@ def _takes(state: SchedulingState, pod: Pod, target: str, landed: Sequence[Fligh
     if result.feasible[at] or result.everywhere is not None:
         return True
     return result.plugins[int(result.refused_by[at])] not in _BETWEEN_PODS
-
-
-def _bare(pod: Pod) -> Pod:
-    """The pod without requests and gate: its room is held, so only the rules between pods are left to check."""
-    return as_released(weightless(pod))

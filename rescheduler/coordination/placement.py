@@ -34,6 +34,13 @@ class Placement(Protocol):
         """True if this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""
         ...
 
+    def would_take(self, pod: Pod, node: str, holder: Pod | None) -> Permission:
+        """Whether the scheduler would bind this pod, pending without a gate, to ``node`` once ``holder`` is gone.
+
+        Placeholders that are nominated there do not count: their nominations are withdrawn for a hand-over.
+        """
+        ...
+
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """True if the scheduler would refuse the claimant on ``node`` only because of pods that are nominated there.
 

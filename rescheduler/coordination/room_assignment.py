@@ -1,4 +1,4 @@
-"""Which rooms and which gated pods take part in the assignment of this round. Pure."""
+"""Which rooms, which gated pods and which pending ones take part in the assignment of this round. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
@@ -35,6 +36,7 @@ class RoomAssignment:
     resting: Callable[[str], bool]
     """True for a Reservation that takes no step now: nobody but the assignment releases its claimants in time."""
     gate_limit_s: float
+    pending: PendingOwners
     now_s: float
 
     def of(self, rooms: Mapping[str, ObservedReservation]) -> Assignment:
@@ -56,9 +58,18 @@ class RoomAssignment:
         ]
         young = [pod for pod in free if self._young(pod)]
         eligible = [pod for pod in young if not self._makes_room(pod)]
-        found = assign(eligible, self._rooms(rooms), self.index.controllers)
+        refused = self.pending.waiting(taken)
+        given = tuple(self._rooms(rooms, anybody=bool(self.index.gated or refused)))
+        found = assign(eligible, given, self.index.controllers)
+        left = [room for room in given if room.reservation.name not in found.claims]
+        pending = self.pending.of(refused, left, rooms)
         overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
-        return dataclasses.replace(found, released=(*found.released, *overdue))
+        return dataclasses.replace(
+            found,
+            claims={**found.claims, **pending.claims},
+            released=(*found.released, *overdue),
+            preparing=pending.preparing,
+        )
 
     def _makes_room(self, pod: Pod) -> bool:
         owner = pod.controller
@@ -67,7 +78,7 @@ class RoomAssignment:
     def _young(self, pod: Pod) -> bool:
         return self.now_s < pod.created_at_s + self.gate_limit_s
 
-    def _rooms(self, rooms: Mapping[str, ObservedReservation]) -> Iterable[Room]:
+    def _rooms(self, rooms: Mapping[str, ObservedReservation], *, anybody: bool) -> Iterable[Room]:
         """The rooms that take part, and whether each is open.
 
         A room is closed, so that matching pods stay gated, while the cache does not show its last write (it may be claimed
@@ -77,7 +88,7 @@ class RoomAssignment:
         unseen = {room.reservation.name for room in found if self.unseen(room.reservation.name)}
         may_open = [r.reservation for r in found if r.open and r.reservation.name not in unseen]
         open_now: frozenset[str] = frozenset()
-        if self.index.gated and may_open:
+        if anybody and may_open:
             claimed = [rooms[name].reservation for name in unseen if self.claims.get(name)]
             open_now = self.placement.landable(may_open, claimed)
         for room in found:

@@ -163,12 +163,26 @@ class RulesPlacement:
         state.rollback(mark)
         return free
 
+    def would_take(self, pod: Pod, node: str, holder: Pod | None) -> Permission:
+        """By the scheduler's filters, with the toleration that the pod gets. Pods of other schedulers are not judged."""
+        if not (self.profile or Profile()).judges(pod.spec.scheduler_name):
+            words = f"scheduler {pod.spec.scheduler_name} is none whose rules are known"
+            return Permission(ok=False, message=words)
+        state, mark = self._open()
+        placed = [one for one in self._claimants if one.uid == pod.uid]
+        holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
+        for one in (*placed, *holders, *((self._standing(holder),) if holder is not None else ())):
+            take_off(state, one)
+        refusal = pod_refusal(state, as_released(pod, node), node)
+        state.rollback(mark)
+        return _permission(refusal)
+
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """By the scheduler's filters. Other claimants are left out: ``handover_order`` decides about those."""
         state, mark = self._open()
         for pod in self._claimants:
             take_off(state, pod)
-        released = as_released(claimant)
+        released = as_released(claimant, node)
         at = state.node_index.get(node)
         refused = at is not None and not state.filter(released).feasible[at]
         if refused:

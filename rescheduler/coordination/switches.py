@@ -124,8 +124,7 @@ def _chain(workload: Workload, index: RoundIndex) -> tuple[OwnerRef, ...]:
 class TaintSwitches(NamedTuple):
     """Nodes whose hand-over taint must be set or removed."""
 
-    on: tuple[tuple[Node, str], ...]
-    """With the name of the Reservation that needs it."""
+    on: tuple[Node, ...]
     off: tuple[Node, ...]
 
 
@@ -144,10 +143,11 @@ def taint_switches(
             continue
         if observed.needs_taint:
             wanted[observed.node.name] = (observed.node, observed.reservation.name)
-        if any(not holds_gate(pod) and not tolerates_taint(pod) for pod in in_flight(observed)):
-            barred.add(observed.node.name)
+        name = observed.node.name
+        if any(not holds_gate(pod) and not tolerates_taint(pod, name) for pod in in_flight(observed)):
+            barred.add(name)
     on = tuple(
-        (node, reservation)
+        node
         for node, reservation in wanted.values()
         if not tainted(node) and node.name not in barred and not unseen(reservation)
     )

@@ -96,21 +96,27 @@ def _unadopted_gone(trial: Trial, migration: PodMigration) -> bool:
 
 
 def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -> list[Pod]:
-    """Gated replacements take the room of their Reservation; gives the pods that wait without a gate."""
+    """Claimants and gated replacements take the room of their Reservation; gives the pods that wait without a gate."""
     waiting: list[Pod] = []
     for pod in sorted(pending, key=lambda p: p.key):
-        if not pod.spec.gates:
+        reservation = trial.snapshot.reservations.get(pod.annotations.get(ANNOTATION_RESERVATION) or "")
+        claimed = reservation is not None and _claims(reservation, pod)
+        if not pod.spec.gates and not claimed:
             waiting.append(pod)
             continue
-        reservation = trial.snapshot.reservations.get(pod.annotations.get(ANNOTATION_RESERVATION) or "")
         node = pod.nominated_node or (reservation.status.node_name if reservation is not None else "")
-        if GATE in pod.spec.gates and node in trial.state.node_index:
-            if reservation is not None and any(o.uid == pod.uid for o in reservation.status.current_owners):
+        if (claimed or GATE in pod.spec.gates) and node in trial.state.node_index:
+            if reservation is not None and claimed:
                 _dismiss(trial, placeholders, reservation.uid)
                 trial.assume(pod, node)
             elif pod.nominated_node:
                 trial.assume(pod, node)
     return waiting
+
+
+def _claims(reservation: Reservation, pod: Pod) -> bool:
+    live = reservation.status.phase not in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED)
+    return live and any(owner.uid == pod.uid for owner in reservation.status.current_owners)
 
 
 def _dismiss(trial: Trial, placeholders: dict[str, Pod], reservation: str) -> None:

@@ -97,6 +97,19 @@ class Ungate(msgspec.Struct, frozen=True, tag=True):
     tolerations: tuple[Toleration, ...] | None = None
 
 
+class Tolerate(msgspec.Struct, frozen=True, tag=True):
+    """Let a pending pod without a gate tolerate the hand-over taint, before it claims the Reservation of that name.
+
+    ``tolerations``: the whole list, ours included; the API server takes no list that lacks one that the pod has.
+    """
+
+    pod: ObjectKey
+    uid: str
+    resource_version: str
+    reservation: str
+    tolerations: tuple[Toleration, ...]
+
+
 class AdmitPlaceholder(msgspec.Struct, frozen=True, tag=True):
     """Take the gate off a placeholder whose room is free now."""
 
@@ -150,7 +163,6 @@ class TaintNode(msgspec.Struct, frozen=True, tag=True):
     """Put the hand-over taint on a node that is still as it was seen: it keeps contenders off the room."""
 
     node: Node
-    reservation: str
 
 
 class UntaintNode(msgspec.Struct, frozen=True, tag=True):
@@ -195,6 +207,7 @@ ReservationAction = (
     | Nominate
     | TakeBackNomination
     | Ungate
+    | Tolerate
     | AdmitPlaceholder
     | CreateKoordinatorReservation
     | DeleteKoordinatorReservation

@@ -1,5 +1,6 @@
 """Decides which gated pod is assigned to which room, and which gated pods are released without one (rows K62-K68).
 
+Pods that are pending without a gate are assigned by the same rules (``coordination.pending_owners``).
 Pure. It takes all gated pods and all Reservations at once, so that no pod is assigned to two Reservations and no pod
 is forgotten. A pod is never assigned to a room that is smaller than its requests (K64), nor while it has a scheduling
 gate of another program. Every gated pod is in
@@ -50,6 +51,16 @@ class Assignment:
     """Uids of pods that stay gated."""
     released: tuple[tuple[Pod, str], ...]
     """Pods that get no room, with the reason."""
+    preparing: tuple[tuple[Pod, str], ...] = ()
+    """Pods without a gate that must tolerate the hand-over taint before they claim the Reservation of that name."""
+
+
+Admits = Callable[[Pod, Room], bool]
+
+
+def anyone(_pod: Pod, _room: Room) -> bool:
+    """Every pod that matches."""
+    return True
 
 
 def fits(pod: Resources, room: Resources) -> bool:
@@ -62,8 +73,13 @@ def fits(pod: Resources, room: Resources) -> bool:
     )
 
 
-def assign(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers) -> Assignment:
-    """Assign the rooms. ``gated``: pods with our gate that have not claimed a live Reservation."""
+def assign(
+    gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers, *, admits: Admits = anyone
+) -> Assignment:
+    """Assign the rooms. ``gated``: pods with our gate that have not claimed a live Reservation.
+
+    ``admits``: asked right before a room is given to a pod, in the order in which pods are served.
+    """
     index = _Index(rooms)
     # Every pair is ranked, also those with rooms that are not open yet: a pod that such a room is meant for must not be
     # assigned to another, open one. So the closed room gets its pod here, and is dropped from the result afterwards.
@@ -87,7 +103,7 @@ def assign(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers
             if not room.open:
                 waits.add(pod.uid)
     open_now = {room.reservation.name for _, _, room in pairs if room.open}
-    claims = {name: pods for name, pods in _serve(pairs).items() if name in open_now}
+    claims = {name: pods for name, pods in _serve(pairs, admits).items() if name in open_now}
     served = {pod.uid for pods in claims.values() for pod in pods}
     for pod in gated:
         if pod.uid in served:
@@ -102,7 +118,7 @@ def assign(gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers
     return Assignment(claims=claims, held=frozenset(held), released=tuple(released))
 
 
-def _serve(pairs: list[tuple[tuple[object, ...], Pod, Room]]) -> dict[str, tuple[Pod, ...]]:
+def _serve(pairs: list[tuple[tuple[object, ...], Pod, Room]], admits: Admits) -> dict[str, tuple[Pod, ...]]:
     """Serve the best pairs first; a room for several pods serves as many as fit."""
     claims: dict[str, tuple[Pod, ...]] = {}
     left: dict[str, Resources] = {}
@@ -113,7 +129,7 @@ def _serve(pairs: list[tuple[tuple[object, ...], Pod, Room]]) -> dict[str, tuple
         if pod.uid in served or (given and room.reservation.allocate_once):
             continue
         free = left.get(name, room.size)
-        if fits(pod.spec.requests, free):
+        if fits(pod.spec.requests, free) and admits(pod, room):
             claims[name], left[name] = (*given, pod), free - pod.spec.requests
             served.add(pod.uid)
     return claims

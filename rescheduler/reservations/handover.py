@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import Node, Pod, Toleration
+from rescheduler.model.records import Node, Pod, Taint, Toleration
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
@@ -34,7 +35,18 @@ class Handover:
     wake_at_s: float | None = None
 
 
-HAND_OVER_TOLERATION = Toleration(key=names.ANNOTATION_HANDOVER_TAINT, operator="Exists", effect="NoSchedule")
+def hand_over_taint(node: str) -> Taint:
+    """Our taint on that node. Its value is the node's, so that who tolerates it here does not tolerate it elsewhere.
+
+    Without that a claimant could be bound in the empty room of another one, on another node (20 of 30 were).
+    """
+    return Taint(names.ANNOTATION_HANDOVER_TAINT, label_value(node), "NoSchedule")
+
+
+def hand_over_toleration(node: str) -> Toleration:
+    """The toleration of our taint on that node."""
+    taint = hand_over_taint(node)
+    return Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
 
 
 def holds_gate(pod: Pod) -> bool:
@@ -47,16 +59,17 @@ def tainted(node: Node | None) -> bool:
     return node is not None and any(t.key == names.ANNOTATION_HANDOVER_TAINT for t in node.taints)
 
 
-def tolerates_taint(pod: Pod) -> bool:
-    """True if the pod tolerates the hand-over taint."""
-    return HAND_OVER_TOLERATION in pod.spec.tolerations
+def tolerates_taint(pod: Pod, node: str) -> bool:
+    """True if the pod tolerates the hand-over taint of that node."""
+    taint = hand_over_taint(node)
+    return any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
 
 
-def as_released(pod: Pod) -> Pod:
-    """The pod as kube-scheduler sees it once it is released: without gates, and with a toleration of our taint."""
+def as_released(pod: Pod, node: str) -> Pod:
+    """The pod as kube-scheduler sees it once it is released to ``node``: without gates, tolerating our taint there."""
     tolerations = pod.spec.tolerations
-    if not tolerates_taint(pod):
-        tolerations = (*tolerations, HAND_OVER_TOLERATION)
+    if not tolerates_taint(pod, node):
+        tolerations = (*tolerations, hand_over_toleration(node))
     return msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(pod.spec, gates=(), tolerations=tolerations)
     )
@@ -144,8 +157,9 @@ def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[act.
 def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
     """Remove the claimant's gate; add a toleration if the node has, or will have, our taint."""
     tolerations: tuple[Toleration, ...] | None = None
-    if (observed.needs_taint or tainted(observed.node)) and not tolerates_taint(claimant):
-        tolerations = as_released(claimant).spec.tolerations
+    node = observed.reservation.status.node_name
+    if (observed.needs_taint or tainted(observed.node)) and not tolerates_taint(claimant, node):
+        tolerations = as_released(claimant, node).spec.tolerations
     return act.Ungate(claimant.key, claimant.uid, observed.reservation.name, tolerations)
 
 
@@ -159,7 +173,7 @@ def _released(
     if placeholder is not None and not placeholder.deleting:
         actions = (act.delete_placeholder(placeholder),)
     end_s = end_of(observed.reservation, settings)
-    landing_s = claimant.created_at_s + settings.landing_limit_s
+    landing_s = max(claimant.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
     limit_s = landing_s if end_s is None else max(landing_s, end_s)
     if now_s >= limit_s:
         message = f"{claimant.key} is still pending: {said or 'the scheduler has not reported why'}"

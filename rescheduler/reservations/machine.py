@@ -26,7 +26,7 @@ from rescheduler.reservations import koordinator_steps
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.expiry import end_of, expired, expiry_words, wake_for
 from rescheduler.reservations.gate_condition import gate_events, with_gated
-from rescheduler.reservations.handover import Handover, hand_over, holds_gate, in_flight
+from rescheduler.reservations.handover import hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
     FINISHED,
@@ -38,6 +38,7 @@ from rescheduler.reservations.lifecycle import (
 from rescheduler.reservations.lost_node import LOSSES, goes_elsewhere, without_node
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
@@ -406,7 +407,7 @@ def _held_by_koordinator(
 def _claimed(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
-    outcome: Handover = hand_over(observed, now_s, settings)
+    outcome = hand_over_by_taint(observed, now_s, settings) or hand_over(observed, now_s, settings)
     draft.actions.extend(outcome.actions)
     draft.wake(outcome.wake_at_s)
     if outcome.event is ReservationEvent.CLAIM_DROPPED:

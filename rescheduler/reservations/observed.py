@@ -100,6 +100,10 @@ class ObservedReservation:
     """Why its claimants take no further step; None: they take it now."""
     turn: PlaceholderTurn = PlaceholderTurn.WAIT
     """What its placeholder does, if it is not bound."""
+    claimed_since_s: float = 0.0
+    """When claimants without a gate were first seen; 0.0: there are none. Only memory knows it."""
+    unfit: str = ""
+    """Why kube-scheduler would refuse a claimant without a gate, also in the empty room; "": it would not."""
     needs_taint: bool = False
     """True while its node must carry the hand-over taint for its sake."""
     koordinator: KoordinatorReservation | None = None

@@ -233,8 +233,9 @@ def _hand_over(
     settings: ReservationSettings,
 ) -> None:
     # The limit comes before every wait: no reason may keep a pod gated for longer.
-    late = _overdue(stock, now_s, settings)
-    limit_s = min(_limit_s(pod, settings) for pod in stock.flight)
+    limits_s = {pod.uid: _limit_s(observed, pod, settings) for pod in stock.flight}
+    late = tuple(pod for pod in stock.flight if now_s >= limits_s[pod.uid] or _refused(observed, stock, pod))
+    limit_s = min(limits_s.values())
     if late:
         result.wake_at_s = limit_s
         _release(result, stock, late)
@@ -277,13 +278,15 @@ def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Itera
     return (*rests, *(ungate(observed, pod) for pod in stock.gated))
 
 
-def _limit_s(pod: Pod, settings: ReservationSettings) -> float:
-    limit_s = settings.gate_limit_s if holds_gate(pod) else settings.landing_limit_s
-    return pod.created_at_s + limit_s
+def _refused(observed: ObservedReservation, stock: _Stock, pod: Pod) -> bool:
+    """True for a claimant without a gate that no longer fits, while its part is still held."""
+    return bool(observed.unfit) and stock.whole is not None and not holds_gate(pod)
 
 
-def _overdue(stock: _Stock, now_s: float, settings: ReservationSettings) -> tuple[Pod, ...]:
-    return tuple(pod for pod in stock.flight if now_s >= _limit_s(pod, settings))
+def _limit_s(observed: ObservedReservation, pod: Pod, settings: ReservationSettings) -> float:
+    if holds_gate(pod):
+        return pod.created_at_s + settings.gate_limit_s
+    return max(pod.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
 
 
 def _release(result: SplitStep, stock: _Stock, late: tuple[Pod, ...]) -> None:

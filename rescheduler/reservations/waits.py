@@ -42,7 +42,7 @@ WAIT_MESSAGES: Final[Mapping[HandoverWait, str]] = {
     HandoverWait.SCHEDULER_BEHIND: "its scheduler has not shown yet that it is up to date after an outage or a restart",
     HandoverWait.OTHER_LANDING: "another replacement on node {node} has not landed yet",
     HandoverWait.PLACEHOLDER_TERMINATING: "its placeholder on node {node} has not terminated yet",
-    HandoverWait.TAINT_SETTLING: "pods of higher priority are pending, and node {node} is being tainted against them",
+    HandoverWait.TAINT_SETTLING: "other pods are pending, and node {node} is being tainted against them",
     HandoverWait.PLACEHOLDER_UNBOUND: "another Reservation's placeholder is pending for node {node} and could take the room",
     HandoverWait.OTHER_ROOM_OCCUPIED: "the placeholder of another nominated replacement on node {node} has not terminated yet",
     HandoverWait.NOMINATED_POD_COUNTED: "a pod that is nominated to node {node} is counted there by kube-scheduler until it fits",

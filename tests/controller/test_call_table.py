@@ -50,7 +50,7 @@ KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations"
 GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "delete"}]}
-TAINT = {"key": "rescheduler.dev/hand-over", "value": "room", "effect": "NoSchedule"}
+TAINT = {"key": "rescheduler.dev/hand-over", "value": "n1", "effect": "NoSchedule"}
 DELETE_HOLDER = f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=1"
 NO_BODY = None
 TESTED_BELOW = ...
@@ -131,6 +131,18 @@ CALLS_OF = [
         },
     ),
     (
+        rooms.Tolerate(WEB, "u", "7", "room", (Toleration(key="ours", operator="Exists"),)),
+        f"PATCH(strategic) {PODS}",
+        {
+            "metadata": {
+                "uid": "u",
+                "resourceVersion": "7",
+                "annotations": {"rescheduler.dev/reservation": "room"},
+            },
+            "spec": {"tolerations": [{"operator": "Exists", "key": "ours"}]},
+        },
+    ),
+    (
         rooms.ReleasePod(WEB, "u", "held for 60 s"),
         f"PATCH(strategic) {PODS}",
         {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": None}}, "spec": GATE_OFF},
@@ -164,7 +176,7 @@ CALLS_OF = [
     ),
     # Nodes
     (
-        rooms.TaintNode(NODE, "room"),
+        rooms.TaintNode(NODE),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -172,7 +184,7 @@ CALLS_OF = [
         ],
     ),
     (
-        rooms.TaintNode(TAINTED, "room"),
+        rooms.TaintNode(TAINTED),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},

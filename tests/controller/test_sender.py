@@ -43,7 +43,7 @@ DELETE = rooms.DeletePlaceholder(HOLDER, "h")
 CREATE = moves.CreateReservation(
     "room", MOVE, "m", b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
 )
-TAINT = rooms.TaintNode(b.node("n1").build(), "room")
+TAINT = rooms.TaintNode(b.node("n1").build())
 TAKE_BACK = rooms.TakeBackNomination(WEB, "u", HOLDER, "h")
 START = moves.StartReplacement(MOVE, REPLICA_SET, "shop", "web-new", "n1", (), "rs-uid/u")
 EVICT = moves.Evict(MOVE, WEB, "u")

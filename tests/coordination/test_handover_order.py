@@ -37,7 +37,7 @@ from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations import actions as act
-from rescheduler.reservations.handover import HAND_OVER_TOLERATION
+from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.waits import HandoverWait
 
@@ -215,7 +215,7 @@ def test_the_taint_never_stays_against_a_released_claimant_that_does_not_tolerat
     released = on_node(room("a", LET_GO), taints=(TAINT,))
     assert not ordered(released)["a"].needs_taint
     pod = released.owners[0]
-    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(HAND_OVER_TOLERATION,)))
+    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(hand_over_toleration("n1"),)))
     assert ordered(dataclasses.replace(released, owners=(tolerant,)))["a"].needs_taint
     assert not ordered(on_node(room("a", BOUND), taints=(TAINT,)))["a"].needs_taint
 

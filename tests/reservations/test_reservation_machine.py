@@ -24,7 +24,7 @@ from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.handover import HAND_OVER_TOLERATION
+from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.lifecycle import (
     FINISHED,
     TRANSITIONS,
@@ -444,7 +444,7 @@ def test_a_released_claimant_tolerates_the_taint_that_is_there_or_about_to_come(
     for fields in ({"node": tainted}, {"needs_taint": True}):
         ungated = claimed(pod(nominated="n2"), **fields)
         (action,) = (a for a in ungated.actions if isinstance(a, act.Ungate))
-        assert action.tolerations == (HAND_OVER_TOLERATION,)
+        assert action.tolerations == (hand_over_toleration("n2"),)
     (action,) = (a for a in claimed(pod(nominated="n2")).actions if isinstance(a, act.Ungate))
     assert action.tolerations is None, "others' pods are changed no more than needed"
 

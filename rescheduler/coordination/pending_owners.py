@@ -1,0 +1,108 @@
+"""Which pods that are pending already, without a gate of ours, get which rooms (pure; rows K11, K65, K79).
+
+The gate holds pods that are created while their room is open. A pod that kube-scheduler has refused before that would be locked out by its own
+room. It gets what gated pods leave, by the same order, if it fits the room and kube-scheduler would bind it there once the
+placeholder is gone. Before it claims the room it must tolerate the hand-over taint (``reservations.pending_claimant``).
+
+Left out: rooms of moves, which are for the pod that comes in the place of the evicted one, and pods that have not been refused yet, are
+held by a scheduling gate of another program, or belong to a scheduler whose rules are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.placement import Placement
+from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
+from rescheduler.model.records import Pod
+from rescheduler.reservations.assignment import Room, assign
+from rescheduler.reservations.handover import tolerates_taint
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.scheduler_probe import is_probe
+
+MOST_KINDS_ASKED: Final = 32
+"""So many different pods are tried for one room in a round; pods of one template are one kind. A trial takes milliseconds."""
+
+
+class PendingClaims(NamedTuple):
+    """The outcome of one round."""
+
+    claims: Mapping[str, tuple[Pod, ...]]
+    """Pods by name of the Reservation that they claim now."""
+    preparing: tuple[tuple[Pod, str], ...]
+    """Pods that must tolerate the taint of the node first, with the Reservation that they are to claim."""
+
+
+NO_PENDING_CLAIMS = PendingClaims({}, ())
+
+
+@dataclass(slots=True, kw_only=True)
+class PendingOwners:
+    """Assigns rooms to pods without a gate, in one round."""
+
+    index: RoundIndex
+    placement: Placement
+    namespace: str
+    """Of placeholders, which are no owners."""
+    resting: Callable[[Pod], bool]
+    """True for a pod that could not be prepared a moment ago: another one gets the room."""
+    _asked: dict[str, dict[tuple[object, ...], bool]] = field(default_factory=dict)
+    """Answers of the scheduling rules in this round, by name of the Reservation and kind of the pod."""
+
+    def waiting(self, taken: Collection[str]) -> list[Pod]:
+        """Pods that a scheduler has refused and that have claimed no room. ``taken``: uids of those that have."""
+        return [pod for pod in self.index.waiting if pod.uid not in taken and self._may_claim(pod)]
+
+    def of(
+        self, pods: Iterable[Pod], rooms: Iterable[Room], observed: Mapping[str, ObservedReservation]
+    ) -> PendingClaims:
+        """``rooms``: those that no gated pod claims now."""
+        eligible = [room for room in rooms if room.open and _for_anybody(observed[room.reservation.name])]
+        if not eligible:
+            return NO_PENDING_CLAIMS
+
+        def admits(pod: Pod, room: Room) -> bool:
+            return self._admits(pod, observed[room.reservation.name])
+
+        found = assign(list(pods), eligible, self.index.controllers, admits=admits).claims
+        nodes = {room.reservation.name: room.reservation.status.node_name for room in eligible}
+        ready = {
+            name: served
+            for name, served in found.items()
+            if all(tolerates_taint(pod, nodes[name]) for pod in served)
+        }
+        preparing = (
+            (pod, name)
+            for name, served in found.items()
+            for pod in served
+            if name not in ready and not tolerates_taint(pod, nodes[name])
+        )
+        return PendingClaims(ready, tuple(preparing))
+
+    def _may_claim(self, pod: Pod) -> bool:
+        ours = pod.namespace == self.namespace or LABEL_PLACEHOLDER in pod.labels or is_probe(pod)
+        refused = bool(pod.unschedulable_message) and LABEL_START_FIRST not in pod.labels
+        return refused and not ours and not self.resting(pod)
+
+    def _admits(self, pod: Pod, observed: ObservedReservation) -> bool:
+        """One answer for all pods of one template."""
+        name, node = observed.reservation.name, observed.reservation.status.node_name
+        answers, kind = self._asked.setdefault(name, {}), _kind(pod)
+        if kind not in answers:
+            if len(answers) >= MOST_KINDS_ASKED:
+                return False
+            answers[kind] = self.placement.would_take(pod, node, observed.placeholder).ok
+        return answers[kind]
+
+
+def _for_anybody(observed: ObservedReservation) -> bool:
+    return observed.migration is None and observed.node_usable and not observed.by_koordinator
+
+
+def _kind(pod: Pod) -> tuple[object, ...]:
+    """Equal for pods that the rules judge alike. Equal specs are one object (``model.decode.interning``)."""
+    claims = pod.name if pod.spec.volumes else ""
+    return pod.namespace, id(pod.spec), pod.labels, claims

@@ -1,0 +1,242 @@
+"""Which pending pods without a gate get which rooms, and what the hand-over to them asks of their node."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from node_rooms import (
+    CLAIMED,
+    EMPTY,
+    NOW,
+    REFUSED,
+    SETTINGS,
+    SIZE,
+    TAINT,
+    Rules,
+    on_node,
+    ordered,
+    replace,
+    room,
+)
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
+from rescheduler.coordination.switches import taint_switches
+from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import Node, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.assignment import Room
+from rescheduler.reservations.handover import hand_over_toleration
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.waits import HandoverWait
+
+NO = Permission(ok=False, message="no")
+
+
+class Takes(Rules):
+    """What the scheduling rules say of pending pods: those by these names do not fit."""
+
+    def __init__(self, unfit=()):
+        super().__init__()
+        self.unfit, self.asked = unfit, []
+
+    def would_take(self, pod, node, holder):
+        self.asked.append(pod.name)
+        return NO if pod.name in self.unfit else ALLOWED
+
+
+def waiting(name, *, tolerates=False, labels=None, cpu=1000, **fields):
+    tolerations = (hand_over_toleration("n1"),) if tolerates else ()
+    values = {
+        "unschedulable_message": "0/9 nodes",
+        "created_at_s": NOW - 86_400,
+        "namespace": "default",
+        **fields,
+    }
+    spec = fields.pop("spec", None) or PodSpec(requests=Resources(cpu_milli=cpu), tolerations=tolerations)
+    return Pod(name=name, uid=name, labels=LabelSet(labels or {"app": "web"}), **{**values, "spec": spec})
+
+
+def held(name="r", *, size=SIZE, allocate_once=True, **fields):
+    web = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+    owner = ReservationOwner(object=ObjectRef(namespace="default"), label_selector=web)
+    reservation = Reservation(
+        name=name,
+        uid=name,
+        resource_version="1",
+        template=PodSpec(requests=size),
+        owners=(owner,),
+        allocate_once=allocate_once,
+        created_at_s=NOW - 60,
+        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n1", allocatable=size),
+    )
+    return ObservedReservation(reservation=reservation, **{"node": Node(name="n1", uid="n1"), **fields})
+
+
+def given(pods, *rooms, rules=None, resting=(), taken=()):
+    """What the pods get: claims and preparations by name."""
+    snapshot = Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods})
+    owners = PendingOwners(
+        index=RoundIndex.of(snapshot),
+        placement=rules or Takes(),
+        namespace="rescheduler",
+        resting=lambda pod: pod.name in resting,
+    )
+    open_rooms = [
+        Room(reservation=r.reservation, size=r.reservation.template.requests, open=True) for r in rooms
+    ]
+    found = owners.of(owners.waiting(taken), open_rooms, {r.reservation.name: r for r in rooms})
+    claims = {name: [pod.name for pod in served] for name, served in found.claims.items()}
+    return claims, [(pod.name, name) for pod, name in found.preparing]
+
+
+def test_a_pod_is_prepared_first_and_claims_then():
+    assert given([waiting("a")], held()) == ({}, [("a", "r")])
+    assert given([waiting("a", tolerates=True)], held()) == ({"r": ["a"]}, [])
+
+
+NOBODY = {
+    "not refused yet": {"unschedulable_message": ""},
+    "being deleted": {"deleting": True},
+    "gate of another program": {"spec": PodSpec(requests=SIZE, gates=("example.com/queue",))},
+    "another namespace": {"namespace": "another"},
+    "other labels": {"labels": {"app": "db"}},
+    "too large": {"cpu": 1001},
+    "a placeholder": {"labels": {"app": "web", names.LABEL_PLACEHOLDER: "x"}},
+    "of the controller's namespace": {"namespace": "rescheduler"},
+    "a replacement of StartFirst": {"labels": {"app": "web", names.LABEL_START_FIRST: "x"}},
+    "bound": {"node": "n2"},
+}
+
+
+@pytest.mark.parametrize("fields", NOBODY.values(), ids=NOBODY)
+def test_who_gets_no_room(fields):
+    assert given([waiting("a", **fields)], held()) == ({}, [])
+
+
+def test_what_does_not_fit_the_node_leaves_the_room_to_the_next():
+    pods = [
+        waiting("a", created_at_s=NOW - 9),
+        waiting("b", labels={"app": "web", "b": ""}, created_at_s=NOW - 8),
+    ]
+    assert given(pods, held(), rules=Takes(unfit=("a",))) == ({}, [("b", "r")])
+    assert given(pods, held(), resting=("a",)) == ({}, [("b", "r")])
+    assert given(pods, held(), taken=("a",)) == ({}, [("b", "r")])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"migration": LinkedMigration(key="a/b", phase=MigrationPhase.EVICTING, created=False)},
+        {"node": Node(name="n1", uid="n1", unschedulable=True)},
+        {"by_koordinator": True},
+    ],
+    ids=["of a move", "on a cordoned node", "of Koordinator"],
+)
+def test_rooms_that_are_not_given_this_way(fields):
+    assert given([waiting("a", tolerates=True)], held(**fields)) == ({}, [])
+
+
+def test_a_room_for_several_waits_until_all_that_share_it_are_prepared():
+    pool = held(size=Resources(cpu_milli=2000), allocate_once=False)
+    pods = [waiting("a", tolerates=True), waiting("b"), waiting("c")]
+    claims, preparing = given(pods, pool)
+    assert claims == {}
+    assert len(preparing) == 1
+    assert given([waiting("a", tolerates=True), waiting("b", tolerates=True)], pool)[0] == {"r": ["a", "b"]}
+
+
+def test_a_crowd_that_does_not_fit_costs_a_bounded_number_of_questions():
+    crowd = [waiting(f"p{i:03}", labels={"app": "web", "n": str(i)}) for i in range(200)]
+    rules = Takes(unfit={pod.name for pod in crowd})
+    assert given(crowd, held(), rules=rules) == ({}, [])
+    assert len(rules.asked) == MOST_KINDS_ASKED
+    spec = PodSpec(requests=SIZE)
+    alike = [waiting(f"p{i:03}", spec=spec) for i in range(200)]
+    rules = Takes(unfit={pod.name for pod in alike})
+    given(alike, held(), rules=rules)
+    assert len(rules.asked) == 1
+
+
+# The hand-over
+
+
+def pending(name, state, *, tolerates=True):
+    """A room whose claimant was never gated; ``state`` of the placeholder as in ``node_rooms``."""
+    observed = room(name, state)
+    [claimant] = observed.owners
+    tolerations = (hand_over_toleration("n1"),) if tolerates else ()
+    spec = replace(claimant.spec, gates=(), tolerations=tolerations)
+    mine = replace(
+        claimant, spec=spec, nominated_node="", unschedulable_message="0/9 nodes", created_at_s=NOW - 86_400
+    )
+    return dataclasses.replace(observed, owners=(mine,))
+
+
+def decided(*rooms, rules=None, **fields):
+    return ordered(*rooms, rules=rules or Takes(), **fields)
+
+
+def test_the_node_is_tainted_and_the_taint_settles_before_the_placeholder_goes():
+    sightings = Sightings()
+    first = decided(pending("a", CLAIMED), sightings=sightings)["a"]
+    assert (first.needs_taint, first.wait.reason) == (True, HandoverWait.TAINT_SETTLING)
+    assert first.claimed_since_s == NOW
+    shut = on_node(pending("a", CLAIMED), taints=(TAINT,))
+    assert decided(shut, sightings=sightings, now=NOW + 1)["a"].wait.reason is HandoverWait.TAINT_SETTLING
+    settled = decided(shut, sightings=sightings, now=NOW + 1 + SETTINGS.taint_settle_s)["a"]
+    assert (settled.needs_taint, settled.wait) == (True, None)
+
+
+def test_the_taint_stays_until_the_pod_is_bound_but_not_for_ever():
+    sightings = Sightings()
+    shut = on_node(pending("a", EMPTY), taints=(TAINT,))
+    first = decided(shut, sightings=sightings)["a"]
+    assert (first.needs_taint, first.wait.reason) == (True, HandoverWait.BINDING)
+    assert decided(shut, sightings=sightings, now=NOW + SETTINGS.landing_limit_s - 1)["a"].needs_taint
+    assert not decided(shut, sightings=sightings, now=NOW + SETTINGS.landing_limit_s)["a"].needs_taint
+
+
+def test_it_is_not_set_for_a_pod_that_does_not_tolerate_it():
+    assert not decided(pending("a", CLAIMED, tolerates=False))["a"].needs_taint
+
+
+def test_a_node_that_is_not_usable_is_not_tainted():
+    cordoned = on_node(pending("a", CLAIMED), unschedulable=True)
+    found = decided(cordoned)["a"]
+    assert (found.needs_taint, found.wait.reason) == (False, HandoverWait.NODE_NOT_USABLE)
+
+
+def test_a_pod_that_no_longer_fits_is_said():
+    assert decided(pending("a", CLAIMED), rules=Takes(unfit=("pod-a",)))["a"].unfit == "no"
+
+
+def test_the_taint_is_given_back_by_whoever_comes_next():
+    """After a crash: nothing is remembered, the taint is there, and the claim has ended or not."""
+    shut = on_node(pending("a", EMPTY), taints=(TAINT,))
+    going_on = decided(shut).values()
+    assert taint_switches(going_on, [shut.node], lambda _: False).off == ()
+    ended = replace(
+        shut.reservation, status=replace(shut.reservation.status, phase=ReservationPhase.SUCCEEDED)
+    )
+    over = decided(dataclasses.replace(shut, reservation=ended)).values()
+    assert taint_switches(over, [shut.node], lambda _: False).off == (shut.node,)
+
+
+@pytest.mark.parametrize("neighbour", [CLAIMED, EMPTY, REFUSED])
+def test_gated_claimants_of_the_node_do_not_wait_for_it(neighbour):
+    alone = decided(room("b", neighbour))["b"].wait
+    assert decided(pending("a", CLAIMED), room("b", neighbour))["b"].wait == alone
