@@ -33,6 +33,10 @@ COMMANDS: Final = {
     "uncordon": LazyCommand(
         "rescheduler.cli.drain.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
     ),
+    "status": LazyCommand(
+        "rescheduler.cli.status.command:status_command",
+        "Show the controller, its moves, and what is blocked.",
+    ),
     "reserve": LazyCommand(
         "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
     ),

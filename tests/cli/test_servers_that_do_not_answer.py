@@ -23,6 +23,7 @@ COMMANDS = (
     ("move", "pod", "web-1"),
     ("drain", "n1"),
     ("uncordon", "n1"),
+    ("status",),
 )
 
 

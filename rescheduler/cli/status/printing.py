@@ -1,0 +1,100 @@
+"""The status as text that fits a width, most important first, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rescheduler.cli.status.report import StatusReport
+from rescheduler.reports.table import plural, table
+from rescheduler.visible import visible_line
+
+_ROWS: Final = 8
+"""Of each table, so that all fits one screen."""
+_LEAST: Final = 40
+
+
+def status_json(report: StatusReport) -> str:
+    """The whole document."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def status_text(report: StatusReport, width: int) -> str:
+    """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
+    lines = [
+        _controller(report),
+        f"gate           {_GATES[report.gate]}",
+        f"configuration  {report.configuration or 'no refusal is known'}",
+        "",
+        *_moves(report),
+        *_policies(report),
+        *_blocked(report),
+        *(f"warning: {text}" for text in report.warnings),
+    ]
+    return "\n".join(_fitting(line, max(width, _LEAST)) for line in lines) + "\n"
+
+
+_GATES: Final = {
+    "InForce": "in place: replacements wait for their room",
+    "Missing": "missing: no pod is moved (kubectl apply -k manifests/)",
+    "Unknown": "not known: you may not read admission policies",
+}
+
+
+def _controller(report: StatusReport) -> str:
+    found = report.controller
+    match found.presence:
+        case "Leading":
+            version = (
+                f", {', '.join(image.rpartition('/')[2] for image in found.images)}" if found.images else ""
+            )
+            return f"controller     {found.holder} leads since {found.leads_since}{version}"
+        case "Stopped":
+            return f"controller     NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}"
+        case "Absent":
+            return "controller     NOT RUNNING: none has led here (kubectl apply -k manifests/)"
+        case _:
+            return f"controller     not known: {found.message}"
+
+
+def _moves(report: StatusReport) -> list[str]:
+    if not report.moves:
+        return ["no moves under way"]
+    rows = [
+        (f"{m.namespace}/{m.pod}", m.source or "-", m.target or "-", m.phase, _waits(m.reason, m.message))
+        for m in report.moves[:_ROWS]
+    ]
+    title = f"{plural(len(report.moves), 'move')} under way{_cut(len(report.moves))}"
+    return [title, *table(("pod", "from", "to", "step", "says"), rows), ""]
+
+
+def _policies(report: StatusReport) -> list[str]:
+    if not report.policies:
+        return ["no policy is configured"]
+    found = [policy for policy in report.policies if policy.badly_placed]
+    rows = [(policy.name, str(policy.badly_placed)) for policy in found[:_ROWS]]
+    total = sum(policy.badly_placed for policy in report.policies)
+    title = f"{plural(total, 'badly placed pod')}; the next decision would begin {plural(report.would_move, 'move')}"
+    return [title, *(table(("policy", "pods"), rows, right=frozenset({1})) if rows else []), ""]
+
+
+def _blocked(report: StatusReport) -> list[str]:
+    if not report.blocked:
+        return []
+    rows = [(one.reason, str(one.pods), one.blocked_by or "-") for one in report.blocked[:_ROWS]]
+    title = f"{plural(sum(one.pods for one in report.blocked), 'pod')} blocked{_cut(len(report.blocked))}"
+    return [title, *table(("why", "pods", "by"), rows, right=frozenset({1}))]
+
+
+def _waits(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if message else reason
+
+
+def _cut(count: int) -> str:
+    return f", the first {_ROWS}" if count > _ROWS else ""
+
+
+def _fitting(line: str, width: int) -> str:
+    shown = visible_line(line)
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"

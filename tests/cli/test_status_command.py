@@ -1,0 +1,103 @@
+"""``rescheduler status`` on one screen, and as JSON."""
+
+import json
+
+import pytest
+
+from rescheduler.cli.status.printing import status_text
+from rescheduler.cli.status.report import (
+    BlockedStatus,
+    ControllerStatus,
+    MoveStatus,
+    PolicyStatus,
+    StatusReport,
+)
+
+MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
+
+
+@pytest.fixture
+def status(work, command):
+    return lambda *words: command("status", *words, "--kubeconfig", work.kubeconfig)
+
+
+def crowded(count=30):
+    """A report with long names everywhere."""
+    long = "a-very-long-name-of-something-" * 4
+    move = MoveStatus(
+        namespace="shop", pod=long, source=long, target="n2", phase="Evicting", reason="DisruptionBudget",
+        message=f"PDB {long} allows 0", by="user \x1b[2Jeve",
+    )  # fmt: skip
+    return StatusReport(
+        controller=ControllerStatus(presence="Leading", holder=long, leads_since="2026-11-21T10:00:00Z"),
+        gate="InForce",
+        configuration="",
+        moves=(move,) * count,
+        policies=tuple(PolicyStatus(name=f"P{i}", badly_placed=i) for i in range(count)),
+        blocked=tuple(
+            BlockedStatus(reason="Protected", blocked_by=f"x{i}{long}", pods=9) for i in range(count)
+        ),
+        warnings=("\x1b[31m" + long,),
+    )
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_it_is_one_screen_whatever_the_names_are(width):
+    lines = status_text(crowded(), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 40
+    assert "\x1b" not in "".join(lines)
+    assert "30 moves under way, the first 8" in lines
+
+
+def test_a_controller_at_work_and_a_move_that_waits(work, status):
+    (pod,) = work.deploy("web", 1)
+    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration", "metadata": {"name": "rest"}}
+    body["spec"] = {"podRef": {"name": pod}, "paused": True, "ttl": "2m"}
+    work.api.create(MOVES, body).expect()
+    work.wait(lambda: (work.api.get(f"{MOVES}/rest").body.get("status") or {}).get("reason") == "Paused")
+    done = status()
+    assert done.exit_code == 0, done.output
+    assert "leads since" in done.stdout
+    assert "in place: replacements wait for their room" in done.stdout
+    assert "1 move under way" in done.stdout
+    assert f"default/{pod}" in done.stdout
+    found = json.loads(status("-o", "json").stdout)
+    assert (found["kind"], found["controller"]["presence"], found["gate"]) == ("Status", "Leading", "InForce")
+    assert [(m["pod"], m["reason"]) for m in found["moves"]] == [(pod, "Paused")]
+    assert json.loads(status("-o", "json", "--no-plan").stdout)["moves"] == found["moves"]
+    work.api.delete(f"{MOVES}/rest")
+    work.remove("Deployment", "web")
+
+
+def test_what_is_badly_placed_and_what_blocks_it(work, status):
+    (pod,) = work.deploy("cache", 1, node="n1", volumes=[{"name": "scratch", "emptyDir": {}}])
+    assert pod
+    taint = {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}}
+    work.api.patch("/api/v1/nodes/n1", taint).expect()
+    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+    before = work.api.get(path).body["data"]["config.yaml"]
+    document = {**json.loads(before), "interval": "1h", "policies": [{"name": "NodeTaints"}]}
+    work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
+    found = json.loads(status("-o", "json").stdout)
+    assert found["policies"] == [{"name": "NodeTaints", "badlyPlaced": 1}]
+    assert found["blocked"] == [{"reason": "Protected", "blockedBy": "protections.localStorage", "pods": 1}]
+    assert "1 badly placed pod; the next decision would begin 0 moves" in status().stdout
+    work.api.patch(path, {"data": {"config.yaml": before}}).expect()
+    work.api.patch("/api/v1/nodes/n1", {"spec": {"taints": None}}).expect()
+    work.remove("Deployment", "cache")
+
+
+def test_a_configuration_that_is_refused_is_told(work, status):
+    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+    before = work.api.get(path).body["data"]["config.yaml"]
+    work.api.patch(path, {"data": {"config.yaml": "intervall: 5s"}}).expect()
+    work.wait(lambda: "refused at" in status("--no-plan").stdout)
+    assert "intervall" in json.loads(status("-o", "json").stdout)["configuration"]
+    work.api.patch(path, {"data": {"config.yaml": before}}).expect()
+
+
+def test_no_controller_is_told_with_1(status):
+    done = status("--controller-namespace", "elsewhere")
+    assert done.exit_code == 1
+    assert "NOT RUNNING: none has led here" in done.stdout
