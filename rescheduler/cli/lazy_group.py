@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.extras import Extra, MissingExtraError, is_installed, needs
 
 
@@ -60,6 +62,21 @@ class LazyGroup(click.Group):
         del ctx
         known = self._table.get(cmd_name)
         return known.load(cmd_name) if known is not None else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; a name that is mistyped gets a suggestion, without importing any command."""
+        if args and args[0] not in self._table and not args[0].startswith("-") and not ctx.resilient_parsing:
+            hint = did_you_mean(args[0], self._table)
+            ctx.fail(f"No such command {args[0]!r}{hint or '.'}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click does it, which imports every command for the sake of one line."""
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        names = [name for name in self._table if name.startswith(incomplete)]
+        return [*(CompletionItem(name, help=self._table[name].summary()) for name in names), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click does it, which imports every command for the sake of one line."""

@@ -14,6 +14,7 @@ import click
 
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
+from rescheduler.cli.names import COMPLETE_VARIABLE, called_as
 from rescheduler.extras import Extra
 
 COMMANDS: Final = {
@@ -58,6 +59,9 @@ COMMANDS: Final = {
     "uninstall": LazyCommand(
         "rescheduler.cli.uninstall:uninstall_command", "Take rescheduler out of a cluster."
     ),
+    "completion": LazyCommand(
+        "rescheduler.cli.completion:completion_command", "Print the completion script of a shell."
+    ),
     "version": LazyCommand("rescheduler.cli.version:version_command", "Print the version."),
 }
 """In the order of the help."""
@@ -68,16 +72,33 @@ class _Commands(LazyGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         """Run a command and exit with its code; without ``standalone_mode`` as click does it."""
+        more = {"prog_name": called_as(), "complete_var": COMPLETE_VARIABLE, **more}
         run = partial(super().main, *args, standalone_mode=False, **more)
         if not standalone_mode:
             return run()
         sys.exit(exit_code_of(run))
 
 
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
+    if value and not ctx.resilient_parsing:
+        from rescheduler.cli.version import print_version  # noqa: PLC0415 - needed only for it
+
+        print_version()
+        ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
 )
 def main() -> None:
     """Move running pods to better nodes, and never evict into the void.

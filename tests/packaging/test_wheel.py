@@ -75,10 +75,15 @@ def test_the_unpacked_wheel_runs_by_itself(unpacked, tmp_path):
     place = python("-c", "import rescheduler; print(rescheduler.__file__)", where=tmp_path, path=unpacked)
     assert Path(place.strip()).is_relative_to(unpacked)
     (metadata,) = unpacked.glob("*.dist-info")
-    script = re.search(
-        r"^rescheduler = (\S+):(\S+)$", (metadata / "entry_points.txt").read_text(), re.MULTILINE
-    )
-    call = f"from {script[1]} import {script[2]}; {script[2]}(['version'])"
+    text = (metadata / "entry_points.txt").read_text()
+    scripts = dict(re.findall(r"^(\S+) = (\S+:\S+)$", text, re.MULTILINE))
+    assert set(scripts) == {"rescheduler", "kubectl-rescheduler", "kubectl_complete-rescheduler"}
+    assert scripts["rescheduler"] == scripts["kubectl-rescheduler"]
+    complete, _, function = scripts["kubectl_complete-rescheduler"].partition(":")
+    call = f"import sys; sys.argv[1:] = ['vers']; from {complete} import {function}; {function}()"
+    assert python("-c", call, where=tmp_path, path=unpacked) == "version\tPrint the version.\n:4\n"
+    module, _, function = scripts["rescheduler"].partition(":")
+    call = f"from {module} import {function}; {function}(['version'])"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert python("-c", call, where=tmp_path, path=unpacked).startswith(f"rescheduler {version} ")
 

@@ -1,0 +1,96 @@
+"""Completion, the names of the program, and words that are mistyped."""
+
+import subprocess
+import sys
+
+import pytest
+
+from rescheduler.cli.completion import completions
+from rescheduler.cli.main import COMMANDS
+from rescheduler.cli.suggestions import did_you_mean
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_asks_this_program(command, shell):
+    done = command("completion", shell)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "_RESCHEDULER_COMPLETE" in done.stdout
+    assert "rescheduler" in done.stdout
+
+
+def test_bash_takes_the_script(command):
+    script = command("completion", "bash").stdout
+    done = subprocess.run(
+        ["bash", "-n"], input=script, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_another_shell_is_refused(command):
+    assert command("completion", "tcsh").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["dra"], ["drain"]),
+        (["reserve", "cr"], ["create"]),
+        (["drain", "--ignore"], ["--ignore-daemonsets"]),
+        (["plan", "--output", "h"], ["html"]),
+    ],
+)
+def test_kubectl_gets_what_the_last_word_can_become(words, expected):
+    *lines, directive = completions(words)
+    assert directive == ":4"
+    assert [line.partition("\t")[0] for line in lines] == expected
+
+
+def test_without_a_word_all_commands_are_offered_with_what_they_do():
+    *lines, _ = completions([""])
+    assert [line.partition("\t")[0] for line in lines] == list(COMMANDS)
+    assert all("\t" in line for line in lines)
+
+
+def test_completing_a_command_imports_none_of_them():
+    program = (
+        "import sys; from rescheduler.cli.completion import completions; completions(['']);"
+        "print([m for m in ('numpy', 'kubernetes', 'rescheduler.scheduling') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_plugin_of_kubectl_is_called_as_people_call_it():
+    program = (
+        "import sys; sys.argv = ['/usr/local/bin/kubectl-rescheduler', 'plan', '--no-such'];"
+        "from rescheduler.cli.entry import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr.startswith("Usage: kubectl rescheduler plan ")) == (2, True)
+
+
+def test_the_version_is_a_flag_too(command):
+    assert command("--version").stdout == command("version").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("drian",), "No such command 'drian'; did you mean drain?"),
+        (("reserve", "craete"), "No such command 'craete'; did you mean create?"),
+        (("xyzzy",), "No such command 'xyzzy'."),
+    ],
+)
+def test_a_mistyped_command_gets_a_suggestion(command, words, said):
+    done = command(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_of_very_many_names_only_those_with_the_same_beginning_are_compared():
+    known = [f"node-{i}" for i in range(20_000)] + ["gpu-node-17"]
+    assert "gpu-node-17" in did_you_mean("gpu-nod-17", known)
