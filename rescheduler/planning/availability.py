@@ -51,7 +51,9 @@ class Availability:
         A pod that is not Ready takes nothing: it is unavailable already.
         """
         available = len(self.available) - taken
-        if not pod.ready or self.wanted - available + (pod.uid in self.available) <= self.most_unavailable:
+        missing = self.wanted - available
+        # One may always be unavailable.
+        if missing <= 0 or not pod.ready or missing + (pod.uid in self.available) <= self.most_unavailable:
             return ""
         return (
             f"{available} of {self.wanted} pods of {self.workload} are available without those that are being moved; "

@@ -53,16 +53,16 @@ def change_at(
     nodes: tuple[int, int],
 ) -> int:
     """``Excess.change`` for one move without ``above_mean``: of a pod and its replacement, from one node to another one."""
-    at = np.array(nodes, dtype=np.intp)
-    counted = judged[at]
+    here, there = nodes
     changed = 0
     for name, share in targets.items():
         leaves, comes = load.carried(*move, name)
         if leaves or comes:
             target = round(share * ONE)
-            before = np.maximum(load.millionths_with(0.0, name, at) - target, 0)
-            after = np.maximum(load.millionths_with(np.array((-leaves, comes)), name, at) - target, 0)
-            changed += int((after - before)[counted].sum())
+            for node, more in ((here, -leaves), (there, comes)):
+                if judged[node]:
+                    before = max(load.millionths_at(0.0, name, node) - target, 0)
+                    changed += max(load.millionths_at(more, name, node) - target, 0) - before
     return changed
 
 

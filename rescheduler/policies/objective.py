@@ -82,8 +82,9 @@ def worsens_wishes(change: IntArray) -> BoolArray:
 
 
 def lowers(change: IntArray) -> bool:
-    """The same for one column (tiers,)."""
-    return bool(falls(change.reshape(TIERS, 1))[0])
+    """True if a column (tiers,) makes the placement better."""
+    values: list[int] = change.tolist()
+    return next((value for value in values if value), 0) < 0
 
 
 def reaches(change: IntArray) -> bool:

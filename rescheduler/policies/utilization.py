@@ -106,11 +106,15 @@ class Load:
         return self.millionths_with(0.0, resource)
 
     def millionths_with(
-        self, more: FloatArray | float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
+        self, more: float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
     ) -> IntArray:
         """The same with so much more on each node."""
         capacity = self._capacity(resource)[1][nodes]
         return np.rint((self.amounts[resource][nodes] + more) / capacity * ONE).astype(np.int64)
+
+    def millionths_at(self, more: float, resource: str, node: int) -> int:
+        """``millionths_with`` of one node."""
+        return round(float((self.amounts[resource][node] + more) / self._capacity(resource)[1][node] * ONE))
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
