@@ -25,7 +25,7 @@ from harness.histories.user_requests import Asks
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
 from rescheduler.controller.loop import LoopTimings
-from rescheduler.controller.reconcile import Settings
+from rescheduler.controller.settings import Settings
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.sandbox.controllers.unstructured import NODE, POD, ready
 from rescheduler.sandbox.installation import install

@@ -26,8 +26,8 @@ from rescheduler.controller.crashes import Step
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.reconcile import Settings
 from rescheduler.controller.server import Heartbeat
+from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector

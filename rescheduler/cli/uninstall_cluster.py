@@ -19,6 +19,7 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model import names
+from rescheduler.model.kept_empty import Hold, parse_kept_empty
 from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.reservation import ReservationPhase
@@ -95,7 +96,7 @@ class InstalledCluster:
         ]
 
     def nodes(self) -> list[Removal]:
-        """Taints of a hand-over and hints for where not to go back to."""
+        """Cordons of nodes that were emptied, taints of a hand-over, hints for where not to go back to."""
         return [removal for node in self._all(Kind.NODE) for removal in self._node(node)]
 
     def objects(self, manifests: Sequence[Manifest]) -> list[Removal]:
@@ -181,6 +182,16 @@ class InstalledCluster:
             patch = {"metadata": seen, "spec": {"taints": left or None}}
             act = partial(self.api.merge_patch, path, patch)
             yield Removal(what=_title("Node", node), how="its hand-over taint is taken off", act=act)
+        elif kept := parse_kept_empty((metadata.get("annotations") or {}).get(names.ANNOTATION_KEPT_EMPTY)):
+            patch = {"metadata": {**seen, "annotations": {names.ANNOTATION_KEPT_EMPTY: None}}}
+            ours = kept.hold is Hold.CORDONED
+            act = partial(
+                self.api.merge_patch, path, {**patch, "spec": {"unschedulable": None}} if ours else patch
+            )
+            how = (
+                "is uncordoned: it was kept empty" if ours else "the note that it was kept empty is taken off"
+            )
+            yield Removal(what=_title("Node", node), how=how, act=act)
         elif names.ANNOTATION_AVOID in (metadata.get("annotations") or {}):
             patch = {"metadata": {"annotations": {names.ANNOTATION_AVOID: None}}}
             act = partial(self.api.merge_patch, path, patch)

@@ -12,6 +12,7 @@ from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
+from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import PolicyArgs
@@ -31,6 +32,11 @@ class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     args: PolicyArgs
+
+    @property
+    def keeping(self) -> KeepingRule | None:
+        """How nodes that the policy empties are kept so; None: they are not."""
+        return self.args.keeping() if isinstance(self.args, HighNodeUtilizationArgs) else None
 
     def build(self) -> Policy:
         """The policy itself."""

@@ -7,6 +7,7 @@ and nothing here starts a thread, opens a socket or reads a clock of its own.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -31,11 +32,12 @@ from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
 from rescheduler.controller.reads import GateReader, UsageReader
-from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
 from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
 from rescheduler.controller.server import Heartbeat
+from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import served_kinds
@@ -220,7 +222,9 @@ class _Assembly:
         return sender, ApiIssuer(self.ports.api, self.ports.leads, self.ports.pool, self.ports.clock)
 
     def _settings(self) -> Settings:
-        return self.settings_of(self.configuration.current)
+        settings = self.settings_of(self.configuration.current)
+        # A process that ends with its moves could not give a node back.
+        return dataclasses.replace(settings, keeping=()) if self.ports.once else settings
 
     def _reconciler(
         self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder, owner_kinds: OwnerKinds
@@ -318,6 +322,7 @@ def machine_settings(configuration: Configuration) -> Settings:
     return Settings(
         reservations=reservation_settings(configuration),
         limits=configuration.limits,
+        keeping=tuple(filter(None, (policy.keeping for policy in configuration.policies))),
         migrations=MigrationSettings(
             ttl_s=configuration.reservations.ttl_s,
             max_ttl_s=configuration.reservations.max_ttl_s,

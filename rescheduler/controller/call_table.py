@@ -344,6 +344,8 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
     rooms.DeleteReservation: _delete_reservation,
     rooms.RecordEvent: _record_event,
     moves.WriteAvoidHints: node_calls.write_avoid_hints,
+    moves.KeepNodeEmpty: node_calls.keep_node_empty,
+    moves.GiveNodeBack: node_calls.give_node_back,
     moves.CreateReservation: _create_reservation,
     moves.AdoptPod: _adopt_pod,
     moves.WriteMigrationStatus: _write_migration_status,

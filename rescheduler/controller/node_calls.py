@@ -1,4 +1,4 @@
-"""The calls that change a node: its hand-over taint and its avoid hints (pure).
+"""The calls that change a node: its hand-over taint, its avoid hints, its cordon (pure).
 
 A node belongs to its administrators and to the kubelet, so every call here names the resourceVersion that its action was
 decided on: whatever somebody else has written since makes it miss. ``controller.call_table`` has the row of each action.
@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from rescheduler.controller.calls import Call, Verb
-from rescheduler.migrations.actions import WriteAvoidHints
+from rescheduler.migrations.actions import GiveNodeBack, KeepNodeEmpty, WriteAvoidHints
 from rescheduler.model import names
+from rescheduler.model.kept_empty import Hold
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey
 from rescheduler.reservations.actions import TaintNode, UntaintNode
@@ -43,12 +44,44 @@ def untaint_node(action: UntaintNode, _: ReservationSettings) -> Call:
 def write_avoid_hints(action: WriteAvoidHints, _: ReservationSettings) -> Call:
     """Replace the hints of the node."""
     text = msgspec.json.encode(action.entries).decode() if action.entries else None
-    metadata = {"resourceVersion": action.resource_version, "annotations": {names.ANNOTATION_AVOID: text}}
+    return _annotate(action.node, action.resource_version, names.ANNOTATION_AVOID, text)
+
+
+def keep_node_empty(action: KeepNodeEmpty, _: ReservationSettings) -> Call:
+    """The cordon and the note of it in one request: neither is ever there without the other."""
+    node = action.node
+    return _annotate(
+        node.name,
+        node.resource_version,
+        names.ANNOTATION_KEPT_EMPTY,
+        action.kept.text,
+        {"unschedulable": True},
+    )
+
+
+def give_node_back(action: GiveNodeBack, _: ReservationSettings) -> Call:
+    """A cordon that is not ours any more, by the note, stays."""
+    node, left = action.node, action.kept
+    ours = node.kept_empty is not None and node.kept_empty.hold is Hold.CORDONED
+    return _annotate(
+        node.name,
+        node.resource_version,
+        names.ANNOTATION_KEPT_EMPTY,
+        left.text if left is not None else None,
+        {"unschedulable": None} if ours else None,
+    )
+
+
+def _annotate(
+    node: str, resource_version: str, annotation: str, text: str | None, spec: Json | None = None
+) -> Call:
+    """A merge patch. ``text`` None: the annotation is removed."""
+    metadata = {"resourceVersion": resource_version, "annotations": {annotation: text}}
     return Call(
         verb=Verb.MERGE_PATCH,
         kind=Kind.NODE,
-        key=ObjectKey("", action.node),
-        body=msgspec.json.encode({"metadata": metadata}),
+        key=ObjectKey("", node),
+        body=msgspec.json.encode({"metadata": metadata} | ({"spec": spec} if spec else {})),
     )
 
 

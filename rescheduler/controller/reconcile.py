@@ -22,10 +22,12 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
 from rescheduler.controller.guarded import Guard
+from rescheduler.controller.keeping_empty import EmptiedNodeKeeper, keeping_machine
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
+from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.gate_proofs import proof_machine
@@ -45,12 +47,10 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
-from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.limits import Limits
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.actions import (
     ReleasePod,
@@ -61,16 +61,7 @@ from rescheduler.reservations.actions import (
 )
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, holds_gate, in_flight
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Both machines' settings, and the limits of moves."""
-
-    reservations: ReservationSettings = field(default_factory=ReservationSettings)
-    migrations: MigrationSettings = field(default_factory=MigrationSettings)
-    limits: Limits = field(default_factory=Limits)
+from rescheduler.reservations.observed import ObservedReservation
 
 
 class _Begun(NamedTuple):
@@ -110,6 +101,7 @@ class Reconciler:
     _told_later: ToldLater = field(init=False)
     _prepared: tuple[Pod, ...] = ()
     _kept: KeptIndex = field(default_factory=KeptIndex)
+    _keeper: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _whole: Snapshot = field(default_factory=lambda: Snapshot(taken_at_s=0.0))
@@ -229,6 +221,7 @@ class Reconciler:
         left = self._guard.carry_out("leftovers", self._whole, self._now_s, self._left)
         self._tend_leftovers(left)
         self._tend_hints()
+        self._alone(Step.NODE, keeping_machine(""), self._tend_emptied)
         self._record()
         rooms = (ObjectKey("", name) for name in self._whole.reservations)
         self.memory.forget({*rooms, *self._whole.migrations, *self._helpers(left)})
@@ -301,6 +294,7 @@ class Reconciler:
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
+        yield from self._keeper.machines
         for node in index.kept.nodes.hinted:
             yield _hints_machine(node.name)
 
@@ -323,6 +317,13 @@ class Reconciler:
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
         for action in outdated_hints(hinted, self._whole.workloads, self._now_s):
             self._do(_hints_machine(action.node), action, Step.NODE)
+
+    def _tend_emptied(self) -> None:
+        unbound, rules = self._index.unbound(), self.settings.keeping
+        for machine, actions in self._keeper.steps(self._whole, unbound, rules, self._now_s):
+            if not self._unseen(machine) and not self._backs_off(machine):
+                self._alone(Step.NODE, machine, partial(self._carry_out, machine, actions))
+        self._wake(self._keeper.again_s)
 
     def _switch_taints(self, found: Gathered) -> None:
         settle_s = self.settings.reservations.taint_settle_s

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from rescheduler.model.kept_empty import KeptEmpty
 from rescheduler.model.migration import MigrationStatus, PodMigration
-from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import AvoidEntry, Node, ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet, NodeSelector
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
@@ -125,6 +126,23 @@ class WriteAvoidHints(msgspec.Struct, frozen=True, tag=True):
     entries: tuple[AvoidEntry, ...]
 
 
+class KeepNodeEmpty(msgspec.Struct, frozen=True, tag=True):
+    """Cordon a node that is still as it was seen, and note it there."""
+
+    node: Node
+    kept: KeptEmpty
+
+
+class GiveNodeBack(msgspec.Struct, frozen=True, tag=True):
+    """Take our cordon off a node that is still as it was seen, if its note says that it stands."""
+
+    node: Node
+    kept: KeptEmpty | None
+    """The note that stays; None: none."""
+    why: str
+    """For people; "": there is nothing to tell."""
+
+
 class DeleteMigration(msgspec.Struct, frozen=True, tag=True):
     """Delete the PodMigration object (uid precondition)."""
 
@@ -144,6 +162,8 @@ MigrationAction = (
     | LabelReplacement
     | RemoveReplacement
     | WriteAvoidHints
+    | KeepNodeEmpty
+    | GiveNodeBack
     | DeleteMigration
     | DeleteReservation
     | RecordEvent

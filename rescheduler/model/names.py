@@ -60,6 +60,9 @@ ANNOTATION_ORDER: Final = "rescheduler.dev/order"
 ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
 """On a Node: bounded JSON list of PreferAvoidPods entries (R53-R58)."""
 
+ANNOTATION_KEPT_EMPTY: Final = "rescheduler.dev/kept-empty"
+"""On a Node: the controller has cordoned it after it was emptied, and until when (``model.kept_empty``)."""
+
 ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 """On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move.
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rescheduler.model.kept_empty import KeptEmpty
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
 
@@ -281,6 +282,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     declared_features: tuple[str, ...] = ()
     avoid: tuple[AvoidEntry, ...] = ()
     do_not_disrupt: bool = False
+    kept_empty: KeptEmpty | None = None
+    """The note of the controller that it has cordoned the node, which it had emptied."""
     deleting: bool = False
     created_at_s: float = 0.0
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
+from rescheduler.model.times import parse_duration
 from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.keeping_empty import EmptiedNodes, KeepingRule, duration_problems
 from rescheduler.policies.node_prices import PricedNodesArgs
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
@@ -35,11 +37,14 @@ class HighNodeUtilizationArgs(
 
     ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. Prices: ``PricedNodesArgs``.
+    ``emptied_nodes``: what becomes of nodes that are emptied, for ``kept_empty_for``.
     """
 
     thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
     target_thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 90.0, "memory": 90.0})
     number_of_nodes: int = 1
+    emptied_nodes: EmptiedNodes = EmptiedNodes.NONE
+    kept_empty_for: str = "1h"
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
@@ -54,6 +59,17 @@ class HighNodeUtilizationArgs(
                 yield ("thresholds", resource), f"is {low:g}, not below its targetThreshold {high:g}"
         if self.number_of_nodes < 1:
             yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
+        yield from duration_problems("keptEmptyFor", self.kept_empty_for)
+
+    def keeping(self) -> KeepingRule | None:
+        """How nodes that are emptied are kept so; None: they are not. The arguments must be right."""
+        if not self.enabled or self.emptied_nodes is EmptiedNodes.NONE:
+            return None
+        return KeepingRule(
+            policy=HighNodeUtilization.name,
+            node_labels=tuple(sorted(self.node_selector.items())),
+            kept_for_s=parse_duration(self.kept_empty_for),
+        )
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
@@ -85,6 +101,8 @@ class HighNodeUtilization:
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         self._args = args
         self._scope = args.scope()
+        kept = args.emptied_nodes is EmptiedNodes.CORDON
+        self._then = f" and is then cordoned for {args.kept_empty_for}" if kept else ""
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
     def candidates(self, view: PolicyView) -> Proposals:
@@ -241,7 +259,7 @@ class HighNodeUtilization:
                     pods=(pod,),
                     policy=self.name,
                     reason="NodeUnderutilized",
-                    message=f"node {name} is used by {pressure:.0%} and can be emptied",
+                    message=f"node {name} is used by {pressure:.0%} and can be emptied{self._then}",
                     gain=1.0,
                     tier=Tier.CONSOLIDATION,
                     group=f"{self.name}/{name}",

@@ -11,6 +11,7 @@ from rescheduler.controller.effects import Action
 from rescheduler.kube.errors import ConflictError
 from rescheduler.migrations import actions as moves
 from rescheduler.model import names
+from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Toleration
@@ -29,6 +30,9 @@ HINT = AvoidEntry("ReplicaSet", "web", "rs-uid", "shop", "drained", 9.0)
 REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
 NODE = b.node("n1").build()
 NODE = msgspec.structs.replace(NODE, resource_version="5")
+KEPT = KeptEmpty(Hold.CORDONED, 3600.0)
+CORDONED = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KEPT)
+UNCORDONED = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KeptEmpty(Hold.GIVEN_BACK, 3600.0))
 HAND_OVER = names.ANNOTATION_HANDOVER_TAINT
 TAINTED = b.node("n1").taint("gpu").taint(HAND_OVER, "room").taint(HAND_OVER, "another").build()
 TAINTED = msgspec.structs.replace(TAINTED, resource_version="6")
@@ -217,6 +221,30 @@ CALLS_OF = [
         moves.WriteAvoidHints("n1", "5", ()),
         "PATCH(merge) /api/v1/nodes/n1",
         {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/prefer-avoid-pods": None}}},
+    ),
+    (
+        moves.KeepNodeEmpty(NODE, KEPT),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {
+            "metadata": {
+                "resourceVersion": "5",
+                "annotations": {"rescheduler.dev/kept-empty": "Cordoned until 1970-01-01T01:00:00Z"},
+            },
+            "spec": {"unschedulable": True},
+        },
+    ),
+    (
+        moves.GiveNodeBack(CORDONED, None, "why"),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {
+            "metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/kept-empty": None}},
+            "spec": {"unschedulable": None},
+        },
+    ),
+    (  # the cordon that stands there now is somebody else's
+        moves.GiveNodeBack(UNCORDONED, None, ""),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/kept-empty": None}}},
     ),
     # Reservations and PodMigrations
     (

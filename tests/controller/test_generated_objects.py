@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.reconcile import Reconciler, Settings
+from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import DryRunSender, TableExecutor
+from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rescheduler.controller.probing import AGAIN_S, LEAST_S, MOST_S, ProbingReconciler, rest_s
-from rescheduler.controller.reconcile import Settings
+from rescheduler.controller.settings import Settings
 from rescheduler.controller.wakeups import matters
 from rescheduler.coordination.handover_order import NO_LAG
 from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError

@@ -14,7 +14,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model import names
-from rescheduler.sandbox.controllers.unstructured import NODE, GroupKind, spec
+from rescheduler.sandbox.controllers.unstructured import NODE, GroupKind, annotations_of, spec
 from rescheduler.sandbox.installation import everything, path_of
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
@@ -134,6 +134,18 @@ def test_gated_pods_of_a_running_controller_are_its_own(scene):
         release_gates(
             InstalledCluster(KubeApi(scene.calls.transport, NO_RETRY), "rescheduler"), steps, dry_run=False
         )
+
+
+def test_only_nodes_that_the_controller_has_cordoned_are_uncordoned(scene):
+    scene.stop()
+    for name, hold in (("n1", "Cordoned"), ("n2", "GivenBack")):
+        note = {names.ANNOTATION_KEPT_EMPTY: f"{hold} until 2099-01-31T23:59:59Z"}
+        change = {"metadata": {"annotations": note}, "spec": {"unschedulable": True}}
+        scene.api.patch(scene.api.get(NODE, "", name), change)
+    assert scene.uninstall(wait_s=10.0) == ()
+    nodes = [scene.api.get(NODE, "", name) for name in ("n1", "n2")]
+    assert [bool(spec(node).get("unschedulable")) for node in nodes] == [False, True]
+    assert not any(names.ANNOTATION_KEPT_EMPTY in annotations_of(node) for node in nodes)
 
 
 def test_a_move_that_has_evicted_gets_its_room_first(scene):

@@ -138,6 +138,7 @@ def test_the_taint_and_the_hints_of_a_node_may_be_written(thief, world, node):
     "change",
     [
         {"spec": {"unschedulable": True}},
+        {"spec": {"podCIDR": "10.9.0.0/24"}},
         {"spec": {"taints": None}},
         {"spec": {"taints": [{"key": "example.com/x", "effect": "NoExecute"}]}},
         {"metadata": {"labels": {"example.com/rack": "theirs"}}},
@@ -148,6 +149,17 @@ def test_the_taint_and_the_hints_of_a_node_may_be_written(thief, world, node):
 )
 def test_no_other_field_of_a_node_may_be_changed(thief, node, change):
     assert "the controller may" in thief.patch(node, change).expect(403).body["message"]
+
+
+def test_only_our_own_cordon_may_be_taken_off(thief, world, node):
+    kept = {"metadata": {"annotations": {names.ANNOTATION_KEPT_EMPTY: "Cordoned until 2026-01-31T23:59:59Z"}}}
+    gone = {"metadata": {"annotations": {names.ANNOTATION_KEPT_EMPTY: None}}}
+    thief.patch(node, {**kept, "spec": {"unschedulable": True}}).expect(200)
+    thief.patch(node, {**gone, "spec": {"unschedulable": None}}).expect(200)
+    world.api.patch(node, {"spec": {"unschedulable": True}}).expect(200)
+    for change in ({}, gone):
+        answer = thief.patch(node, {**change, "spec": {"unschedulable": None}}).expect(403)
+        assert "uncordon only one that has it" in answer.body["message"]
 
 
 def test_the_taint_never_throws_pods_out(thief, world, node):

@@ -15,7 +15,13 @@ from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
-from rescheduler.model.names import ANNOTATION_AVOID, ANNOTATION_HANDOVER_TAINT, GATE, LABEL_PLACEHOLDER
+from rescheduler.model.names import (
+    ANNOTATION_AVOID,
+    ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_KEPT_EMPTY,
+    GATE,
+    LABEL_PLACEHOLDER,
+)
 from rescheduler.sandbox.kubelet import KubeletThread
 
 pytestmark = pytest.mark.realcluster
@@ -121,7 +127,8 @@ def leave_behind(plane, world, log):
     taints = world.api.get(path).expect().body["spec"]["taints"]
     ours = {"key": ANNOTATION_HANDOVER_TAINT, "value": "one", "effect": "NoSchedule"}
     world.api.patch(path, {"spec": {"taints": [*taints, ours]}}).expect()
-    world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_AVOID: "[]"}}}).expect()
+    notes = {ANNOTATION_AVOID: "[]", ANNOTATION_KEPT_EMPTY: "Cordoned until 2099-01-31T23:59:59Z"}
+    world.api.patch(path, {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}).expect()
     return node
 
 
@@ -137,7 +144,8 @@ def check_clean(world, node):
     assert [p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})] == []
     found = api.get(f"/api/v1/nodes/{node}").expect().body
     assert ANNOTATION_HANDOVER_TAINT not in {taint["key"] for taint in found["spec"]["taints"]}
-    assert ANNOTATION_AVOID not in found["metadata"].get("annotations", {})
+    assert {ANNOTATION_AVOID, ANNOTATION_KEPT_EMPTY}.isdisjoint(found["metadata"].get("annotations", {}))
+    assert not found["spec"].get("unschedulable")
     left = [path for path in map(manifests.path_of, manifests.load()) if api.get(path).status != 404]
     assert left == []
     assert api.get(RESERVATIONS).status == 404

@@ -9,7 +9,7 @@ import random
 from harness.histories.disturbances import MAP
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.user_requests import MOVE
-from rescheduler.controller.reconcile import Settings
+from rescheduler.controller.settings import Settings
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import GATE, LABEL_START_FIRST

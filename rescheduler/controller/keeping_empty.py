@@ -1,0 +1,65 @@
+"""Cordons nodes that moves have emptied, and gives them back: when it is looked, and what is done for each node.
+
+``coordination.emptied_nodes`` decides. Looking visits all pods while there is such a node, so it is done once a second
+at most, not in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rescheduler.controller.effects import Action
+from rescheduler.coordination.emptied_nodes import KeepingAction, observed_nodes, step
+from rescheduler.migrations.actions import KeepNodeEmpty
+from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_seconds
+from rescheduler.policies.keeping_empty import KeepingRule
+from rescheduler.reservations.actions import RecordEvent
+
+_BETWEEN_LOOKS_S: Final = 1.0
+
+
+def keeping_machine(node: str) -> ObjectKey:
+    """The machine that keeps one node empty."""
+    return ObjectKey("kept-empty", node)
+
+
+@dataclass(slots=True)
+class EmptiedNodeKeeper:
+    """Remembers when it looked last; used by the core thread only."""
+
+    again_s: float | None = None
+    """When to look again at the latest; None: only when something changes."""
+    machines: tuple[ObjectKey, ...] = ()
+    """Of the nodes that were found at the last look."""
+    _looked_s: float | None = field(default=None)
+
+    def steps(
+        self, snapshot: Snapshot, unbound: Iterable[Pod], rules: Sequence[KeepingRule], now_s: float
+    ) -> Iterator[tuple[ObjectKey, tuple[Action, ...]]]:
+        """What is to be done now, by machine. ``unbound``: pods without a node."""
+        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            return
+        self._looked_s = now_s
+        found = tuple(observed_nodes(snapshot, unbound, rules, now_s))
+        self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
+        self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
+        for observed in found:
+            action = step(observed, now_s)
+            if action is not None:
+                yield keeping_machine(observed.node.name), (action, *_events(action))
+
+
+def _events(action: KeepingAction) -> Iterator[Action]:
+    if isinstance(action, KeepNodeEmpty):
+        until = format_seconds(action.kept.until_s)
+        yield _event(action.node, "KeptEmpty", f"cordoned until {until}, because its pods were moved away")
+    elif action.why:
+        yield _event(action.node, "GivenBack", f"not kept empty any more: {action.why}")
+
+
+def _event(node: Node, reason: str, message: str) -> RecordEvent:
+    return RecordEvent("v1", "Node", "", node.name, node.uid, reason, message)

@@ -1,0 +1,47 @@
+"""What becomes of nodes that a policy has emptied: nothing, or they are cordoned for a while, so that they stay empty. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.model.records import Node
+from rescheduler.model.times import DurationError, format_duration, parse_duration
+from rescheduler.policies.wire import ArgumentProblem
+
+LEAST_S: Final = 600.0
+"""Longer than a node counts as emptied a moment ago (``coordination.emptied_nodes``), so no node is cordoned twice for one emptying."""
+MOST_S: Final = 30 * 24 * 3600.0
+
+
+class EmptiedNodes(enum.StrEnum):
+    """Argument ``emptiedNodes``."""
+
+    NONE = "none"
+    CORDON = "cordon"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepingRule:
+    """Nodes with these labels that moves of this policy have emptied are cordoned for so long."""
+
+    policy: str
+    node_labels: tuple[tuple[str, str], ...] = ()
+    kept_for_s: float
+
+    def holds_for(self, node: Node) -> bool:
+        """True if the node takes part in the policy."""
+        return all(node.labels.get(key) == value for key, value in self.node_labels)
+
+
+def duration_problems(field: str, text: str) -> Iterator[ArgumentProblem]:
+    """What is wrong with the time for which nodes are kept empty."""
+    try:
+        seconds = parse_duration(text)
+    except DurationError as error:
+        yield (field,), f"is wrong: {error}"
+        return
+    if not LEAST_S <= seconds <= MOST_S:
+        yield (field,), f"is {text}; must be from {format_duration(LEAST_S)} to {format_duration(MOST_S)}"

@@ -1,0 +1,179 @@
+"""Nodes that the controller has emptied: cordoned, given back in time or at once, and never taken from an administrator."""
+
+import os
+
+import pytest
+from scenes import Scene
+
+from harness.histories.user_requests import MOVE
+from rescheduler.model.names import ANNOTATION_KEPT_EMPTY
+from rescheduler.sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
+
+NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+PLAIN = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 30s
+limits: {movesAtOnce: 3, movesPerHour: 600, workloadCooldown: 2s}
+policies:
+- {name: HighNodeUtilization, thresholds: {cpu: 40}, targetThresholds: {cpu: 95}}
+"""
+CORDON = PLAIN.replace(b"{cpu: 95}", b"{cpu: 95}, emptiedNodes: cordon, keptEmptyFor: 10m")
+
+
+def sparse():
+    """Two nodes, of which n1 is hardly used: its pod has room on n0."""
+    scene = Scene({"n0": 4, "n1": 4})
+    scene.workload("Deployment", "base", ["n0", "n0"])
+    scene.workload("Deployment", "web", ["n1"])
+    return scene
+
+
+def node(scene, name="n1"):
+    return scene.api.get(NODE, "", name)
+
+
+def cordoned(scene):
+    return bool(spec(node(scene)).get("unschedulable"))
+
+
+def note(scene):
+    return annotations_of(node(scene)).get(ANNOTATION_KEPT_EMPTY, "").split(" ")[0]
+
+
+def kept(scene):
+    return cordoned(scene) and note(scene) == "Cordoned"
+
+
+def emptied(document=CORDON):
+    scene = sparse()
+    scene.start(document=document)
+    scene.until(lambda: kept(scene), 120.0)
+    return scene
+
+
+def large(scene):
+    return scene.api.get(POD, "default", "large-0")
+
+
+def evictions(scene):
+    return len(scene.calls.of(lambda call: call.evicts))
+
+
+def test_an_emptied_node_is_cordoned_for_its_time_and_then_left_in_peace():
+    scene = emptied()
+    assert scene.on("n1") == [], "it is empty before it is cordoned"
+    (move,) = scene.api.list(MOVE)
+    assert status(move)["phase"] == "Succeeded"
+    assert "cordoned for 10m" in spec(move)["reason"]
+    scene.advance(500.0)
+    assert kept(scene)
+    scene.until(lambda: not cordoned(scene), 120.0)
+    assert note(scene) == ""
+    scene.advance(600.0)
+    assert not cordoned(scene), "one emptying, one cordon"
+    assert evictions(scene) == 1, "nothing is filled and emptied again"
+    told = scene.program.events.told
+    assert [line.split(":")[0] for line in told if "kept" in line or "cordoned" in line] == [
+        "KeptEmpty",
+        "GivenBack",
+    ]
+    assert scene.leftovers() == scene.program.events.damaged == []
+
+
+def test_without_the_argument_nothing_is_cordoned():
+    scene = sparse()
+    scene.start(document=PLAIN)
+    scene.until(lambda: not scene.on("n1") and scene.ready("web"), 120.0)
+    scene.advance(30.0)
+    assert not cordoned(scene)
+    assert note(scene) == ""
+
+
+def test_a_pod_that_has_no_other_room_gets_the_node_at_once():
+    scene = emptied()
+    scene.crowd(1, cpu_milli=3000, name="large")
+    scene.until(lambda: not cordoned(scene), 10.0)
+    assert note(scene) == "GivenBack"
+    scene.until(lambda: spec(large(scene)).get("nodeName") == "n1", 60.0)
+    scene.advance(700.0)
+    assert note(scene) == ""
+
+
+def test_a_pod_that_the_node_could_not_take_changes_nothing():
+    scene = emptied()
+    scene.crowd(1, cpu_milli=5000, name="huge")
+    scene.advance(60.0)
+    assert kept(scene)
+
+
+def test_a_reservation_that_finds_no_other_room_gets_the_node():
+    scene = emptied()
+    room = scene.room("big", app="base", cpu="3", allocateOnce=False)
+    scene.until(lambda: scene.phase(room) == "Available", 120.0)
+    assert not cordoned(scene)
+
+
+def test_who_uncordons_it_has_the_last_word():
+    scene = emptied()
+    scene.uncordon("n1")
+    scene.advance(30.0)
+    assert not cordoned(scene)
+    assert note(scene) == "GivenBack"
+    # What an administrator cordons from now on is the administrator's.
+    scene.cordon("n1")
+    scene.advance(700.0)
+    assert cordoned(scene)
+    assert note(scene) == ""
+
+
+def test_who_takes_the_note_off_has_the_cordon():
+    scene = emptied()
+    scene.api.patch(node(scene), {"metadata": {"annotations": {ANNOTATION_KEPT_EMPTY: None}}})
+    scene.advance(700.0)
+    assert cordoned(scene)
+
+
+def test_an_administrators_cordon_is_not_ours():
+    scene = sparse()
+    scene.start(document=CORDON)
+    # The administrator is faster than the last move.
+    scene.until(lambda: any(status(m).get("evictedAt") for m in scene.api.list(MOVE)), 120.0)
+    scene.cordon("n1")
+    scene.advance(700.0)
+    assert cordoned(scene)
+    assert note(scene) == ""
+
+
+def test_a_configuration_that_does_not_ask_for_it_any_more_gives_the_node_back():
+    scene = emptied()
+    scene.program.document.content = PLAIN
+    scene.until(lambda: not cordoned(scene), 60.0)
+
+
+def test_a_node_that_is_taken_away_takes_its_note_with_it():
+    scene = emptied()
+    scene.api.delete(node(scene))
+    scene.advance(700.0)
+    assert scene.nodes() == ["n0"]
+    assert scene.program.events.damaged == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_cordoned(part, after):
+    scene = emptied()
+    scene.until(lambda: not cordoned(scene), 700.0)
+    writes = scene.calls.of(lambda call: call.writes)
+    on_nodes = [i for i, call in enumerate(writes, 1) if "/nodes/" in call.path]
+    assert len(on_nodes) >= 2, "the cordon, and what takes it off"
+    for write in {*on_nodes, *range(1 + part, len(writes) + 1, 8)}:
+        scene = sparse()
+        program = scene.start(document=CORDON)
+        program.line.doom(write, after=after)
+        scene.until(lambda scene=scene: kept(scene), 240.0)
+        scene.until(lambda scene=scene: not cordoned(scene), 720.0)
+        scene.advance(10.0)
+        assert note(scene) == ""
+        assert scene.leftovers() == []

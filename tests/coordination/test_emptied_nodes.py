@@ -1,0 +1,190 @@
+"""The table of states of a node that was emptied, and what counts as empty, as ours, and as wanted."""
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.emptied_nodes import (
+    EMPTIED_WITHIN_S,
+    KeepingState,
+    ObservedNode,
+    observed_nodes,
+    state_of,
+    step,
+)
+from rescheduler.migrations.actions import GiveNodeBack, KeepNodeEmpty
+from rescheduler.model.kept_empty import Hold, KeptEmpty, parse_kept_empty
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.keeping_empty import LEAST_S, KeepingRule
+from rescheduler.testing import builders as b
+
+NOW_S = 1_000_000.0
+RULE = KeepingRule(policy="HighNodeUtilization", kept_for_s=3600.0)
+NODE = msgspec.structs.replace(b.node("n1").build(), resource_version="5")
+UNTIL_S = NOW_S + 600.0
+KEPT = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KeptEmpty(Hold.CORDONED, UNTIL_S))
+GIVEN_BACK = msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.GIVEN_BACK, UNTIL_S))
+EMPTIED = ObservedNode(node=NODE, rule=RULE, emptied=True)
+HELD = ObservedNode(node=KEPT, rule=RULE)
+
+
+def test_an_emptied_node_is_cordoned():
+    assert step(EMPTIED, NOW_S) == KeepNodeEmpty(NODE, KeptEmpty(Hold.CORDONED, NOW_S + 3600.0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rule": None},
+        {"emptied": False},
+        {"in_use": True},
+        {"wanted_by": "pod shop/web"},
+        {"node": msgspec.structs.replace(NODE, unschedulable=True)},
+        {"node": msgspec.structs.replace(NODE, ready=False)},
+        {"node": msgspec.structs.replace(NODE, deleting=True)},
+        {"node": msgspec.structs.replace(NODE, do_not_disrupt=True)},
+    ],
+    ids=str,
+)
+def test_no_other_node_is_cordoned(change):
+    assert step(dataclasses.replace(EMPTIED, **change), NOW_S) is None
+
+
+def test_a_kept_node_stays_so_until_its_time_is_over():
+    assert step(HELD, NOW_S) is None
+    assert step(HELD, UNTIL_S - 1) is None
+    late = step(HELD, UNTIL_S)
+    assert (type(late), late.kept) == (GiveNodeBack, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rule": None},
+        {"in_use": True},
+        {"wanted_by": "pod shop/web"},
+        {"node": msgspec.structs.replace(KEPT, unschedulable=False)},
+    ],
+    ids=str,
+)
+def test_it_is_given_back_before_its_time_and_then_left_alone(change):
+    given = step(dataclasses.replace(HELD, **change), NOW_S)
+    assert given.kept == KeptEmpty(Hold.GIVEN_BACK, UNTIL_S)
+    assert given.why
+    after = dataclasses.replace(EMPTIED, node=GIVEN_BACK)
+    assert step(after, NOW_S) is None
+    forgotten = step(after, UNTIL_S)
+    assert (forgotten.kept, forgotten.why) == (None, "")
+
+
+def test_the_note_decides_the_state():
+    assert [state_of(node) for node in (NODE, KEPT, GIVEN_BACK)] == list(KeepingState)
+
+
+def test_a_note_outlasts_what_it_was_written_for():
+    assert LEAST_S > EMPTIED_WITHIN_S, "or a node would be cordoned twice for one emptying"
+
+
+@pytest.mark.parametrize("kept", [KEPT.kept_empty, GIVEN_BACK.kept_empty])
+def test_a_note_is_read_as_it_was_written(kept):
+    assert parse_kept_empty(kept.text) == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "Cordoned", "Cordoned until then", "Held until 2026-01-31T23:59:59Z"]
+)
+def test_a_damaged_note_has_ended(text):
+    assert parse_kept_empty(text) == KeptEmpty(Hold.CORDONED, 0.0)
+    assert parse_kept_empty(None) is None
+
+
+# Observing
+
+
+def landed(
+    source="n1", *, policy="HighNodeUtilization", at_s=NOW_S - 5, phase=MigrationPhase.SUCCEEDED, **more
+):
+    status = MigrationStatus(phase=phase, source_node=source, node_name="n0", finished_at_s=at_s)
+    more = {"labels": LabelSet({LABEL_CREATED_BY: CREATED_BY}), "policy": policy} | more
+    return PodMigration(namespace="shop", name="move", pod_name="web", status=status, **more)
+
+
+def seen(*moves, pods=(), nodes=(NODE,), rooms=(), rules=(RULE,)):
+    snapshot = Snapshot(
+        taken_at_s=NOW_S,
+        nodes={node.name: node for node in nodes},
+        pods={pod.key: pod for pod in pods},
+        migrations={ObjectKey("shop", f"m{i}"): move for i, move in enumerate(moves)},
+        reservations={room.name: room for room in rooms},
+    )
+    unbound = [pod for pod in pods if not pod.node]
+    return {o.node.name: o for o in observed_nodes(snapshot, unbound, rules, NOW_S)}
+
+
+def test_moves_of_the_policy_that_have_landed_empty_a_node():
+    assert seen(landed())["n1"] == EMPTIED
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        landed(policy="NodeTaints"),
+        landed(labels=LabelSet({})),
+        landed(phase=MigrationPhase.FAILED),
+        landed(at_s=NOW_S - EMPTIED_WITHIN_S),
+        landed("n7"),
+    ],
+    ids=["another policy", "people", "failed", "long ago", "a node that is gone"],
+)
+def test_nothing_else_does(move):
+    assert seen(move) == {}
+
+
+def test_nodes_outside_of_the_pool_are_not_kept():
+    pool = dataclasses.replace(RULE, node_labels=(("pool", "batch"),))
+    assert seen(landed(), rules=(pool,)) == {}
+
+
+def on(node="n1", **more):
+    pod = b.pod("web", "shop").cpu("1").owner("ReplicaSet", "web", "rs").on(node).build()
+    return msgspec.structs.replace(pod, **more)
+
+
+def test_a_pod_that_stands_there_uses_the_node_and_one_that_ends_does_not():
+    assert seen(landed(), pods=[on()])["n1"].in_use
+    assert not seen(landed(), pods=[on(deleting=True)])["n1"].in_use
+    assert seen(landed(), pods=[on("", nominated_node="n1")])["n1"].in_use
+    daemon = b.pod("log", "shop").owner("DaemonSet", "log", "ds").on("n1").build()
+    assert not seen(landed(), pods=[daemon])["n1"].in_use
+
+
+def test_a_move_that_is_under_way_uses_both_of_its_nodes():
+    others = landed(phase=MigrationPhase.EVICTING)
+    assert seen(landed(), others)["n1"].in_use
+
+
+def waiting(**spec):
+    pod = b.pod("late", "shop").cpu(spec.pop("cpu", "1")).build()
+    fields = {"unschedulable_message": "0/1 nodes are available"}
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec), **fields)
+
+
+def test_a_pod_that_could_use_the_node_wants_it():
+    assert seen(pods=[waiting()], nodes=[KEPT])["n1"].wanted_by == "pod shop/late"
+    assert not seen(pods=[waiting(cpu="100000")], nodes=[KEPT])["n1"].wanted_by
+    assert not seen(pods=[waiting(node_selector=(("pool", "x"),))], nodes=[KEPT])["n1"].wanted_by
+    tainted = msgspec.structs.replace(KEPT, taints=b.node("n1").taint("gpu").build().taints)
+    assert not seen(pods=[waiting()], nodes=[tainted])["n1"].wanted_by
+    ours = b.node("n1").taint("node.kubernetes.io/unschedulable").build().taints
+    assert seen(pods=[waiting()], nodes=[msgspec.structs.replace(KEPT, taints=ours)])["n1"].wanted_by
+
+
+def test_a_move_to_the_node_wants_it():
+    asked = landed("n0", phase=MigrationPhase.PENDING, target_node="n1")
+    asked = msgspec.structs.replace(asked, status=MigrationStatus())
+    assert seen(asked, nodes=[KEPT])["n1"].wanted_by == "PodMigration shop/move"
