@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -37,12 +38,14 @@ from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import Places
 from rescheduler.optima.repairs import fewest_repairing_moves, fewest_violations
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.plan import Move
 from rescheduler.planning.planner import plan
+from rescheduler.planning.stages import in_stages
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SchedulingState
 
 STAGES: Final = 2
+ORDERS: Final = 3
+"""Orders of the moves of each stage in which a plan is carried out, besides its own."""
 LIMITS: Final[dict[Kind, tuple[int | None, ...]]] = {
     Kind.TIGHT: (None,),
     Kind.ORDINARY: (None,),
@@ -62,6 +65,7 @@ class Planned:
     """After all stages."""
     moves: int
     refused: int
+    """In the order of the moves in which most are refused."""
     seconds: float
     """Of the process, for all stages."""
 
@@ -107,24 +111,12 @@ def planned(
             break
         steps = in_stages(made.moves)[: stages - done]
         carried_out = replay(snapshot, steps)
+        mixed = [replay(snapshot, steps, random.Random(seed)) for seed in range(ORDERS)]
         snapshot = carried_out.snapshot
         done += len(steps)
         moves += sum(map(len, steps))
-        refused += len(carried_out.refused)
+        refused += max(len(one.refused) for one in (carried_out, *mixed))
     return Planned(snapshot, moves, refused, seconds)
-
-
-def in_stages(moves: Sequence[Move]) -> list[list[Move]]:
-    """Moves by the number of moves that must have landed one after the other before each begins."""
-    stage: dict[str, int] = {}
-    found: list[list[Move]] = []
-    for move in moves:
-        number = max((stage[pod.uid] + 1 for pod in move.after), default=0)
-        stage[move.pod.uid] = number
-        while len(found) <= number:
-            found.append([])
-        found[number].append(move)
-    return found
 
 
 def compare(cluster: RandomCluster, seconds: float) -> Iterator[Compared]:

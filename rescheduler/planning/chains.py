@@ -222,7 +222,7 @@ class ChainSearch:
         made = next(ways, [])
         self._asking.discard(pod.uid)
         if made:
-            trial.move(pod, replacement, made[-1].target.node)
+            trial.move(pod, replacement, made[-1].target.node, made[-1].after)
         return made
 
     def _arrive(

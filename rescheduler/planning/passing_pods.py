@@ -6,19 +6,20 @@ or not. Which rules count such pods (kube-scheduler 1.37):
 * InterPodAffinity counts terminating pods. Required anti-affinity, of either side, is judged with all of them; required
   affinity with every subset of them, because a term that holds now may not hold when the replacement comes.
 * VolumeRestrictions counts terminating pods that use a ReadWriteOncePod claim, on every node.
-* PodTopologySpread skips terminating pods. It is judged after the earlier moves of the plan; where moves run at once also
-  as if none of them had begun, so that no move relies on another one. In between, ``coordination.landing_order`` says
-  which replacement lands next.
+* PodTopologySpread skips terminating pods: see ``planned_spread``. Where moves run at once it is judged also as if none of
+  them had begun, so that no move relies on another one.
 * What pods hold on their own node (room, ports, disks, attached volumes) is kept by ``Trial``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.planned_spread import PlannedSpread
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.classes import TermKey, TermKind
@@ -35,6 +36,14 @@ _Kind = tuple[str, PodSpec, LabelSet]
 Label = tuple[str, str]
 
 
+class Relying(NamedTuple):
+    """A planned move that would not hold if another pod moved as well."""
+
+    move: PlannedMove
+    rule: str
+    """The rule that its replacement would break, in words."""
+
+
 class PassingPods:
     """The old pods and the replacements of the moves of one trial, found by their labels and terms."""
 
@@ -45,6 +54,7 @@ class PassingPods:
         self._state = state
         self._disabled = state.profile.disabled
         self._moves: list[PlannedMove] = []
+        self._spread = PlannedSpread(state)
         self._all: list[PassingPod] = []
         self._labelled: dict[Label, list[PassingPod]] = {}
         """By label, the passing pods that carry it."""
@@ -56,6 +66,7 @@ class PassingPods:
     def add(self, move: PlannedMove) -> None:
         """A move is planned: its old pod is off its node in the state, its replacement is on the target."""
         self._moves.append(move)
+        self._spread.add(move)
         for one in _passing(move):
             self._all.append(one)
             for label in one.pod.labels.items():
@@ -68,6 +79,7 @@ class PassingPods:
     def pop(self) -> None:
         """Take the last move back."""
         move = self._moves.pop()
+        self._spread.pop(move)
         for one in _passing(move):
             self._all.pop()
             for label in one.pod.labels.items():
@@ -77,11 +89,13 @@ class PassingPods:
         if move.replacement.spec.pod_affinity:
             self._near[_kind(move.replacement)].pop()
 
-    def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None) -> None:
+    def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None, stage: int) -> None:
         """Leave those of the ``feasible`` nodes on which the rules hold whichever passing pods are there.
 
         ``ending``: the old pod, taken off, which may still end when the replacement comes; None: it is gone by then.
+        ``stage``: of the plan, in which it comes.
         """
+        self._spread.restrict(replacement, feasible, stage)
         if self._at_once and self._all and (spread := self._spread_without_moves(replacement)) is not None:
             feasible &= spread
         self._restrict(replacement, feasible, ending)
@@ -108,8 +122,11 @@ class PassingPods:
             if lasting is not None:
                 feasible &= lasting
 
-    def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> PlannedMove | None:
-        """A planned move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well."""
+    def leaning_on(self, pod: Pod, replacement: Pod, target: str, stage: int) -> Relying | None:
+        """A planned move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well, in this stage."""
+        spoiled = self._spread.spoiled_by(pod, replacement, self._state.node_index[target], stage)
+        if spoiled is not None:
+            return Relying(spoiled, "topology spread")
         for moves in self._near.values():
             if moves and self._minds(moves[0].replacement, pod, replacement):
                 besides = (self._at(pod, pod.node), self._at(replacement, target))
@@ -117,7 +134,7 @@ class PassingPods:
                 if lasting is not None:
                     refused = (move for move in moves if not lasting[move.target])
                     if (first := next(refused, None)) is not None:
-                        return first
+                        return Relying(first, "required pod affinity")
         return None
 
     def _spread_without_moves(self, replacement: Pod) -> BoolArray | None:

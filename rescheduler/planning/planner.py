@@ -468,7 +468,7 @@ class _Planner:
         mark = self.trial.mark()
         pod = candidate.pod
         replacement = self._replacement(pod)
-        self.trial.move(pod, replacement, target.node)
+        self.trial.move(pod, replacement, target.node, after)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
         self._moved.add(pod.uid)

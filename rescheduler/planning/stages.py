@@ -21,6 +21,16 @@ def stages_of(moves: Sequence[Move]) -> list[int]:
     return list(found.values())
 
 
+def in_stages(moves: Sequence[Move]) -> list[list[Move]]:
+    """The moves of each stage, in the order of the plan."""
+    found: list[list[Move]] = []
+    for move, stage in zip(moves, stages_of(moves), strict=True):
+        while len(found) < stage:
+            found.append([])
+        found[stage - 1].append(move)
+    return found
+
+
 def numbers_before(moves: Sequence[Move]) -> list[str]:
     """For each move the numbers, from 1 in the order of the plan, of those that it begins after: "2, 3", or ""."""
     numbers = {move.pod: number for number, move in enumerate(moves, 1)}

@@ -17,11 +17,11 @@ from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.passing_pods import Relying
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import best, falls, lowers
-from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
@@ -277,7 +277,7 @@ class Targets:
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
 
 
-def _needed_by(move: PlannedMove) -> Blocked:
-    pod = move.pod
-    message = f"the planned move of pod {pod.namespace}/{pod.name} relies on it (required pod affinity)"
+def _needed_by(relying: Relying) -> Blocked:
+    pod = relying.move.pod
+    message = f"the planned move of pod {pod.namespace}/{pod.name} relies on it ({relying.rule})"
     return Blocked(SkipReason.NO_TARGET, message, f"{pod.namespace}/{pod.name}")

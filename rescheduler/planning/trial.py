@@ -8,6 +8,7 @@ after the other, and also all at once: none relies on a pod that another one bri
 relies on the order where ``at_once`` is not asked for.)
 
 A move that begins after others (``Move.after``) is judged with those as done (``landed``): it may use the rooms that they leave.
+It is of a later stage than they are, and no move relies on one of a later stage than its own (``planned_spread``).
 
 In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as
 the pod that stays when the old one is gone.
@@ -25,7 +26,7 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
-from rescheduler.planning.passing_pods import PassingPods
+from rescheduler.planning.passing_pods import PassingPods, Relying
 from rescheduler.planning.unadopted import may_start_beside, pinned
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
@@ -71,6 +72,8 @@ class Trial:
         self._free_beside_leaving: dict[str, IntArray] = {}
         """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
         self._passing = PassingPods(snapshot, view.state, at_once=at_once)
+        self._stage = 1
+        """In which a move would be that is planned now."""
 
     @property
     def version(self) -> int:
@@ -104,12 +107,16 @@ class Trial:
         """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on)."""
         self.state.remove(pod)
 
-    def move(self, pod: Pod, replacement: Pod, target: str) -> None:
-        """Plan a move: the replacement takes its place, the old pod keeps holding its room."""
+    def move(self, pod: Pod, replacement: Pod, target: str, after: Collection[Pod] = ()) -> None:
+        """Plan a move: the replacement takes its place, the old pod keeps holding its room.
+
+        ``after``: pods whose moves are planned already and must have landed before.
+        """
         nodes = self.state.node_index
         self.state.remove(pod)
         placed = self.state.place(replacement, target)
-        move = PlannedMove(pod, placed, nodes[pod.node], nodes[target])
+        stage = self._stage_after({one.uid for one in after})
+        move = PlannedMove(pod, placed, nodes[pod.node], nodes[target], stage)
         self.planned.add(move)
         self._passing.add(move)
         self._follow(move)
@@ -124,10 +131,12 @@ class Trial:
         first = next((i for i, move in enumerate(self.planned.moves) if move.pod.uid in pods), None)
         moves = [] if first is None else self.planned.moves[first:]
         others = [move for move in moves if move.pod.uid not in pods]
+        self._stage = self._stage_after(pods)
         self._replan(len(moves), others)
         try:
             yield
         finally:
+            self._stage = 1
             self._replan(len(others), moves)
 
     @contextmanager
@@ -168,7 +177,7 @@ class Trial:
 
         def while_pods_end(nodes: BoolArray) -> None:
             if nodes.any():
-                self._passing.restrict(replacement, nodes, ending)
+                self._passing.restrict(replacement, nodes, ending, self._stage)
 
         while_pods_end(feasible)
         # Both at once: an expected pod may be missing while an old pod still ends.
@@ -218,9 +227,13 @@ class Trial:
         self._expected.restrict(asked, feasible)
         return bool(feasible[self.state.node_index[target]])
 
-    def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> PlannedMove | None:
+    def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> Relying | None:
         """A planned move whose replacement could be refused if the pod, taken off, moves to ``target`` as well."""
-        return self._passing.leaning_on(pod, replacement, target)
+        return self._passing.leaning_on(pod, replacement, target, self._stage)
+
+    def _stage_after(self, pods: Collection[str]) -> int:
+        """Of a move that begins after the planned moves of pods with these uids."""
+        return 1 + max((m.stage for m in self.planned.moves if m.pod.uid in pods), default=0) if pods else 1
 
     def _replan(self, forgotten: int, moves: Sequence[PlannedMove]) -> None:
         """These moves in place of the last so many, which stand where they stood."""

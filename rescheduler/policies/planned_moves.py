@@ -30,6 +30,8 @@ class PlannedMove(NamedTuple):
     """Index of the node that the old pod leaves."""
     target: int
     """Index of the node that the replacement goes to."""
+    stage: int = 1
+    """Of the plan: 1 begins at once, a later one after moves of the stages before it."""
 
 
 class PlannedMoves:

@@ -67,7 +67,7 @@ class PodTopologySpread:
             return None
         mask = cluster.nodes.all
         for hard in constraints:
-            mask = mask & _within_skew(hard, _counts(hard))
+            mask = mask & _within_skew(hard, _counts(hard), hard.self_match)
         return mask
 
     def refusals(
@@ -109,11 +109,16 @@ class CountedPod(NamedTuple):
 
 
 def spread_mask_after(
-    ask: Ask, cluster: Cluster, changes: Callable[[Matcher], Iterable[CountedPod]]
+    ask: Ask,
+    cluster: Cluster,
+    changes: Callable[[Matcher], Iterable[CountedPod]],
+    *,
+    counted_there: bool = False,
 ) -> BoolArray | None:
     """``PodTopologySpread.mask`` in a world that differs by some living pods; None if the pod has no hard constraint.
 
-    ``changes``: gives those that a matcher may match, and perhaps others.
+    ``changes``: gives those that a matcher may match, and perhaps others. ``counted_there``: the pod stands in that world, and is
+    asked about the node where it stands: then this is what the mask says of that node with the pod taken off.
     """
     constraints = _hard(ask.kind, cluster)
     if not constraints or PodTopologySpread.name in cluster.profile.disabled:
@@ -127,13 +132,21 @@ def spread_mask_after(
             counted = code >= 0 and (hard.counted is None or hard.counted[node])
             if counted and matcher.matches(pod.namespace, pod.labels, namespaces, own=True):
                 counts[code] += change
-        mask = mask & _within_skew(hard, counts)
+        # Taken off, a pod of the emptiest domain is within every skew, and one of another domain does not change the least.
+        mask = mask & _within_skew(hard, counts, 0 if counted_there else hard.self_match)
     return mask
 
 
-def _within_skew(hard: _Hard, counts: IntArray) -> BoolArray:
-    # skew = count + self_match - least <= max_skew, written for the count of every domain at once.
-    room = hard.constraint.max_skew - hard.self_match + _least(hard, counts)
+def hard_matchers(ask: Ask, cluster: Cluster) -> list[Matcher]:
+    """Whom the pod's hard constraints count; empty if it has none, or if the profile does not judge them."""
+    if PodTopologySpread.name in cluster.profile.disabled:
+        return []
+    return [hard.group.key.matchers[0] for hard in _hard(ask.kind, cluster)]
+
+
+def _within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:
+    # skew = count + joining - least <= max_skew, written for the count of every domain at once.
+    room = hard.constraint.max_skew - joining + _least(hard, counts)
     return hard.column.spread_mask(counts <= room)
 
 

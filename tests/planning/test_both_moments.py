@@ -8,11 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench.replay import replay
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.passing_pods import minds_the_old_pod
 from rescheduler.planning.planner import plan
+from rescheduler.planning.stages import in_stages
 from rescheduler.planning.unadopted import may_start_beside, pinned, unadopted_replacement
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
@@ -272,6 +274,15 @@ def test_each_move_holds_whichever_others_have_begun_but_for_the_order_of_spread
                     done.add(other.pod.uid)
         refused = world.refusal(move, ends=rng.random() < 0.5)
         assert refused in ("", PodTopologySpread.name), (move, refused)
+
+
+@pytest.mark.parametrize("unlimited", [True, False])
+@QUICK
+@given(cluster=clusters(), seed=st.integers(0, 2**32))
+def test_the_moves_of_each_stage_land_in_any_order_in_which_spread_lets_them_wait(unlimited, cluster, seed):
+    """None relies on a move of a later stage, and none is spoilt by one of its own or an earlier one."""
+    made = decided(cluster, unlimited=unlimited)
+    assert replay(cluster, in_stages(made.moves), random.Random(seed)).refused == ()  # noqa: S311
 
 
 @QUICK

@@ -1,0 +1,98 @@
+"""Hard topology spread beside the moves of one trial: what a move may count on, and what it may not spoil. Pure.
+
+The moves of one stage of a plan land in an order that spread allows (``coordination.landing_order``); those of a later stage land
+after them. Promised for every move of a plan:
+
+* it holds after the moves that are planned before it, but for those of a later stage, which have not begun by then;
+* where moves run at once, it holds also as if none had begun, so that no move relies on another one;
+* it still holds at the end of its stage: none that lands in its stage or before spoils it, in whatever order they land.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rescheduler.model.records import Pod
+from rescheduler.policies.planned_moves import PlannedMove
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.matching import Matcher, demanded_label
+from rescheduler.scheduling.pod_topology_spread import CountedPod, hard_matchers, spread_mask_after
+from rescheduler.scheduling.state import SchedulingState
+
+Label = tuple[str, str]
+
+
+class PlannedSpread:
+    """The moves of a trial as topology spread sees them."""
+
+    def __init__(self, state: SchedulingState) -> None:
+        self._state = state
+        self._following: list[PlannedMove] = []
+        """Moves of stages after the first."""
+        self._minding: dict[tuple[str, Label | None], dict[PodClass, list[PlannedMove]]] = {}
+        """By namespace and a label that all pods have that it counts: moves whose replacements have hard constraints, by class."""
+
+    def add(self, move: PlannedMove) -> None:
+        """A move is planned: its old pod is off its node in the state, its replacement is on the target."""
+        if move.stage > 1:
+            self._following.append(move)
+        kind = self._state.cluster.kind_of(move.replacement)
+        for key in self._keys(move.replacement):
+            self._minding.setdefault(key, {}).setdefault(kind, []).append(move)
+
+    def pop(self, move: PlannedMove) -> None:
+        """Take the last move back."""
+        if move.stage > 1:
+            self._following.pop()
+        kind = self._state.cluster.kind_of(move.replacement)
+        for key in self._keys(move.replacement):
+            self._minding[key][kind].pop()
+
+    def restrict(self, replacement: Pod, feasible: BoolArray, stage: int) -> None:
+        """Leave those of the ``feasible`` nodes that a move of this stage may count on before any later stage begins."""
+        later = list(self._after(stage))
+        if later:
+            mask = spread_mask_after(
+                self._state.cluster.ask(replacement), self._state.cluster, lambda _: later
+            )
+            if mask is not None:
+                feasible &= mask
+
+    def spoiled_by(self, pod: Pod, replacement: Pod, target: int, stage: int) -> PlannedMove | None:
+        """A planned move of this stage or a later one that would not hold if ``pod``, taken off, moves to ``target`` in this stage."""
+        source = self._state.node_index[pod.node]
+        coming, staying = CountedPod(replacement, target, 1), CountedPod(pod, source, 1)
+        for moves in self._minded(pod, replacement):
+            for at in sorted({move.stage for move in moves if move.stage >= stage}):
+                landing = [move for move in moves if move.stage == at]
+                found = self._refused(landing, (coming, *self._after(at)))
+                # One that does not hold anyway is not spoilt by this move.
+                if found is not None and self._refused([found], (staying, *self._after(at))) is None:
+                    return found
+        return None
+
+    def _refused(self, landed: Sequence[PlannedMove], changes: Iterable[CountedPod]) -> PlannedMove | None:
+        """Of moves of one class of pods that have landed, the first that would be refused if it landed last."""
+        world, cluster = tuple(changes), self._state.cluster
+        asked = cluster.ask(landed[0].replacement)
+        mask = spread_mask_after(asked, cluster, lambda _: world, counted_there=True)
+        return None if mask is None else next((move for move in landed if not mask[move.target]), None)
+
+    def _after(self, stage: int) -> Iterator[CountedPod]:
+        """What takes back the moves of later stages."""
+        for move in self._following:
+            if move.stage > stage:
+                yield CountedPod(move.replacement, move.target, -1)
+                yield CountedPod(move.pod, move.source, 1)
+
+    def _minded(self, *pods: Pod) -> Iterator[Sequence[PlannedMove]]:
+        """Moves that may count one of the pods, those of interchangeable replacements together."""
+        keys = {(pod.namespace, label): None for pod in pods for label in (None, *pod.labels.items())}
+        kinds = {kind: moves for key in keys for kind, moves in self._minding.get(key, {}).items()}
+        return (moves for moves in kinds.values() if moves)
+
+    def _keys(self, replacement: Pod) -> Iterable[tuple[str, Label | None]]:
+        cluster = self._state.cluster
+        matchers: list[Matcher] = hard_matchers(cluster.ask(replacement), cluster)
+        return {(replacement.namespace, demanded_label(m.selector)): None for m in matchers}
