@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
-from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Skipped, SkipReason
+from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Question, Skipped, SkipReason
 from rescheduler.policies.objective import ONE, UNITS, Tier
 from rescheduler.reports.table import plural
 
@@ -179,6 +179,30 @@ def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             *(_tier_pair(tier, before, after) for tier in tiers),
         )
         for before, after in pairs
+    ]
+
+
+_QUESTIONS: Final = {
+    Question.VIOLATIONS_REPAIRED: "violations repaired",
+    Question.NODES_EMPTIED: "nodes emptied",
+    Question.ROOMS_MADE: "rooms made",
+    Question.EXCESS_REMOVED: "excess removed (nodes)",
+}
+
+
+def bound_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the table of ``plan --prove``: what the plan reaches beside what no plan can pass. No rows without it."""
+    header = ("what", "reached", "at most", "gap", "solver", "notes")
+    return header, [
+        (
+            _QUESTIONS[bound.question],
+            "-" if bound.reached is None else f"{bound.reached:g}",
+            "-" if bound.bound is None else f"{bound.bound:g}",
+            "none: proven" if bound.proven else "-" if bound.gap is None else f"{100 * bound.gap:.1f}%",
+            f"{bound.solver_seconds:.1f} s",
+            "; ".join(bound.notes) or "-",
+        )
+        for bound in plan.bounds or ()
     ]
 
 

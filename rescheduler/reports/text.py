@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Final
 
 from rescheduler.planning.badness import sum_of
-from rescheduler.planning.plan import NodeSummary, Plan, Question, Skipped
+from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
-from rescheduler.reports.objective_words import change_words, headline, policy_rows
+from rescheduler.reports.objective_words import bound_rows, change_words, headline, policy_rows
 from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
@@ -112,29 +111,11 @@ def _placed(plan: Plan, style: Style) -> str:
     return "\n".join([style("BY POLICY", "heading"), *lines])
 
 
-_QUESTIONS: Final = {
-    Question.VIOLATIONS_REPAIRED: "violations repaired",
-    Question.NODES_EMPTIED: "nodes emptied",
-    Question.ROOMS_MADE: "rooms made",
-    Question.EXCESS_REMOVED: "excess removed (nodes)",
-}
-
-
 def _bounds(plan: Plan, style: Style) -> str:
-    if not plan.bounds:
+    header, rows = bound_rows(plan)
+    if not rows:
         return ""
-    rows = [
-        (
-            _QUESTIONS[bound.question],
-            "-" if bound.reached is None else f"{bound.reached:g}",
-            "-" if bound.bound is None else f"{bound.bound:g}",
-            "none: proven" if bound.proven else "-" if bound.gap is None else f"{100 * bound.gap:.1f}%",
-            f"{bound.solver_seconds:.1f} s",
-            "; ".join(bound.notes) or "-",
-        )
-        for bound in plan.bounds
-    ]
-    lines = table(("WHAT", "REACHED", "AT MOST", "GAP", "SOLVER", "NOTES"), rows, right=frozenset({1, 2, 4}))
+    lines = table([cell.upper() for cell in header], rows, right=frozenset({1, 2, 4}))
     return "\n".join([style("BESIDE THE BEST PLAN THERE CAN BE", "heading"), *lines])
 
 

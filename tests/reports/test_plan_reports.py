@@ -14,9 +14,11 @@ from rescheduler.planning.plan import (
     NodeSummary,
     OwnerName,
     Plan,
+    PlanBound,
     PlanMetadata,
     PodRef,
     PolicySummary,
+    Question,
     Skipped,
     SkipReason,
 )
@@ -175,3 +177,17 @@ def test_a_large_plan_stays_readable_and_says_what_it_leaves_out(plan):
     page = plan_html(msgspec.structs.replace(plan, skipped=many))
     assert "and 800 more" in page
     assert "1,000 pods" in page
+
+
+def test_the_bounds_of_a_proved_plan_are_in_text_and_page(plan):
+    bounds = (
+        PlanBound(question=Question.NODES_EMPTIED, reached=3, bound=4, gap=0.25, solver_seconds=1.5, notes=("a <note>",)),
+        PlanBound(question=Question.ROOMS_MADE, reached=2, bound=2, gap=0.0, proven=True),
+    )  # fmt: skip
+    assert "Beside the best plan" not in plan_html(plan)
+    proved = msgspec.structs.replace(plan, bounds=bounds)
+    page = plan_html(proved)
+    for cell in ("nodes emptied", "25.0%", "1.5 s", "a &lt;note&gt;", "rooms made", "none: proven"):
+        assert f"<td>{cell}</td>" in page
+    assert "BESIDE THE BEST PLAN THERE CAN BE" in plan_text(proved)
+    assert "none: proven" in plan_text(proved)

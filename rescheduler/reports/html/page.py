@@ -13,6 +13,7 @@ from rescheduler.reports.html.style import CSS
 from rescheduler.reports.objective_words import (
     TOLD,
     badness_of,
+    bound_rows,
     effect_words,
     headline,
     in_units,
@@ -36,6 +37,7 @@ def plan_html(plan: Plan) -> str:
             _warnings(plan),
             _cards(plan),
             _policies(plan),
+            _bounds(plan),
             _maps(plan, changed),
             _bars(plan, changed),
             _moves(plan.moves),
@@ -162,13 +164,27 @@ def _policies(plan: Plan) -> str:
     header, rows = policy_rows(plan)
     if not rows:
         return ""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(_arrows(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return (
         "<h2>By policy</h2>\n<p class='faint'>Before → after, as the planner counts: violations are rules that are broken, "
         "wishes are counted in pods, what is above targets and in use in nodes.</p>\n"
-        f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_table(header, rows)}"
     )
+
+
+def _bounds(plan: Plan) -> str:
+    header, rows = bound_rows(plan)
+    if not rows:
+        return ""
+    return (
+        "<h2>Beside the best plan there can be</h2>\n<p class='faint'>What this plan reaches, and what no plan can pass, by an exact "
+        f"model; a gap may be the plan's or the model's.</p>\n{_table(header, rows)}"
+    )
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(_arrows(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _arrows(cell: str) -> str:
