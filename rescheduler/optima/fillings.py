@@ -183,13 +183,21 @@ class Relief:
     free: BoolArray
     limit: IntArray
     max_moves: int | None
+    any_order: bool = False
+    """Hard spread is not judged (``repairs``)."""
 
     @classmethod
     def of(
-        cls, placement: CountedCluster, low: dict[str, float], high: dict[str, float], max_moves: int | None
+        cls,
+        placement: CountedCluster,
+        low: dict[str, float],
+        high: dict[str, float],
+        max_moves: int | None,
+        *,
+        any_order: bool = False,
     ) -> Relief:
         """Thresholds as LowNodeUtilization has them."""
-        return cls(high, _below(placement, low), filled_to(placement, high), max_moves)
+        return cls(high, _below(placement, low), filled_to(placement, high), max_moves, any_order)
 
 
 def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
@@ -248,5 +256,5 @@ def _relieving(placement: CountedCluster, asked: Relief) -> tuple[IntegerProgram
             size = float(placement.capacity[n, r])
             gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
             excess.append(above(program, LinearExpression(float(load[n, r]) / size, gone), share[r]))
-    spread_rows(program, placement, after, arriving)
+    spread_rows(program, placement, after, {} if asked.any_order else arriving)
     return program, list(arriving.values()), excess

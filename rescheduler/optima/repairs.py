@@ -78,9 +78,11 @@ def _moves_of(stage: _Stage, values: Sequence[float]) -> list[Counted]:
     return [move for move in found if move.source != move.target]
 
 
-def fewest_repairing_moves(placement: CountedCluster, stages: int, left: int, seconds: float) -> Solution:
+def fewest_repairing_moves(
+    placement: CountedCluster, stages: int, left: int, seconds: float, *, any_order: bool = False
+) -> Solution:
     """Fewest moves that leave no more than ``left`` violations."""
-    repairs = _repairs(placement, stages, cost_of_move=1.0)
+    repairs = _repairs(placement, stages, cost_of_move=1.0, any_order=any_order)
     repairs.program.row(repairs.violations.terms, most=left - repairs.violations.constant)
     return repairs.program.solve(seconds)
 
