@@ -38,6 +38,9 @@ COMMANDS: Final = {
         "rescheduler.cli.status.command:status_command",
         "Show the controller, its moves, and what is blocked.",
     ),
+    "history": LazyCommand(
+        "rescheduler.cli.history:history_command", "Show what was moved when, why, and how it ended."
+    ),
     "reserve": LazyCommand(
         "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
     ),
