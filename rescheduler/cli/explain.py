@@ -15,6 +15,7 @@ from rescheduler.cli.options import (
     load_profile,
     now_option,
     scheduler_config_option,
+    target_namespace_option,
 )
 from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
@@ -30,6 +31,9 @@ from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 
+_IN_DUMPS = "default"
+"""A dump has no context."""
+
 
 @click.group("explain")
 def explain_group() -> None:
@@ -38,14 +42,7 @@ def explain_group() -> None:
 
 @explain_group.command("pod")
 @click.argument("pods", nargs=-1, metavar="[NAMESPACE/]NAME...")
-@click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    envvar="RESCHEDULER_NAMESPACE",
-    help="Namespace of pods that are given by name alone.",
-)
+@target_namespace_option
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
 @click.option(
     "--from",
@@ -67,7 +64,7 @@ def explain_group() -> None:
 def explain_pod_command(
     *,
     pods: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     all_pending: bool,
     paths: tuple[str, ...],
     replacement: bool,
@@ -95,7 +92,8 @@ def explain_pod_command(
         now=now,
         rules=configuration.replacements,
     )
-    chosen = choose(found.snapshot, pods, namespace, all_pending=all_pending)
+    wanted = namespace or (_IN_DUMPS if paths else _of_context(kubeconfig, context))
+    chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
     if not chosen:
         tell("no pending pods")
         return
@@ -108,6 +106,12 @@ def explain_pod_command(
         PROCESS_PAUSE.settle()
     for explanation in explain_all(state, chosen):
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
+
+
+def _of_context(kubeconfig: str | None, context: str | None) -> str:
+    from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - a dump needs no API client
+
+    return default_namespace(kubeconfig, context)
 
 
 def choose(

@@ -49,7 +49,7 @@ def target_namespace_option(command: F) -> F:
         "--namespace",
         envvar=f"{ENVIRONMENT}NAMESPACE",
         metavar="NAME",
-        help="Namespace of the pods; default: that of the context.",
+        help="Namespace of the pods or the workload; default: that of the context.",
     )(command)
 
 

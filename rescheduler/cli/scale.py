@@ -9,14 +9,14 @@ import click
 
 from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.options import cluster_options, parse_seconds, timeout_option
+from rescheduler.cli.options import cluster_options, parse_seconds, target_namespace_option, timeout_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import ReservationClient, status_message
-from rescheduler.cli.reserve.options import namespace_option
 from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import ReservationPhase
@@ -28,7 +28,7 @@ PAUSE_S = 0.2
 @click.command("scale")
 @click.argument("workload", metavar="deployment/NAME|statefulset/NAME")
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
-@namespace_option
+@target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
 @click.option("--dry-run", is_flag=True, help="Only show where each new pod would go; nothing is changed.")
 @cluster_options
@@ -36,7 +36,7 @@ def scale_command(
     *,
     workload: str,
     replicas: int,
-    namespace: str,
+    namespace: str | None,
     timeout: str,
     dry_run: bool,
     kubeconfig: str | None,
@@ -48,7 +48,7 @@ def scale_command(
     released and nothing is scaled. Scaling down needs no room and is done at once.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    name = parse_workload(workload, namespace)
+    name = parse_workload(workload, namespace or default_namespace(kubeconfig, context))
     api = api_of(kubeconfig, context, DEADLINE_S)
     found = read_workload(api, name)
     if replicas == found.replicas:

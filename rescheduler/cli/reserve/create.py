@@ -13,7 +13,7 @@ import msgspec
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import cluster_options, parse_seconds, timeout_option
+from rescheduler.cli.options import cluster_options, parse_seconds, target_namespace_option, timeout_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import (
@@ -27,11 +27,11 @@ from rescheduler.cli.reserve.flags import CreateFlags, request_from_flags
 from rescheduler.cli.reserve.options import (
     API_TIMEOUT_S,
     api_client,
-    namespace_option,
 )
 from rescheduler.cli.reserve.printing import json_list, reservation_line, yaml_list
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -52,7 +52,7 @@ Json = dict[str, Any]
     metavar="FILE",
     help="Reservations in YAML or JSON; - is standard input.",
 )
-@namespace_option
+@target_namespace_option
 @click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
 @click.option(
     "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
@@ -90,6 +90,7 @@ def create_command(
     *,
     workload: str | None,
     filename: str | None,
+    namespace: str | None,
     wait: bool,
     timeout: str,
     dry_run: bool,
@@ -108,7 +109,12 @@ def create_command(
     """
     limit_s = parse_seconds("--timeout", timeout)
     api = api_client(kubeconfig, context)
-    bodies = _manifests(api, workload, filename, CreateFlags(**flags))
+    bodies = _manifests(
+        api,
+        workload,
+        filename,
+        CreateFlags(namespace=namespace or default_namespace(kubeconfig, context), **flags),
+    )
     rooms = ReservationClient(api, Decoder(), API_TIMEOUT_S)
     if dry_run:
         _say([rooms.create_dry_run(body) for body in bodies], output, "would be created")

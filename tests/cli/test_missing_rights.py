@@ -1,0 +1,80 @@
+"""An API server that refuses everything: each command names the right that is missing, and where to get it."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import yaml
+
+from rescheduler.kube.kubeconfig import default_namespace
+
+REFUSED = {
+    "kind": "Status",
+    "status": "Failure",
+    "reason": "Forbidden",
+    "message": "eve \x1b[2J cannot",
+    "code": 403,
+}
+
+
+@pytest.fixture
+def refusing(tmp_path):
+    """A kubeconfig whose context is of namespace ``shop``."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(403)
+            self.end_headers()
+            self.wfile.write(json.dumps(REFUSED).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    context = {"cluster": "c", "user": "u", "namespace": "shop"}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "contexts": [{"name": "c", "context": context}],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    yield str(path)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("move", "pod", "web-1"), "you may not list pods in namespace shop"),
+        (("drain", "n1"), "you may not list nodes"),
+        (("uncordon", "n1"), "you may not list nodes"),
+        (("history",), "you may not list podmigrations in namespace shop"),
+        (("history", "-A"), "you may not list podmigrations in all namespaces"),
+    ],
+    ids=str,
+)
+def test_the_missing_right_is_named(command, refusing, words, said):
+    done = command(*words, "--kubeconfig", refusing)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {said}: eve \\u001b[2J cannot (")
+
+
+def test_status_shows_what_it_can(command, refusing):
+    done = command("status", "--kubeconfig", refusing)
+    assert done.exit_code == 0
+    assert "controller     not known: the Lease may not be read" in done.stdout
+    assert "you may not read the cluster" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_the_namespace_is_that_of_the_context(refusing):
+    assert default_namespace(refusing, None) == "shop"
