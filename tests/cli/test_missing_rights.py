@@ -73,6 +73,7 @@ def test_status_shows_what_it_can(command, refusing):
     assert done.exit_code == 0
     assert "controller     not known: the Lease may not be read" in done.stdout
     assert "you may not read the cluster" in done.stdout
+    assert "moves under way are not known" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
 
 

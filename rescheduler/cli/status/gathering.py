@@ -92,7 +92,7 @@ class Gathering:
             controller=controller_status(found, self._images()),
             gate=self._gate(),
             configuration=self._refusal(),
-            moves=moves_under_way(moves),
+            moves=moves_under_way(moves) if moves is not None else None,
             policies=badly_placed(plan.before.policies) if plan is not None else (),
             blocked=blocked(plan.skipped) if plan is not None else (),
             would_move=len(plan.moves) if plan is not None else 0,
@@ -120,13 +120,13 @@ class Gathering:
         found = make_plan(source.snapshot, configuration.build_policies(), configuration.inputs(), state)
         return source.snapshot, found
 
-    def _moves(self) -> list[PodMigration]:
+    def _moves(self) -> list[PodMigration] | None:
         try:
             return MigrationClient(self.api, Decoder()).select("")
         except CommandError as error:
             if isinstance(error.__cause__, ForbiddenError):
                 self.warnings.append(f"moves are not known: {error}")
-                return []
+                return None
             raise
 
     def _images(self) -> list[str]:

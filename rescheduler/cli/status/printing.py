@@ -59,6 +59,8 @@ def _controller(report: StatusReport) -> str:
 
 
 def _moves(report: StatusReport) -> list[str]:
+    if report.moves is None:
+        return ["moves under way are not known"]
     if not report.moves:
         return ["no moves under way"]
     rows = [

@@ -67,7 +67,8 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """InForce, Missing or Unknown."""
     configuration: str
     """What is wrong with it; "" if nothing is known to be."""
-    moves: tuple[MoveStatus, ...]
+    moves: tuple[MoveStatus, ...] | None
+    """None: they may not be read."""
     policies: tuple[PolicyStatus, ...] = ()
     blocked: tuple[BlockedStatus, ...] = ()
     would_move: int = 0
