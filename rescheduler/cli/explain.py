@@ -24,6 +24,8 @@ from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.nearest_way import NearestWays
+from rescheduler.planning.protections import Protector
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, explanation_json, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
@@ -104,7 +106,15 @@ def explain_pod_command(
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
         PROCESS_PAUSE.settle()
-    for explanation in explain_all(state, chosen):
+    replacements, budgets = Replacements(found.snapshot), BudgetLedger(found.snapshot)
+    protector = Protector(
+        replacements,
+        configuration.protections,
+        covered=lambda pod: bool(budgets.of(pod)),
+        judges=state.profile.judges,
+    )
+    nearest = NearestWays(state, replacements, protector, budgets)
+    for explanation in explain_all(state, chosen, nearest):
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
 
 
@@ -145,16 +155,19 @@ def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementRepo
         )
 
 
-def explain_all(state: SchedulingState, pods: Sequence[Pod]) -> Iterator[Explanation]:
+def explain_all(state: SchedulingState, pods: Sequence[Pod], nearest: NearestWays) -> Iterator[Explanation]:
     """The explanation of each pod. Pending pods of one equivalence class are computed once."""
     answers: dict[ClassKey, Explanation] = {}
     for pod in pods:
-        if pod.node or pod.nominated_node:
+        if pod.node:
             yield explain(state, pod)
+            continue
+        if pod.nominated_node:
+            yield replace(explain(state, pod), nearest=nearest.of(pod))
             continue
         key = class_key(pod)
         if key not in answers:
-            answers[key] = explain(state, pod)
+            answers[key] = replace(explain(state, pod), nearest=nearest.of(pod))
         yield replace(answers[key], pod=pod)
 
 

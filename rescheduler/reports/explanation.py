@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.model.records import Pod
+from rescheduler.planning.nearest_way import NearestWay
 from rescheduler.reports.table import amount, plural, table
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict
@@ -26,6 +27,8 @@ class Explanation:
     """One for each node."""
     best_free: Mapping[str, int] = field(default_factory=dict)
     """By resource: the largest free amount of the nodes that do not fit."""
+    nearest: NearestWay | None = None
+    """Which pods would have to stand elsewhere; None if it fits already, or no way was found."""
     notes: tuple[str, ...] = ()
     """Aspects that the result does not cover, for example dynamic resource allocation."""
 
@@ -38,9 +41,19 @@ def explanation_json(explanation: Explanation) -> str:
         "pod": {"namespace": pod.namespace, "name": pod.name},
         "nodes": [_node_document(verdict) for verdict in explanation.verdicts],
     }
+    if explanation.nearest is not None:
+        document["nearest"] = _nearest_document(explanation.nearest)
     if explanation.notes:
         document["notes"] = list(explanation.notes)
     return msgspec.json.encode(document).decode() + "\n"
+
+
+def _nearest_document(way: NearestWay) -> dict[str, object]:
+    moves: list[dict[str, str]] = []
+    for step in way.steps:
+        move = {"namespace": step.pod.namespace, "name": step.pod.name, "to": step.target}
+        moves.append({**move, "held": step.held} if step.held else move)
+    return {"node": way.node, "moves": moves}
 
 
 def _node_document(verdict: NodeVerdict) -> dict[str, object]:
@@ -68,6 +81,10 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     if feasible:
         lines += _scores(feasible)
     lines += _refusals(explanation)
+    if explanation.nearest is not None:
+        lines.append(_nearest(explanation.nearest))
+    elif not feasible and not pod.node and total:
+        lines.append("  no one or two pods of a node could stand elsewhere so that it fits there")
     return "\n".join(lines) + "\n"
 
 
@@ -81,6 +98,12 @@ def _scores(feasible: list[NodeVerdict]) -> list[str]:
     if len(feasible) > _NODES_SHOWN:
         lines.append(f"  and {plural(len(feasible) - _NODES_SHOWN, 'more node')}")
     return lines
+
+
+def _nearest(way: NearestWay) -> str:
+    moved = " and ".join(f"{step.pod.key} (to {step.target})" for step in way.steps)
+    held = "".join(f"; {step.pod.key} {step.held}" for step in way.steps if step.held)
+    return f"  it would fit on {way.node} if {moved} moved{held}"
 
 
 def _refusals(explanation: Explanation) -> list[str]:
