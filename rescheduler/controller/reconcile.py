@@ -39,6 +39,7 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.quiet_moves import MoveMarks, QuietMoves
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.sight import Sight
 from rescheduler.coordination.told_later import ToldLater
@@ -100,6 +101,7 @@ class Reconciler:
     _config_maps: OwnConfigMaps = field(init=False)
     _told_later: ToldLater = field(init=False)
     _prepared: tuple[Pod, ...] = ()
+    _quiet: QuietMoves = field(default_factory=QuietMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _keeper: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
@@ -160,9 +162,10 @@ class Reconciler:
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(found.assignment)
         self._prepare(found)
+        marks = self._quiet.begin_round(found.index, self.memory, self.settings.migrations, now_s)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
-            step = partial(self._step_migration, migration, observer)
+            step = partial(self._step_migration, migration, observer, marks)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
         self._end(objects)
         return self._wake_at_s
@@ -365,15 +368,21 @@ class Reconciler:
         if not self._carry_out(machine, actions, keep_failure=backs_off):
             self.memory.rooms.turns.again(machine)
 
-    def _step_migration(self, migration: PodMigration, observer: MigrationObserver) -> None:
+    def _step_migration(self, migration: PodMigration, observer: MigrationObserver, marks: MoveMarks) -> None:
         machine = migration.key
         if self._unseen(machine) or self._backs_off(machine) or self._owner_unknown(migration):
+            return
+        mark = marks.of(migration, self.recorder.history.recorded(migration))
+        if (rests_until_s := self._quiet.until_s(machine, mark, self._now_s)) is not None:
+            self._wake(rests_until_s)
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
         step = self._told_later.migration(migration, step, self._now_s)
+        self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
-        self._prepare_gate(machine, prepares=step.prepares_gate)
+        if self.memory.prepares(machine, wanted=step.prepares_gate):
+            self._wake(self._now_s)  # the next round writes the key
         proofs = [a for a in step.actions if isinstance(a, moves.ProveGate)]
         for proof in proofs:
             self._prove_gate(proof)
@@ -387,14 +396,6 @@ class Reconciler:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
         if not self._carry_out(machine, actions):
             self.memory.moves.turns.again(machine)
-
-    def _prepare_gate(self, machine: ObjectKey, *, prepares: bool) -> None:
-        preparing = self.memory.preparing
-        if prepares and machine not in preparing:
-            preparing.add(machine)
-            self._wake(self._now_s)  # the next round writes the key
-        elif not prepares:
-            preparing.discard(machine)
 
     def _prove_gate(self, proof: moves.ProveGate) -> None:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""

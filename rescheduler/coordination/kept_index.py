@@ -28,6 +28,9 @@ class KeptPods:
         self.ending_placeholders: dict[ObjectKey, Pod] = {}
         """Pods with the label of placeholders, of any namespace, that are bound and being deleted."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
+        self._changed: dict[str, int] = {}
+        """Uid of a controller that has pods -> number of the last change of one of them."""
+        self._changes = 1
 
     def follow(self, snapshot: Snapshot) -> None:
         """Update from ``snapshot``."""
@@ -39,6 +42,8 @@ class KeptPods:
                 k: pod for k, pod in snapshot.pods.items() if _ending_placeholder(pod)
             }
             self._of_controller = None
+            self._changed.clear()
+            self._changes += 1
             return
         for key in keys:
             self._replace(key, before.pods.get(key), snapshot.pods.get(key))
@@ -49,7 +54,14 @@ class KeptPods:
             self._of_controller = {}
             for key, pod in self._at.pods.items() if self._at is not None else ():
                 self._join(key, pod)
+            self._changed = dict.fromkeys(self._of_controller, self._changes)
         return tuple(self._of_controller.get(uid, {}).values())
+
+    def last_change_of(self, uid: str) -> int:
+        """A number that is another one after each change of the pods of a controller."""
+        if self._of_controller is None:
+            self.of_controller(uid)
+        return self._changed.get(uid, 0)
 
     def has_any(self, uid: str) -> bool:
         """True if a controller has pods."""
@@ -68,12 +80,17 @@ class KeptPods:
             self.ending_placeholders.pop(key, None)
         if self._of_controller is None:
             return
+        self._changes += 1
+        for pod in (old, new):
+            if pod is not None and pod.controller is not None:
+                self._changed[pod.controller.uid] = self._changes
         if old is not None and old.controller is not None:
             owned = self._of_controller.get(old.controller.uid, {})
             if new is None or new.controller is None or new.controller.uid != old.controller.uid:
                 owned.pop(key, None)
             if not owned:
                 self._of_controller.pop(old.controller.uid, None)
+                self._changed.pop(old.controller.uid, None)
         if new is not None:
             self._join(key, new)
 

@@ -177,6 +177,12 @@ class Memory:
         self.rooms.turns.looked(machine, now_s, None, sure=False)
         return self.backoff.failed(machine, message, now_s, crashed=True)
 
+    def prepares(self, move: ObjectKey, *, wanted: bool) -> bool:
+        """Note whether a move wants the gate on before its intent; True if it did not before."""
+        new = wanted and move not in self.preparing
+        (self.preparing.add if wanted else self.preparing.discard)(move)
+        return new
+
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)

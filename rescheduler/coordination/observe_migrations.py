@@ -235,13 +235,12 @@ class MigrationObserver:
     def _ungated_replacement(self, migration: PodMigration, reservation: Reservation | None) -> Pod | None:
         if reservation is None or reservation.status.current_owners:
             return None
-        served = {
-            owner.uid
-            for other in self.index.view.reservations.values()
-            for owner in other.status.current_owners
-        }
         link = link_of(migration)
-        pods = [pod for pod in new_pods(self.index, reservation, link) if pod.uid not in served]
+        pods = new_pods(self.index, reservation, link)
+        if pods:
+            claimed = (r.status.current_owners for r in self.index.snapshot.reservations.values())
+            served = {owner.uid for owners in claimed for owner in owners}
+            pods = [pod for pod in pods if pod.uid not in served]
         # A gated pod will claim the room, so the move has not lost its replacement to an ungated one. Nor has it while the
         # controller is about to create one more: the ungated pod may be a sibling from right before the intent.
         if any(names.GATE in pod.spec.gates for pod in pods):

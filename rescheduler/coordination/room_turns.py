@@ -37,7 +37,7 @@ class RoomsOfRound(NamedTuple):
 class RoomTurns:
     """Chooses the Reservations of each round. ``of`` once a round, ``stepped`` or ``crashed`` after each step."""
 
-    turns: Turns = field(default_factory=lambda: Turns(longest_rest_s=LONGEST_REST_S))
+    turns: Turns = field(default_factory=lambda: Turns(longest_rest_s=LONGEST_REST_S, few_rest=True))
     _known: dict[str, tuple[Reservation, Waiting | None]] = field(default_factory=dict)
     """What was found of each Reservation by itself: its place in the queue, or None if it is in every round."""
     _asked: ReservationSettings | None = None
@@ -84,6 +84,8 @@ class RoomTurns:
 
 def _in_each_round(reservation: Reservation) -> bool:
     status = reservation.status
+    if status.phase is ReservationPhase.SUCCEEDED and not reservation.deleting:
+        return False  # its owners are bound
     if reservation.deleting or status.current_owners:
         return True
     if status.phase in FINISHED or reservation.status_unreadable:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
+from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey
@@ -77,9 +78,13 @@ class Chooser:
         return RoundObjects(index.about(rooms.rooms, view), moves.moves, earlier, wakes_s)
 
     def _holds(self, index: RoundIndex, room: Reservation) -> bool:
-        """A pod or another object may hold it, or what is being written for it."""
+        """A pod or another object may hold it, or what is being written for it; or its move still reads what became of it."""
         expectations, key = self.memory.expectations, ObjectKey("", room.name)
         if key in self.under_way or key in expectations.nodes or expectations.claims.get(room.name):
+            return True
+        move = key_of_move(room)
+        served = index.snapshot.migrations.get(move) if move is not None else None
+        if served is not None and served.status.phase not in FINISHED:
             return True
         koordinator = index.snapshot.koordinator
         return index.kept.pods.has_any(room.uid) or (

@@ -3,7 +3,8 @@
 A look asks the scheduling rules about the whole cluster, so it costs milliseconds, and anybody may create thousands of objects
 that wait. Promises: a round looks at no more than ``AT_ONCE`` of them; namespaces take turns, so none waits for the objects
 of another; within a namespace those go first that were never looked at, oldest first, then those whose last look is
-the longest ago; a namespace with few of them is looked at in every round. One of many rests after a look that led to
+the longest ago; a namespace with few of them is looked at in every round (``few_rest``: but for those of which no look
+leads to anything yet). One of many rests after a look that led to
 nothing, each time for twice as long, unless its own spec changes.
 
 It only decides when something is looked at. What it remembers may be lost: then everything is looked at again.
@@ -48,6 +49,8 @@ class _Look(NamedTuple):
     generation: int
     rest_s: float
     until_s: float
+    sure: bool = False
+    """It is known that no look is needed before."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,8 @@ class Turns:
 
     at_once: int = AT_ONCE
     longest_rest_s: float = LONGEST_REST_S
+    few_rest: bool = False
+    """Also one of few rests if it is known that no look is needed before."""
     _looks: dict[ObjectKey, _Look] = field(default_factory=dict)
     _served: dict[str, int] = field(default_factory=dict)
     """Namespace -> the round of its last look."""
@@ -72,9 +77,11 @@ class Turns:
         due: dict[str, list[Waiting]] = {}
         resting_s: float | None = None
         for namespace, queue in queues.items():
-            ready = queue if len(queue) <= share else [one for one in queue if self._due(one, now_s)]
+            few = len(queue) <= share
+            ready = [one for one in queue if self._due(one, now_s, few=few)]
             if len(ready) < len(queue):
-                soonest_s = min(self._looks[one.key].until_s for one in queue if not self._due(one, now_s))
+                resting = (one for one in queue if not self._due(one, now_s, few=few))
+                soonest_s = min(self._looks[one.key].until_s for one in resting)
                 resting_s = soonest_s if resting_s is None else min(resting_s, soonest_s)
             if ready:
                 due[namespace] = heapq.nsmallest(self.at_once + 1, ready, key=self._rank)
@@ -92,7 +99,7 @@ class Turns:
         if look is None:
             return
         if sure and until_s is not None:
-            self._looks[key] = look._replace(until_s=until_s)
+            self._looks[key] = look._replace(until_s=until_s, sure=True)
             return
         rest_s = min(self.longest_rest_s, 2.0 * look.rest_s)
         ends_s = now_s + look.rest_s
@@ -113,9 +120,12 @@ class Turns:
         for key in [key for key in self._looks if key not in live]:
             del self._looks[key]
 
-    def _due(self, one: Waiting, now_s: float) -> bool:
+    def _due(self, one: Waiting, now_s: float, *, few: bool) -> bool:
+        """``few``: its namespace has so few that all of them are looked at."""
         look = self._looks.get(one.key)
-        return look is None or look.generation != one.generation or now_s >= look.until_s
+        if look is None or look.generation != one.generation or now_s >= look.until_s:
+            return True
+        return few and not (self.few_rest and look.sure)
 
     def _rank(self, one: Waiting) -> tuple[int, float, ObjectKey]:
         look = self._looks.get(one.key)

@@ -134,6 +134,22 @@ def test_kept_and_new_index_answer_the_same_after_any_changes(steps):
     assert view(RoundIndex.of(snapshot, kept)) == view(RoundIndex.of(snapshot))
 
 
+@given(st.lists(st.tuples(pods(), st.booleans()), max_size=20))
+def test_each_change_of_the_pods_of_a_controller_is_told(changes):
+    state, kept, told = ClusterState(), KeptIndex(), {}
+    for version, (pod, gone) in enumerate(changes):
+        if gone:
+            state.delete(Kind.POD, pod.key)
+        else:
+            state.apply(Kind.POD, msgspec.structs.replace(pod, resource_version=str(version)))
+        index = RoundIndex.of(state.snapshot(float(version)), kept)
+        for uid in ("a", "b"):
+            now = set(index.pods_of(uid)), kept.pods.last_change_of(uid)
+            if uid in told and told[uid][0] != now[0]:
+                assert told[uid][1] != now[1]
+            told[uid] = now
+
+
 def test_a_deployment_by_uid_stands_for_its_replica_sets():
     state = ClusterState()
     top = OwnerRef("apps/v1", "Deployment", "top", "top")

@@ -22,6 +22,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
+from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.observed import ReservationSettings
 
 CROWD = 20 * AT_ONCE
@@ -78,17 +79,39 @@ OWNER = ObjectRef("tenant", "p", "p")
     [
         room("held", phase=ReservationPhase.AVAILABLE),
         room("held", phase=ReservationPhase.WAITING),
-        room("held", phase=ReservationPhase.SUCCEEDED, owners=(OWNER,)),
+        room("held", phase=ReservationPhase.FAILED, owners=(OWNER,)),
+        room("held", phase=ReservationPhase.SUCCEEDED, owners=(OWNER,), move="tenant/live"),
         room("held", owners=(OWNER,)),
         room("held", deleting=True),
         room("held", move="tenant/m"),
     ],
-    ids=["available", "waiting", "ended with a claimant", "claimed", "being deleted", "of a move"],
+    ids=[
+        "available",
+        "waiting",
+        "failed with a claimant",
+        "read by its move",
+        "claimed",
+        "being deleted",
+        "of a move",
+    ],
 )
 def test_what_holds_something_is_in_each_round(held):
-    rounds = Rounds(*crowd(), held)
+    live = PodMigration(namespace="tenant", name="live", uid="m", pod_name="p")
+    rounds = Rounds(*crowd(), held, moves=[live])
     for second in range(5):
         assert "held" in rounds.names(float(second))
+
+
+@pytest.mark.parametrize("count", [1, CROWD])
+def test_what_has_ended_well_is_in_no_round_until_it_is_to_be_deleted(count):
+    rounds = Rounds(*crowd(count, phase=ReservationPhase.SUCCEEDED, owners=(OWNER,)))
+    for second in range(count // AT_ONCE + 1):
+        for name in rounds.names(float(second)):
+            ended = rounds.rooms[name]
+            rounds.memory.rooms.stepped(ended, ReservationStep(status=ended.status, wake_at_s=900.0), 0.0)
+    assert not rounds.names(899.0)
+    assert rounds.next(899.0).wake_at_s[0] == 900.0
+    assert rounds.names(900.0)
 
 
 def test_what_a_pod_or_a_write_holds_is_in_each_round():

@@ -34,6 +34,18 @@ def test_few_are_looked_at_in_every_round():
         fruitless(turns, turn, float(second) / 10)
 
 
+def test_few_of_which_nothing_comes_rest_if_that_is_asked_for():
+    for few_rest in (True, False):
+        turns = Turns(few_rest=few_rest)
+        turn = turns.next(waiting("a", 2), 0.0)
+        first, second = sorted(turn.keys)
+        turns.looked(first, 0.0, 50.0, sure=True)
+        turns.looked(second, 0.0, 50.0, sure=False)
+        assert of(turns.next(waiting("a", 2), 1.0), "a") == (["m0001"] if few_rest else ["m0000", "m0001"])
+        assert len(turns.next(waiting("a", 2, generation=2), 2.0).keys) == 2
+        assert len(turns.next(waiting("a", 2), 50.0).keys) == 2
+
+
 def test_a_round_is_bounded_and_the_oldest_go_first():
     turns = Turns()
     turn = turns.next(waiting("a", 5000), 0.0)
