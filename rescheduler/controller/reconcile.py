@@ -383,8 +383,7 @@ class Reconciler:
         self.memory.moves.stepped(migration, step, self._now_s)
         if self.memory.prepares(machine, wanted=step.prepares_gate):
             self._wake(self._now_s)  # the next round writes the key
-        proofs = [a for a in step.actions if isinstance(a, moves.ProveGate)]
-        for proof in proofs:
+        for proof in (proofs := [a for a in step.actions if isinstance(a, moves.ProveGate)]):
             self._prove_gate(proof)
         actions = [a for a in step.actions if a not in proofs]
         if self._config_maps.gate_is_late(actions, self._now_s):
