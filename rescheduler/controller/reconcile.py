@@ -223,7 +223,7 @@ class Reconciler:
         """What belongs to no Reservation and no move, and when the next round must be."""
         left = self._guard.carry_out("leftovers", self._whole, self._now_s, self._left)
         self._tend_leftovers(left)
-        self._tend_hints()
+        self._alone(Step.NODE, _hints_machine(""), self._tend_hints)
         self._alone(Step.NODE, keeping_machine(""), self._tend_emptied)
         self._record()
         rooms = (ObjectKey("", name) for name in self._whole.reservations)

@@ -28,7 +28,7 @@ def wants_gate(observed: ObservedReservation) -> bool:
     """True while new pods of the owners should be gated: there is room that no pod has claimed yet.
 
     For a move from the written intent to evict until the claim, and for a moment before the intent, so that the pod does not
-    count as unavailable while the gate settles (``migrations.gate_preparation``). Otherwise it would only delay other pods.
+    count as unavailable while the gate settles (``migrations.gate_in_force``). Otherwise it would only delay other pods.
     """
     reservation, migration = observed.reservation, observed.migration
     status = reservation.status

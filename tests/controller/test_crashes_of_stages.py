@@ -3,7 +3,7 @@
 import pytest
 from scenes import Scene
 
-from rescheduler.controller import gathering
+from rescheduler.controller import gathering, reconcile
 from rescheduler.coordination import observe_reservations, room_assignment
 from rescheduler.coordination.handover_order import HandoverOrder
 
@@ -96,3 +96,30 @@ def test_what_crashes_of_no_object_is_a_crash_of_the_round(scene, monkeypatch):
     scene.until(lambda: crashes(program, "round") >= 2)
     monkeypatch.undo()
     scene.until(lambda: scene.phase("sound") == "Available")
+
+
+def test_more_than_are_found_one_by_one_do_not_stop_the_others(scene, monkeypatch):
+    crash(monkeypatch, "links", "broken")
+    program = scene.start()
+    for number in range(12):
+        scene.room(f"broken-{number:02}", node="n2")
+    scene.room("sound", node="n3")
+    scene.until(lambda: scene.phase("sound") == "Available", 300.0)
+    move = scene.move(scene.pods()[0], "n3")
+    scene.until(lambda: scene.over(move), 300.0)
+    assert scene.phase(move) == "Succeeded"
+    assert program.died == 0
+
+
+@pytest.mark.parametrize("part", ["avoid_keys", "outdated_hints"])
+def test_hints_that_cannot_be_cleaned_up_stop_nobody(scene, monkeypatch, part):
+    def crashed(*_):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(reconcile, part, crashed)
+    program = scene.start()
+    move = scene.move(scene.pods()[0], "n3")
+    scene.until(lambda: scene.over(move))
+    assert scene.phase(move) == "Succeeded"
+    assert crashes(program, "round") == 0
+    assert crashes(program, "Node") >= 1

@@ -69,6 +69,14 @@ def test_a_move_that_fails_gives_its_room_back(scene):
     assert back["room"] == failed["room"]
 
 
+def test_a_move_that_fails_before_it_reserves_says_from_where(scene):
+    with capture_logs() as lines:
+        name = scene.move(scene.ready("web")[0], "nowhere", ttl="5s")
+        assert scene.until(lambda: scene.over(name))
+    (failed,) = told(lines)
+    assert (failed["event"], failed["from"], failed["to"]) == (FAILED, "n1", "nowhere")
+
+
 def test_rooms_that_people_reserve(scene):
     with capture_logs() as lines:
         room = scene.room(node="n2", ttl="30s")
