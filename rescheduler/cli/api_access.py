@@ -10,15 +10,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenacity import stop_before_delay
 
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import HttpTransport, connect
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
+
+if TYPE_CHECKING:
+    from rescheduler.kube.connection import HttpTransport
 
 NOTICE_S: Final = 3.0
 """After so long a person is told what is waited for."""
@@ -31,8 +33,17 @@ _REMEDY: Final = "is it running, and are the address and the certificate in the 
 
 def connected(kubeconfig: str | None, context: str | None) -> HttpTransport:
     """A connection by the options; a credential plugin that is slow is told. Raises KubeconfigError."""
+    from rescheduler.kube.connection import connect  # noqa: PLC0415 - the help of a command needs no API client
+
     with notice("waiting for the credentials that the kubeconfig names ..."):
         return connect(kubeconfig, context)
+
+
+def namespace_of_context(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace that kubectl would use. Raises KubeconfigError."""
+    from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - as above
+
+    return default_namespace(kubeconfig, context)
 
 
 def api_of(kubeconfig: str | None, context: str | None, patience_s: float = PATIENCE_S) -> KubeApi:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -116,6 +115,8 @@ def _fresh(found: Leader, now_s: float) -> bool:
 
 
 def _without_lease(api: KubeApi, namespace: str) -> Leader:
+    from rescheduler.configuration.document import parse_configuration  # noqa: PLC0415 - it is seldom asked
+
     try:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
         election = text is None or parse_configuration(text, CONFIG_MAP).leader_election.enabled

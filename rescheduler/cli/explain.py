@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import click
 
+from rescheduler.cli.api_access import namespace_of_context
+from rescheduler.cli.configuration_input import load_configuration, load_profile
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
-    load_configuration,
-    load_profile,
     now_option,
     scheduler_config_option,
     target_namespace_option,
@@ -94,7 +94,7 @@ def explain_pod_command(
         now=now,
         rules=configuration.replacements,
     )
-    wanted = namespace or (_IN_DUMPS if paths else _of_context(kubeconfig, context))
+    wanted = namespace or (_IN_DUMPS if paths else namespace_of_context(kubeconfig, context))
     chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
     if not chosen:
         tell("no pending pods")
@@ -116,12 +116,6 @@ def explain_pod_command(
     nearest = NearestWays(state, replacements, protector, budgets)
     for explanation in explain_all(state, chosen, nearest):
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
-
-
-def _of_context(kubeconfig: str | None, context: str | None) -> str:
-    from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - a dump needs no API client
-
-    return default_namespace(kubeconfig, context)
 
 
 def choose(

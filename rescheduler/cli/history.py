@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import click
 import msgspec
 
-from rescheduler.cli.api_access import api_of
+from rescheduler.cli.api_access import api_of, namespace_of_context
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.options import (
     cluster_options,
@@ -24,7 +24,6 @@ from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
-from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
@@ -80,7 +79,7 @@ def history_command(
     """Show what was moved when, why, from where to where, and how it ended; the newest last."""
     begun_s = time.time() - parse_seconds("--since", since) if since else 0.0
     api = api_of(kubeconfig, context)
-    wanted = "" if all_namespaces else namespace or default_namespace(kubeconfig, context)
+    wanted = "" if all_namespaces else namespace or namespace_of_context(kubeconfig, context)
     moves = MigrationClient(api, Decoder()).select(wanted)
     past = {
         uid: move for uid, move in _past(api, controller_namespace).items() if wanted in ("", move.namespace)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rescheduler.cli.api_access import api_of
+from rescheduler.cli.api_access import api_of, namespace_of_context
 from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
 from rescheduler.cli.following_moves import exit_code, follow, print_moves, why_not
@@ -28,7 +28,6 @@ from rescheduler.cli.pods_by_name import find_pods, pod_names
 from rescheduler.cli.reserve.printing import json_list, yaml_list
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
-from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
@@ -99,7 +98,7 @@ def move_command(
     asking = _Asking(
         api=api,
         client=MigrationClient(api, Decoder()),
-        namespace=namespace or default_namespace(kubeconfig, context),
+        namespace=namespace or namespace_of_context(kubeconfig, context),
         target=target,
         controller_namespace=controller_namespace,
         kubeconfig=kubeconfig,

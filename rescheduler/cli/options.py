@@ -8,14 +8,10 @@ from typing import Any, Final, TypeVar
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.text_files import PathText, read_text
-from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
-from rescheduler.configuration.strictyaml import YamlError, load
+from rescheduler.cli.text_files import PathText
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.times import DurationError, parse_duration, parse_timestamp
-from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
-from rescheduler.scheduling.framework import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
 ENVIRONMENT: Final = "RESCHEDULER_"
@@ -112,30 +108,6 @@ def now_option(command: F) -> F:
         metavar="TIME",
         help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
     )(command)
-
-
-def load_configuration(path: str | None) -> Configuration:
-    """The configuration of a file, or the default one."""
-    return (
-        default_configuration()
-        if path is None
-        else parse_configuration(read_text(path, "configuration"), path)
-    )
-
-
-def load_profile(path: str | None, configuration: Configuration) -> Profile:
-    """The scheduler profile of a file, or that of the configuration."""
-    if path is None:
-        return configuration.profile
-    try:
-        document = load(read_text(path, "scheduler configuration"))
-    except YamlError as error:
-        raise CommandError(f"{path}:{error.line}: {error.message} ({error.remedy})", EXIT_USAGE) from error
-    try:
-        return parse_scheduler_configuration(document.data)
-    except SchedulerConfigurationError as error:
-        place = f"{path}:{document.line(error.path)}" if error.path else path
-        raise CommandError(f"{place}: {error}", EXIT_USAGE) from error
 
 
 def parse_now(text: str | None) -> float | None:

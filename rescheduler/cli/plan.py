@@ -7,13 +7,12 @@ from typing import Final
 import click
 import msgspec
 
+from rescheduler.cli.configuration_input import load_configuration, load_profile
 from rescheduler.cli.errors import EXIT_BLOCKED
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
     from_options,
-    load_configuration,
-    load_profile,
     now_option,
     scheduler_config_option,
 )

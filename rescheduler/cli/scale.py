@@ -7,7 +7,7 @@ import time
 
 import click
 
-from rescheduler.cli.api_access import api_of
+from rescheduler.cli.api_access import api_of, namespace_of_context
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.options import cluster_options, parse_seconds, target_namespace_option, timeout_option
 from rescheduler.cli.output import emit
@@ -16,7 +16,6 @@ from rescheduler.cli.reservation_client import ReservationClient, status_message
 from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import ReservationPhase
@@ -48,7 +47,7 @@ def scale_command(
     released and nothing is scaled. Scaling down needs no room and is done at once.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    name = parse_workload(workload, namespace or default_namespace(kubeconfig, context))
+    name = parse_workload(workload, namespace or namespace_of_context(kubeconfig, context))
     api = api_of(kubeconfig, context, DEADLINE_S)
     found = read_workload(api, name)
     if replicas == found.replicas:

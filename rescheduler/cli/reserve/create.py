@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from rescheduler.cli.api_access import namespace_of_context
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
@@ -31,7 +32,6 @@ from rescheduler.cli.reserve.options import (
 from rescheduler.cli.reserve.printing import json_list, reservation_line, yaml_list
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -113,7 +113,7 @@ def create_command(
         api,
         workload,
         filename,
-        CreateFlags(namespace=namespace or default_namespace(kubeconfig, context), **flags),
+        CreateFlags(namespace=namespace or namespace_of_context(kubeconfig, context), **flags),
     )
     rooms = ReservationClient(api, Decoder(), API_TIMEOUT_S)
     if dry_run:
