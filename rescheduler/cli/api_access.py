@@ -16,6 +16,7 @@ from tenacity import stop_before_delay
 
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ApiError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
 
@@ -50,6 +51,13 @@ def api_of(kubeconfig: str | None, context: str | None, patience_s: float = PATI
     """A client of the API server that the options name, for a command. Raises KubeconfigError."""
     retry = Retry(stop=stop_before_delay(patience_s), gives_up=(UnreachableError,))
     return KubeApi(CommandTransport(connected(kubeconfig, context)), retry, timeout_s=REQUEST_TIMEOUT_S)
+
+
+def why_refused(error: ApiError | TransportError) -> str:
+    """What the API server said, for people; that it did not answer, if it did not."""
+    if isinstance(error, ApiError):
+        return error.message or str(error.status)
+    return "no answer from the API server"
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rescheduler.cli.api_access import why_refused
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.installed import allowed, installed
+from rescheduler.cli.listing import listed
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.transport import TransportError
@@ -102,13 +104,13 @@ class MigrationClient:
 
     def select(self, namespace: str, label: str = "") -> list[PodMigration]:
         """PodMigrations of a namespace ("": of all) by a label query, sorted by name; without damaged ones."""
-        resource = RESOURCES[Kind.POD_MIGRATION]
-        path = resource.object_path(namespace, "") if namespace else resource.collection_path
         where = f"in namespace {namespace}" if namespace else "in all namespaces"
         with installed("podmigrations"), allowed(f"list podmigrations {where}", RIGHT):
-            pages = list(self.api.list(path, {"labelSelector": label} if label else {}))
-        records = (record for body in pages for record in self.decoder.page(Kind.POD_MIGRATION, body).records)
-        return sorted((r for r in records if isinstance(r, PodMigration)), key=lambda move: move.key)
+            query = {"labelSelector": label} if label else {}
+            found = listed(
+                self.api, self.decoder, Kind.POD_MIGRATION, PodMigration, namespace=namespace, query=query
+            )
+        return sorted(found, key=lambda move: move.key)
 
     def group(self, namespaces: Iterable[str], group: str) -> dict[ObjectKey, PodMigration]:
         """The moves of one command."""
@@ -141,10 +143,8 @@ class MigrationClient:
                 return ""
             except ConflictError:
                 return "it has just taken a step; try again"
-            except TransportError:
-                return "no answer from the API server"
-            except ApiError as error:
-                return error.message or str(error.status)
+            except (ApiError, TransportError) as error:
+                return why_refused(error)
             return ""
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:

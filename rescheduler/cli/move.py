@@ -178,20 +178,14 @@ class _Asking:
             return []
         from rescheduler.cli.controller_configuration import controller_configuration  # noqa: PLC0415 - needs all of planning
         from rescheduler.cli.move_checks import CheckedMove, check_moves  # noqa: PLC0415 - the same
-        from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - the same
+        from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - the same
 
         found = leader(self.api, self.controller_namespace, now_s=time.time, pause=time.sleep)
         need_controller(found, self.controller_namespace)
         configuration, warning = controller_configuration(self.api, self.controller_namespace)
         try:
-            source = read_input(
-                paths=(),
-                more_paths=(),
-                kubeconfig=self.kubeconfig,
-                context=self.context,
-                now=None,
-                rules=configuration.replacements,
-                namespace=self.controller_namespace,
+            source = read_live(
+                self.kubeconfig, self.context, configuration.replacements, self.controller_namespace
             )
         except ForbiddenError as error:
             tell(

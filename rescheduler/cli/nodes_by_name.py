@@ -7,6 +7,7 @@ from typing import Final
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed
+from rescheduler.cli.listing import listed
 from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
@@ -24,12 +25,9 @@ def find_nodes(api: KubeApi, words: Sequence[str], selector: str = "") -> list[N
         ApiError, TransportError: the API server refuses the query, or does not answer.
     """
     names = list(dict.fromkeys(word.removeprefix("nodes/").removeprefix("node/") for word in words))
-    resource, decoder = RESOURCES[Kind.NODE], Decoder()
     query = {"labelSelector": selector} if selector else {}
     with allowed("list nodes", _RIGHT):
-        pages = list(api.list(resource.collection_path, query))
-    records = (record for page in pages for record in decoder.page(Kind.NODE, page).records)
-    found = {record.name: record for record in records if isinstance(record, Node)}
+        found = {node.name: node for node in listed(api, Decoder(), Kind.NODE, Node, query=query)}
     if not names:
         return [found[name] for name in sorted(found)]
     missing = [name for name in names if name not in found]

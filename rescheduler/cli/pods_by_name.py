@@ -7,10 +7,11 @@ from typing import Final
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed
+from rescheduler.cli.listing import listed
 from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
-from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Pod
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
@@ -44,9 +45,10 @@ def find_pods(
     query = {"labelSelector": selector} if selector else {}
     if node:
         query["fieldSelector"] = f"spec.nodeName={node}"
-    found = {pod.name: pod for pod in _listed(api, namespace, query)} if names else {}
+    pods = _listed(api, namespace, query)
     if not names:
-        return sorted(_listed(api, namespace, query), key=lambda pod: pod.key)
+        return sorted(pods, key=lambda pod: pod.key)
+    found = {pod.name: pod for pod in pods}
     missing = [name for name in names if name not in found]
     if missing:
         hint = did_you_mean(missing[0], found)
@@ -55,10 +57,6 @@ def find_pods(
 
 
 def _listed(api: KubeApi, namespace: str, query: dict[str, str]) -> list[Pod]:
-    resource, decoder = RESOURCES[Kind.POD], Decoder()
-    path = resource.object_path(namespace, "") if namespace else resource.collection_path
     where = f"in namespace {namespace}" if namespace else "in all namespaces"
     with allowed(f"list pods {where}", _RIGHT):
-        pages = list(api.list(path, query))
-    records = (record for page in pages for record in decoder.page(Kind.POD, page).records)
-    return [record for record in records if isinstance(record, Pod)]
+        return listed(api, Decoder(), Kind.POD, Pod, namespace=namespace, query=query)

@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay
 
+from rescheduler.cli.api_access import why_refused
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.installed import installed
+from rescheduler.cli.listing import listed
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
@@ -132,8 +134,8 @@ class ReservationClient:
             rooms = [room for word in set(unsure.values()) for room in self.group(word)]
         except CommandError:  # the kind is not served, so there are none
             return {}, {}
-        except (ApiError, TransportError):
-            return {}, dict.fromkeys(unsure, "no answer from the API server")
+        except (ApiError, TransportError) as error:
+            return {}, dict.fromkeys(unsure, why_refused(error))
         return {room.name: room.uid for room in rooms if room.name in unsure}, {}
 
     def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
@@ -148,13 +150,7 @@ class ReservationClient:
     def select(self, query: Mapping[str, str]) -> tuple[Reservation, ...]:
         """Reservations by a list query, sorted by name, without damaged ones."""
         with installed("reservations"):
-            pages = list(self.api.list(COLLECTION, query))
-        found = [
-            record
-            for body in pages
-            for record in self.decoder.page(Kind.RESERVATION, body).records
-            if isinstance(record, Reservation)
-        ]
+            found = listed(self.api, self.decoder, Kind.RESERVATION, Reservation, query=query)
         return tuple(sorted(found, key=lambda r: r.name))
 
     def raw(self, name: str) -> bytes:
@@ -183,10 +179,8 @@ class ReservationClient:
                 api.delete(path, uid=uid, own_name=not uid)
             except (NotFoundError, ConflictError):  # a conflict: another object has this name now
                 return ""
-            except TransportError:
-                return "no answer from the API server"
-            except ApiError as error:
-                return error.message or str(error.status)
+            except (ApiError, TransportError) as error:
+                return why_refused(error)
             return ""
 
         with ThreadPoolExecutor(min(len(uids), _AT_ONCE)) as pool:

@@ -120,13 +120,13 @@ def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> s
 
 def _dry_run(found: FoundWorkload, replicas: int, kubeconfig: str | None, context: str | None) -> None:
     from rescheduler.cli.scale_dry_run import place_new_pods  # noqa: PLC0415 - needs the scheduling rules
-    from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - only a dry run reads the whole cluster
+    from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - only a dry run reads the whole cluster
 
     count = replicas - found.replicas
     if count < 0:
         emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
         return
-    source = read_input(paths=(), more_paths=(), kubeconfig=kubeconfig, context=context, now=None)
+    source = read_live(kubeconfig, context)
     choices = place_new_pods(source.snapshot, found, count)
     placed = [c.node for c in choices if c.node]
     lines = [

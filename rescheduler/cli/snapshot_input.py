@@ -80,6 +80,24 @@ def read_input(
     )
 
 
+def read_live(
+    kubeconfig: str | None,
+    context: str | None,
+    rules: ReplacementRules = DEFAULT_RULES,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> SnapshotInput:
+    """The live cluster now, as ``read_input`` reads it."""
+    return read_input(
+        paths=(),
+        more_paths=(),
+        kubeconfig=kubeconfig,
+        context=context,
+        now=None,
+        rules=rules,
+        namespace=namespace,
+    )
+
+
 def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
     """What a plan for this dump leaves out, for people.
 

@@ -7,6 +7,7 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.text_files import PathText, read_text_or_stdin
+from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
@@ -70,12 +71,5 @@ def unwrap_config_map(text: bytes) -> tuple[bytes, int]:
         document = load(text)
     except YamlError:
         return text, 0
-    data = document.data
-    if (
-        not isinstance(data, dict)
-        or data.get("kind") != "ConfigMap"
-        or not isinstance(data.get("data"), dict)
-    ):
-        return text, 0
-    inner = data["data"].get(CONFIG_KEY)
-    return (inner.encode(), document.line(("data", CONFIG_KEY))) if isinstance(inner, str) else (text, 0)
+    inner = text_within(document, CONFIG_KEY)
+    return (text, 0) if inner is None else (inner[0].encode(), inner[1])

@@ -22,7 +22,7 @@ _CLASSES: Final = {
     "system-node-critical": SYSTEM_CRITICAL_PRIORITY + 1000,
 }
 """Priority classes that every cluster has."""
-_ALWAYS: Final = "always on: each move has a target by all rules of the scheduler"
+ALWAYS_FITS: Final = "always on: each move has a target by all rules of the scheduler"
 _GONE: Final = "such pods are never moved: nothing creates them anew elsewhere"
 
 _SETTINGS: Final = {
@@ -90,7 +90,7 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
     )
     for source in sources:
         if source.get("nodeFit", bool) is False:
-            part.leave_out(source.line_of("nodeFit"), "nodeFit", None, _ALWAYS)
+            part.leave_out(source.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
         if source.get("noEvictionPolicy", str) == "Mandatory":
             reason = "pods with the annotation prefer-no-eviction go last, and cost more"
             part.leave_out(source.line_of("noEvictionPolicy"), "noEvictionPolicy", "Mandatory", reason)

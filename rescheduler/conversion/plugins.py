@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from rescheduler.conversion.document import PolicyEntry, Remark, Result
-from rescheduler.conversion.evictor import threshold
+from rescheduler.conversion.evictor import ALWAYS_FITS, threshold
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
 from rescheduler.planning.protections import SYSTEM_CRITICAL_PRIORITY
 
@@ -30,7 +30,6 @@ _WITHOUT: Final = {
     "RemovePodsHavingTooManyRestarts": _NOT_ABOUT_PLACE,
     "RemoveFailedPods": _NOT_ABOUT_PLACE,
 }
-_ALWAYS_FITS: Final = "always on: each move has a target by all rules of the scheduler"
 
 
 def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
@@ -75,7 +74,7 @@ def _common(arguments: Fields, part: PolicyEntry) -> None:
     for key in ("namespaces", "evictableNamespaces"):
         _namespaces(arguments.within(key), part)
     if arguments.get("nodeFit", bool) is False:
-        part.leave_out(arguments.line_of("nodeFit"), "nodeFit", None, _ALWAYS_FITS)
+        part.leave_out(arguments.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
     value = threshold(arguments, part, value_key="thresholdPriority", name_key="thresholdPriorityClassName")
     if value is not None and value < SYSTEM_CRITICAL_PRIORITY:
         key = next(k for k in ("thresholdPriority", "thresholdPriorityClassName") if k in arguments)
@@ -131,7 +130,7 @@ def _topology_spread(arguments: Fields, part: PolicyEntry) -> None:
         part.put("constraints", constraints)
     if arguments.get("topologyBalanceNodeFit", bool) is False:
         line = arguments.line_of("topologyBalanceNodeFit")
-        part.leave_out(line, "topologyBalanceNodeFit", None, _ALWAYS_FITS)
+        part.leave_out(line, "topologyBalanceNodeFit", None, ALWAYS_FITS)
 
 
 def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Document, Path, Word, YamlError, load
@@ -166,13 +167,11 @@ def _loaded(text: str | bytes, file: str, word: Word) -> Document:
 def _unwrapped(document: Document, file: str, word: Word) -> tuple[Document, Path, str]:
     """The document with the policy, where in it the policy is, and its version. Raises ConfigurationError."""
     data = document.data
-    if data.get("kind") == "ConfigMap" and isinstance(data.get("data"), dict):
-        inner = data["data"].get(_CONFIG_MAP_KEY)
-        if isinstance(inner, str):
-            offset = document.line(("data", _CONFIG_MAP_KEY))
-            found = _loaded(inner, file, word)
-            lines = {path: line + offset for path, line in found.lines.items()}
-            return _unwrapped(Document(found.data, lines), file, word)
+    if (inner := text_within(document, _CONFIG_MAP_KEY)) is not None:
+        text, offset = inner
+        found = _loaded(text, file, word)
+        lines = {path: line + offset for path, line in found.lines.items()}
+        return _unwrapped(Document(found.data, lines), file, word)
     if "kind" not in data and isinstance(data.get(_HELM_POLICY), dict):
         version = data.get(_HELM_VERSION, _VERSIONS[1])
         return document, (_HELM_POLICY,), _known(version, document.line((_HELM_VERSION,)), file)

@@ -58,9 +58,8 @@ class Draft:
     def fail(self, reason: MigrationReason, message: str) -> None:
         """End the move as Failed. If its own Reservation is not claimed, it is deleted at once."""
         pod = self.observed.pod
-        if (
-            pod is not None and not self.status.source_node
-        ):  # it ends before it began; who reads it wants to know from where
+        # It may end before it began; who reads it wants to know from where all the same.
+        if pod is not None and not self.status.source_node:
             self.change(source_node=pod.node)
         self.change(eviction_requested_at_s=self.status.eviction_requested_at_s if self.evicted else 0.0)
         self.go(MigrationPhase.FAILED, reason, message)

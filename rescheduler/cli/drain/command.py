@@ -20,7 +20,7 @@ from rescheduler.cli.nodes_by_name import cordon, find_nodes
 from rescheduler.cli.options import cluster_options, controller_namespace_option, move_ttl, timeout_option
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods
-from rescheduler.cli.snapshot_input import read_input
+from rescheduler.cli.snapshot_input import read_live
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.records import Node, Pod
@@ -101,15 +101,7 @@ def drain_command(
     )
 
     def planned() -> DrainPlan:
-        read = read_input(
-            paths=(),
-            more_paths=(),
-            kubeconfig=kubeconfig,
-            context=context,
-            now=None,
-            rules=configuration.replacements,
-            namespace=controller_namespace,
-        )
+        read = read_live(kubeconfig, context, configuration.replacements, controller_namespace)
         there = [name for name in names if name in read.snapshot.nodes]
         return plan_drain(read.snapshot, configuration, there, options)
 

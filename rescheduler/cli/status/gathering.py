@@ -12,7 +12,7 @@ from rescheduler.cli.controller_configuration import controller_configuration
 from rescheduler.cli.controller_presence import leader
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.snapshot_input import read_input
+from rescheduler.cli.snapshot_input import read_live
 from rescheduler.cli.status.report import (
     StatusReport,
     badly_placed,
@@ -101,15 +101,7 @@ class Gathering:
 
     def _planned(self, configuration: Configuration) -> tuple[Snapshot | None, Plan | None]:
         try:
-            source = read_input(
-                paths=(),
-                more_paths=(),
-                kubeconfig=self.kubeconfig,
-                context=self.context,
-                now=None,
-                rules=configuration.replacements,
-                namespace=self.namespace,
-            )
+            source = read_live(self.kubeconfig, self.context, configuration.replacements, self.namespace)
         except ForbiddenError as error:
             self.warnings.append(
                 f"what is badly placed is not known: you may not read the cluster: {error.message}"

@@ -1,4 +1,4 @@
-"""``rescheduler drain`` as people type it, on the real control plane."""
+"""``rescheduler move`` and ``drain`` as people type them, on the real control plane."""
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture
 def world(control_plane):
-    with World(control_plane.api(), "drain") as world:
+    with World(control_plane.api(), "command") as world:
         yield world
 
 
@@ -24,6 +24,18 @@ def controller(control_plane):
 
 def invoke(control_plane, *words):
     return CliRunner().invoke(main, [*words, "--kubeconfig", str(control_plane.kubeconfig)])
+
+
+def test_a_pod_lands_where_it_was_asked_to(controller, control_plane, world):
+    world.node("a", cpu="4")
+    world.workload("Deployment", "web", 1)
+    (pod,) = world.wait_ready("web", 1)
+    target = world.node("b", cpu="4")
+    name = pod["metadata"]["name"]
+    done = invoke(control_plane, "move", "pod", name, "--to", target, "-n", world.namespace)
+    assert done.exit_code == 0, done.output
+    assert "Succeeded" in done.stdout
+    assert [node_of(pod) for pod in world.wait_ready("web", 1)] == [target]
 
 
 def test_a_node_is_emptied_although_a_budget_lets_its_pods_go_one_by_one(controller, control_plane, world):
