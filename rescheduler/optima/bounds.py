@@ -36,6 +36,7 @@ from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArg
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.policies.objective import ONE
 from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
 from rescheduler.policies.wire import PolicyArgs
@@ -45,6 +46,10 @@ from rescheduler.scheduling.framework import IntArray, Profile
 MOST_PLACES: Final = 40_000
 """Kinds of pods times nodes: what a model of every pod on every node is made for; beyond, only amounts are compared."""
 _SAME: Final = 1e-6
+_DIGITS: Final = 6
+EXCESS_EXACT_TO: Final = 1e-3
+PRICE_EXACT_TO: Final = 1e-5
+"""Of the dearest node, or of the bound if that is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +143,7 @@ def _violations(judged: JudgedPlan, rules: Rules) -> PlanBound:
 
 
 def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
-    """The moves of other policies are taken as they are."""
+    """By price where prices differ, else by number. The moves of other policies are taken as they are."""
     own = HighNodeUtilization.name
     others = [move for move in judged.plan.moves if move.policy != own]
     places = judged.places(gone=frozenset(move.pod.uid for move in others))
@@ -148,6 +153,10 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
         among &= nodes.allocatable(resource) > 0
     for move in others:
         placement.occupied[nodes.index[move.target]] = True
+    # The dearest node counts 1: the solver's tolerance is absolute.
+    prices = args.prices_of(nodes) / ONE
+    dearest = float(prices[among].max(initial=0.0)) or 1.0
+    priced = bool((prices[among] < dearest).any())
     most = judged.inputs.max_moves
     asked = Consolidation.of(
         placement,
@@ -155,11 +164,13 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
         {r: percent for r, percent in args.target_thresholds.items() if r in placement.resources},
         None if most is None else most - len(others),
         among=among,
+        prices=prices / dearest if priced else None,
         any_order=True,
     )
-    reached = placement.in_use(placement.start) - placement.in_use(places.counts_at(judged.after(own)))
+    before, after = placement.used(placement.start), placement.used(places.counts_at(judged.after(own)))
+    reached = float((asked.prices * before).sum() - (asked.prices * after).sum())
     notes = [f"beside {len(others)} moves of other policies"] if others else []
-    count = float(most_emptied_by_count(placement, asked))
+    count = most_emptied_by_count(placement, asked)
     if count and _fits(placement.start.size, notes):
         best = most_emptied(placement, asked, judged.seconds)
     elif count:
@@ -167,7 +178,20 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     else:
         best = Solution(0.0, 0.0, ())
     notes += _left_out(places)
-    return _bound(Question.NODES_EMPTIED, reached, most=count, model=-best.bound, best=best, notes=notes)
+    if priced:
+        return _bound(
+            Question.PRICE_EMPTIED,
+            reached,
+            most=count,
+            model=-best.bound,
+            best=best,
+            notes=notes,
+            exact_to=PRICE_EXACT_TO,
+            unit=dearest,
+        )
+    return _bound(
+        Question.NODES_EMPTIED, round(reached), most=count, model=-best.bound, best=best, notes=notes
+    )
 
 
 def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
@@ -213,7 +237,13 @@ def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
         best = least_excess_of_any_plan(placement, nodes, high, judged.inputs.max_moves, judged.seconds)
     notes += _left_out(places)
     return _bound(
-        Question.EXCESS_REMOVED, reached, most=start, model=start - best.bound, best=best, notes=notes
+        Question.EXCESS_REMOVED,
+        reached,
+        most=start,
+        model=start - best.bound,
+        best=best,
+        notes=notes,
+        exact_to=EXCESS_EXACT_TO,
     )
 
 
@@ -231,16 +261,27 @@ def _left_out(places: Places) -> Iterator[str]:
 
 
 def _bound(
-    question: Question, reached: float, *, most: float, model: float, best: Solution, notes: Sequence[str]
+    question: Question,
+    reached: float,
+    *,
+    most: float,
+    model: float,
+    best: Solution,
+    notes: Sequence[str],
+    exact_to: float = 0.0,
+    unit: float = 1.0,
 ) -> PlanBound:
-    """``most``: what nothing can pass anyway; ``model``: the bound of the solver, infinite if it has none."""
+    """``most``: what nothing can pass anyway; ``model``: the bound of the solver, infinite if it has none.
+
+    ``exact_to``: how exact the solver is about what is not counted in whole numbers; 0: it is. ``unit``: what 1 is shown as.
+    """
     bound = min(most, model) if math.isfinite(model) else most
-    whole = question is not Question.EXCESS_REMOVED
-    bound = math.floor(bound + _SAME) if whole else bound
-    if bound < reached - (0 if whole else 1e-4):
+    bound = bound if exact_to else math.floor(bound + _SAME)
+    slack = exact_to * max(1.0, bound)
+    if bound < reached - slack:
         return PlanBound(
             question=question,
-            reached=round(reached, 4),
+            reached=round(reached * unit, _DIGITS),
             notes=(*notes, "no bound: the model forbids what the plan does"),
         )
     bound = max(bound, reached)
@@ -248,10 +289,10 @@ def _bound(
         notes = (*notes, "the solver found no bound in its time")
     return PlanBound(
         question=question,
-        reached=round(reached, 4),
-        bound=round(bound, 4),
+        reached=round(reached * unit, _DIGITS),
+        bound=round(bound * unit, _DIGITS),
         gap=_gap(reached, bound),
-        proven=bound - reached <= (0 if whole else 1e-3 * max(1.0, bound)),
+        proven=bound - reached <= slack,
         solver_seconds=round(best.seconds, 3),
         notes=tuple(notes),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
 from rescheduler.optima.repairs import LinearExpression, Terms, above, negative, spread_rows
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _EPSILON: Final = 1e-9
 
@@ -29,6 +29,8 @@ class Consolidation:
     limit: IntArray
     """(nodes, resources)"""
     max_moves: int | None
+    prices: FloatArray
+    """(nodes): what it is worth to empty each; 1 for all where nodes are counted."""
     any_order: bool = False
     """Hard spread is not judged (``repairs``)."""
 
@@ -41,12 +43,20 @@ class Consolidation:
         max_moves: int | None,
         *,
         among: BoolArray | None = None,
+        prices: FloatArray | None = None,
         any_order: bool = False,
     ) -> Consolidation:
         """Thresholds in percent, as HighNodeUtilization has them; ``among``: the nodes that take part."""
-        part = np.ones(len(placement.nodes), dtype=np.bool_) if among is None else among
-        candidates = part & (placement.start.sum(axis=0) > 0) & ~placement.kept & _below(placement, low)
-        return cls(candidates, part & placement.occupied, filled_to(placement, high), max_moves, any_order)
+        size = len(placement.nodes)
+        part = np.ones(size, dtype=np.bool_) if among is None else among
+        return cls(
+            candidates=part & (placement.start.sum(axis=0) > 0) & ~placement.kept & _below(placement, low),
+            receives=part & placement.occupied,
+            limit=filled_to(placement, high),
+            max_moves=max_moves,
+            prices=np.ones(size) if prices is None else prices,
+            any_order=any_order,
+        )
 
 
 def _below(placement: CountedCluster, low: Mapping[str, float]) -> BoolArray:
@@ -71,8 +81,8 @@ def filled_to(placement: CountedCluster, high: Mapping[str, float]) -> IntArray:
 
 
 def most_emptied(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
-    """The objective is minus the most nodes that can be emptied; all pods of a node move or none."""
-    program, emptied, pods = _emptying(placement, asked, cost_of_node=-1.0)
+    """The objective is minus the highest sum of prices of nodes that can be emptied; all pods of a node move or none."""
+    program, emptied, pods = _emptying(placement, asked, cost_of_price=-1.0)
     if asked.max_moves is not None:
         program.row({emptied[n]: pods[n] for n in emptied}, most=asked.max_moves)
     return program.solve(seconds)
@@ -83,7 +93,8 @@ def most_emptied_by_amounts(placement: CountedCluster, asked: Consolidation, sec
     program = IntegerProgram()
     load = placement.load(placement.start)
     pods = placement.start.sum(axis=0)
-    emptied = {n: program.column(1.0, cost=-1.0) for n in np.flatnonzero(asked.candidates).tolist()}
+    candidates = np.flatnonzero(asked.candidates).tolist()
+    emptied = {n: program.column(1.0, cost=-float(asked.prices[n])) for n in candidates}
     if asked.max_moves is not None:
         program.row({column: float(pods[n]) for n, column in emptied.items()}, most=asked.max_moves)
     room = np.where(asked.receives[:, None], np.maximum(asked.limit - load, 0), 0)
@@ -94,10 +105,16 @@ def most_emptied_by_amounts(placement: CountedCluster, asked: Consolidation, sec
     return program.solve(seconds, gap=0.0)
 
 
-def most_emptied_by_count(placement: CountedCluster, asked: Consolidation) -> int:
-    """The same if there were room for every pod: the nodes with the fewest pods."""
-    pods = np.sort(placement.start.sum(axis=0)[asked.candidates]).cumsum()
-    return int(pods.size if asked.max_moves is None else (pods <= asked.max_moves).sum())
+def most_emptied_by_count(placement: CountedCluster, asked: Consolidation) -> float:
+    """The same if there were room for every pod and the last node could be emptied in part: the most price for each pod first."""
+    pods = placement.start.sum(axis=0)[asked.candidates].astype(np.float64)
+    prices = asked.prices[asked.candidates]
+    if asked.max_moves is None:
+        return float(prices.sum())
+    order = np.argsort(-prices / pods, kind="stable")
+    before = pods[order].cumsum() - pods[order]
+    parts = np.clip((asked.max_moves - before) / pods[order], 0.0, 1.0)
+    return float((parts * prices[order]).sum())
 
 
 def fewest_emptying_moves(
@@ -110,12 +127,13 @@ def fewest_emptying_moves(
 
 
 def _emptying(
-    placement: CountedCluster, asked: Consolidation, *, cost_of_node: float = 0.0, cost_of_move: float = 0.0
+    placement: CountedCluster, asked: Consolidation, *, cost_of_price: float = 0.0, cost_of_move: float = 0.0
 ) -> tuple[IntegerProgram, dict[int, int], dict[int, float]]:
     program = IntegerProgram()
     start, load = placement.start, placement.load(placement.start)
     pods = {n: float(start[:, n].sum()) for n in np.flatnonzero(asked.candidates).tolist()}
-    emptied = {n: program.column(1.0, cost=cost_of_node + cost_of_move * pods[n]) for n in pods}
+    costs = {n: cost_of_price * float(asked.prices[n]) + cost_of_move * pods[n] for n in pods}
+    emptied = {n: program.column(1.0, cost=cost) for n, cost in costs.items()}
     arriving: dict[tuple[int, int], int] = {}
     after: list[list[LinearExpression]] = []
     for k, kind in enumerate(placement.kinds):

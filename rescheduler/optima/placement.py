@@ -122,9 +122,14 @@ class CountedCluster:
             found += int(np.maximum(counts[members].sum(axis=0) - 1, 0).sum())
         return found
 
-    def in_use(self, counts: IntArray) -> int:
+    def used(self, counts: IntArray) -> BoolArray:
         """Nodes with at least one pod that may move or that stays."""
-        return int(((counts.sum(axis=0) > 0) | self.kept).sum())
+        found: BoolArray = (counts.sum(axis=0) > 0) | self.kept
+        return found
+
+    def in_use(self, counts: IntArray) -> int:
+        """How many these are."""
+        return int(self.used(counts).sum())
 
     def excess(
         self, counts: IntArray, high: Mapping[str, float], judged: BoolArray | slice = _EVERY_NODE

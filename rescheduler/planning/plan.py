@@ -145,6 +145,8 @@ class Question(enum.StrEnum):
 
     VIOLATIONS_REPAIRED = "ViolationsRepaired"
     NODES_EMPTIED = "NodesEmptied"
+    PRICE_EMPTIED = "PriceEmptied"
+    """Prices of the nodes emptied, added up, where they differ."""
     ROOMS_MADE = "RoomsMade"
     EXCESS_REMOVED = "ExcessRemoved"
     """Shares of nodes above their target thresholds, added up."""

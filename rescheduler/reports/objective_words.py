@@ -185,6 +185,7 @@ def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 _QUESTIONS: Final = {
     Question.VIOLATIONS_REPAIRED: "violations repaired",
     Question.NODES_EMPTIED: "nodes emptied",
+    Question.PRICE_EMPTIED: "price of nodes emptied",
     Question.ROOMS_MADE: "rooms made",
     Question.EXCESS_REMOVED: "excess removed (nodes)",
 }

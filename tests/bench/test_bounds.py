@@ -1,6 +1,7 @@
 """Bounds of ``plan --prove``: never below what a plan reaches, and those of trying everything where the models know every rule."""
 
 import msgspec
+import numpy as np
 import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
@@ -60,6 +61,59 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
     spread = any(kind.max_skew for kind in placement.kinds)
     assert bound.bound == best or spread, "spread of arriving pods is left out"
     assert bound.proven == (bound.reached == bound.bound)
+
+
+@pytest.mark.parametrize("max_moves", [1, 2, None])
+@pytest.mark.parametrize("seed", range(40, 48))
+def test_the_highest_price_of_emptied_nodes_is_that_of_trying_everything(seed, max_moves):
+    snapshot = tiny(seed)
+    names = sorted(snapshot.nodes)
+    cents = {name: 3 + 2 * number for number, name in enumerate(names)}
+    entries = ", ".join(
+        f"{{nodeSelector: {{kubernetes.io/hostname: {name}}}, price: {cents[name] / 100}}}" for name in names
+    )
+    (bound,) = proved(snapshot, HEAD + PACKING.replace("}}", f"}}, prices: [{entries}]}}"), max_moves).bounds
+    placement = Places(snapshot).placement
+    prices = np.array([cents[name] for name in placement.nodes])
+
+    def worth(counts):
+        return int(prices[placement.used(placement.start)].sum() - prices[placement.used(counts)].sum())
+
+    best = max(
+        worth(counts)
+        for counts, arrived in one_stage(placement)
+        if max_moves is None or arrived.sum() <= max_moves
+    )
+    assert bound.question is Question.PRICE_EMPTIED
+    assert bound.reached <= best / 100 + 1e-9 <= bound.bound + 1e-5
+    if not any(kind.max_skew for kind in placement.kinds):
+        assert bound.bound == pytest.approx(best / 100, abs=1e-5), "spread of arriving pods is left out"
+    assert bound.proven == (bound.reached == pytest.approx(bound.bound, abs=1e-5))
+
+
+def test_the_dearest_nodes_are_what_a_plan_by_price_is_compared_with():
+    """Two moves empty two cheap nodes or the dear one: by number the plan would seem to miss half."""
+    nodes = [b.node(f"cheap{i}").label(cost="1") for i in range(2)]
+    nodes += [b.node("dear").label(cost="7.5"), b.node("full").label(cost="1")]
+    small, big = b.replicaset("small").replicas(4).cpu("100m"), b.replicaset("big").cpu("3")
+    pods = [small.pod(f"small-{i}").on(f"cheap{i}") for i in range(2)]
+    pods += [small.pod(f"dear-{i}").on("dear") for i in range(2)]
+    snapshot = b.snapshot(nodes, [small, big, *pods, big.pod("big-0").on("full")])
+    text = HEAD + PACKING.replace("}}", "}, priceLabel: cost}")
+    (bound,) = proved(snapshot, text, 2).bounds
+    assert bound.question is Question.PRICE_EMPTIED
+    assert (bound.reached, bound.bound, bound.gap, bound.proven) == (7.5, 7.5, 0.0, True)
+
+
+def test_equal_prices_count_nodes():
+    snapshot = tiny(40)
+    (counted,) = proved(snapshot, HEAD + PACKING).bounds
+    (priced,) = proved(snapshot, HEAD + PACKING.replace("}}", "}, defaultPrice: 3}")).bounds
+    assert (priced.question, priced.reached, priced.bound) == (
+        counted.question,
+        counted.reached,
+        counted.bound,
+    )
 
 
 @pytest.mark.parametrize("max_moves", [1, None])
