@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rescheduler.cli.configuration_input import load_configuration
+from rescheduler.cli.controller_presence import Leader, Presence
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -19,6 +21,10 @@ class ReadConfiguration(NamedTuple):
     configuration: Configuration
     warning: str = ""
     """Why it may not be the one that the controller has; empty: it is that one."""
+    source: str = ""
+    """Where it is from, for people."""
+    missing: bool = False
+    """There is no document."""
 
 
 def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
@@ -27,17 +33,39 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
     The controller stays with the last good version of a bad document, which nobody else knows: then it is the default one.
     """
     where = f"ConfigMap {namespace}/{CONFIG_MAP}"
+    built_in = f"the built-in default, instead of {where}"
     try:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
     except ForbiddenError as error:
         return ReadConfiguration(
-            default_configuration(), f"{where} may not be read, the default is taken: {error.message}"
+            default_configuration(),
+            f"{where} may not be read, the default is taken: {error.message}",
+            built_in,
         )
     if text is None:
-        return ReadConfiguration(careful_configuration())
+        return ReadConfiguration(
+            careful_configuration(), source=f"there is no {where}: no policies", missing=True
+        )
     try:
-        return ReadConfiguration(parse_configuration(text, where))
+        return ReadConfiguration(parse_configuration(text, where), source=where)
     except ConfigurationError as error:
         return ReadConfiguration(
-            default_configuration(), f"{where} is refused by the controller, the default is taken: {error}"
+            default_configuration(),
+            f"{where} is refused by the controller, the default is taken: {error}",
+            built_in,
         )
+
+
+def configuration_of(api: KubeApi, namespace: str, path: str | None, found: Leader) -> ReadConfiguration:
+    """That of the controller, unless a file is named; the built-in default where there is neither a controller nor a ConfigMap.
+
+    A controller that was started with a file has no ConfigMap: whoever asks names the file, too.
+    """
+    if path is not None:
+        return ReadConfiguration(load_configuration(path), source=path)
+    read = controller_configuration(api, namespace)
+    if found.presence is Presence.ABSENT and read.missing:
+        return ReadConfiguration(
+            default_configuration(), source="the built-in default: no controller has led here"
+        )
+    return read

@@ -182,7 +182,8 @@ class _Asking:
 
         found = leader(self.api, self.controller_namespace, now_s=time.time, pause=time.sleep)
         need_controller(found, self.controller_namespace)
-        configuration, warning = controller_configuration(self.api, self.controller_namespace)
+        read = controller_configuration(self.api, self.controller_namespace)
+        configuration, warning = read.configuration, read.warning
         try:
             source = read_live(
                 self.kubeconfig, self.context, configuration.replacements, self.controller_namespace

@@ -69,7 +69,7 @@ def config_option(command: F) -> F:
         envvar=f"{ENVIRONMENT}CONFIG",
         type=PathText(),
         metavar="FILE",
-        help="A ReschedulerConfiguration document; default: the built-in balanced one.",
+        help="A ReschedulerConfiguration document; default: that of the controller, for a dump the built-in balanced one.",
     )(command)
 
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import click
 import msgspec
 
+from rescheduler.cli.api_access import api_of
 from rescheduler.cli.configuration_input import load_configuration, load_profile
+from rescheduler.cli.controller_configuration import ReadConfiguration, configuration_of
+from rescheduler.cli.controller_presence import leader
+from rescheduler.cli.controller_readiness import hindrances
 from rescheduler.cli.errors import EXIT_BLOCKED
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
+    controller_namespace_option,
     from_options,
     now_option,
     scheduler_config_option,
 )
-from rescheduler.cli.output import emit, style
+from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.proving import need_solver, with_bounds
-from rescheduler.cli.snapshot_input import read_input
+from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.limits import EFFORT, MOST_EFFORT
@@ -47,6 +53,7 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 @from_options
 @config_option
 @scheduler_config_option
+@controller_namespace_option
 @cluster_options
 @now_option
 @click.option(
@@ -92,6 +99,7 @@ def plan_command(
     more_paths: tuple[str, ...],
     config_file: str | None,
     scheduler_config: str | None,
+    controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
     now: str | None,
@@ -106,17 +114,24 @@ def plan_command(
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
 
-    Without --from the live cluster is read. Moves are shown without the limits per hour and at once, in an order
-    in which they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining
-    badly placed pods are only counted.
+    Without --from the live cluster is read, and planned by the configuration of its controller, with what it has moved
+    lately; --config plans by another one. Moves are shown without the limits per hour and at once, in an order in which
+    they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining badly placed
+    pods are only counted.
     """
+    need_from(paths, more_paths)
     if prove:
         if next_cycle:
             raise click.UsageError(
                 "--prove is about whole plans: leave out --next-cycle, or limit it by --max-moves"
             )
         need_solver()  # told before the cluster is read
-    configuration = load_configuration(config_file)
+    read, hindered = (
+        (ReadConfiguration(load_configuration(config_file)), ())
+        if paths
+        else _of_the_controller(kubeconfig, context, controller_namespace, config_file)
+    )
+    configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
         paths=paths,
@@ -125,7 +140,7 @@ def plan_command(
         context=context,
         now=now,
         rules=configuration.replacements,
-        namespace=configuration.reservations.namespace,
+        namespace=configuration.reservations.namespace if config_file else controller_namespace,
     )
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
@@ -145,7 +160,10 @@ def plan_command(
         )
     unknown = configuration.unknown_to(state.cluster.nodes)
     metadata = msgspec.structs.replace(
-        plan.metadata, source=found.source, warnings=(*found.warnings, *unknown, *plan.metadata.warnings)
+        plan.metadata,
+        source=found.source,
+        configuration=read.source or msgspec.UNSET,
+        warnings=(*hindered, *found.warnings, *unknown, *plan.metadata.warnings),
     )
     emit(
         render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
@@ -153,6 +171,22 @@ def plan_command(
     )
     if exit_code and plan.skipped:
         raise SystemExit(EXIT_BLOCKED)
+
+
+def _of_the_controller(
+    kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
+) -> tuple[ReadConfiguration, tuple[str, ...]]:
+    """What the controller of the live cluster goes by, and what keeps it from doing anything, which is told too."""
+    api = api_of(kubeconfig, context)
+    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
+    read = configuration_of(api, namespace, config_file, found)
+    warnings = (
+        *((read.warning,) if read.warning else ()),
+        *hindrances(api, found, namespace, read.configuration.mode),
+    )
+    for text in warnings:
+        tell(f"warning: {text}")
+    return read, warnings
 
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:

@@ -58,10 +58,6 @@ def read_input(
     Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
     """
     moment = parse_now(now)
-    if not paths and more_paths:
-        raise click.UsageError(
-            f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}"
-        )
     if paths:
         sources = (*paths, *more_paths)
         with Progress("reading") as progress:
@@ -78,6 +74,14 @@ def read_input(
     return SnapshotInput(
         snapshot=found, source=", ".join((*paths, *more_paths)) or "live cluster", warnings=texts
     )
+
+
+def need_from(paths: Sequence[str], more_paths: Sequence[str]) -> None:
+    """Refuse paths of a dump without --from. Raises UsageError."""
+    if not paths and more_paths:
+        raise click.UsageError(
+            f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}"
+        )
 
 
 def read_live(

@@ -138,6 +138,8 @@ class PlanMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     aggressiveness: float
     source: str = ""
     warnings: tuple[str, ...] = ()
+    configuration: str | msgspec.UnsetType = msgspec.UNSET
+    """Of a live cluster: where the configuration is from, for people."""
 
 
 class Question(enum.StrEnum):

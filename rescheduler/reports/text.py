@@ -46,7 +46,9 @@ def _headline(plan: Plan) -> str:
         f"{plural(len(before.nodes), 'node')}, {plural(before.pods, 'pod')}{pending}; "
         f"aggressiveness {plan.metadata.aggressiveness:g}; state of {plan.metadata.generated_at}"
     )
-    return f"{first}\n{headline(plan)}"
+    named = plan.metadata.configuration
+    configuration = f"\nconfiguration: {named}" if isinstance(named, str) else ""
+    return f"{first}{configuration}\n{headline(plan)}"
 
 
 def _moves(plan: Plan, style: Style) -> str:

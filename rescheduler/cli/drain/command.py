@@ -90,9 +90,10 @@ def drain_command(
         tell("no nodes")
         return
     names = [node.name for node in found]
-    configuration, warning = controller_configuration(api, controller_namespace)
-    if warning:
-        tell(f"warning: {warning}")
+    read = controller_configuration(api, controller_namespace)
+    configuration = read.configuration
+    if read.warning:
+        tell(f"warning: {read.warning}")
     options = DrainOptions(
         ignore_daemonsets=ignore_daemonsets,
         delete_emptydir_data=delete_emptydir_data,
@@ -101,9 +102,9 @@ def drain_command(
     )
 
     def planned() -> DrainPlan:
-        read = read_live(kubeconfig, context, configuration.replacements, controller_namespace)
-        there = [name for name in names if name in read.snapshot.nodes]
-        return plan_drain(read.snapshot, configuration, there, options)
+        snapshot = read_live(kubeconfig, context, configuration.replacements, controller_namespace).snapshot
+        there = [name for name in names if name in snapshot.nodes]
+        return plan_drain(snapshot, configuration, there, options)
 
     plan = planned()
     if only_plan or dry_run:

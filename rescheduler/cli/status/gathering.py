@@ -10,6 +10,7 @@ import msgspec
 
 from rescheduler.cli.controller_configuration import controller_configuration
 from rescheduler.cli.controller_presence import leader
+from rescheduler.cli.controller_readiness import gate_state
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.snapshot_input import read_live
@@ -23,8 +24,7 @@ from rescheduler.cli.status.report import (
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
-from rescheduler.kube.gate import Gate
+from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.snapshot import Snapshot
@@ -32,11 +32,8 @@ from rescheduler.model.times import format_seconds
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.webhook.registration import CONFIGURATION_NAME
 
 _CONTROLLER: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
-_WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
-"""Before Kubernetes 1.36 it takes the place of the policy."""
 _REFUSED: Final = "ConfigurationRefused"
 
 
@@ -82,15 +79,16 @@ class Gathering:
         """The report of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
         self.warnings.clear()
         found = leader(self.api, self.namespace, now_s=time.time, pause=time.sleep)
-        configuration, problem = controller_configuration(self.api, self.namespace)
-        if problem:
-            self.warnings.append(problem)
+        read = controller_configuration(self.api, self.namespace)
+        configuration = read.configuration
+        if read.warning:
+            self.warnings.append(read.warning)
         snapshot, plan = self._planned(configuration) if self.badly_placed else (None, None)
         moves = snapshot.migrations.values() if snapshot is not None else self._moves()
         return StatusReport(
             at=format_seconds(time.time()),
             controller=controller_status(found, self._images()),
-            gate=self._gate(),
+            gate=gate_state(self.api, self.namespace),
             configuration=self._refusal(),
             moves=moves_under_way(moves) if moves is not None else None,
             policies=badly_placed(plan.before.policies) if plan is not None else (),
@@ -130,17 +128,6 @@ class Gathering:
             return []
         pods = read_answer(body, _Pods).items or []
         return [container.image for pod in pods for container in pod.spec.containers]
-
-    def _gate(self) -> str:
-        try:
-            if Gate(self.api, namespace=self.namespace).installed():
-                return "InForce"
-            self.api.get(_WEBHOOK)
-        except NotFoundError:
-            return "Missing"
-        except ForbiddenError:
-            return "Unknown"
-        return "InForce"
 
     def _refusal(self) -> str:
         """The last refusal that an Event tells of; Events are kept for an hour."""

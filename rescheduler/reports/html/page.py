@@ -55,9 +55,11 @@ def plan_html(plan: Plan) -> str:
 
 def _head(plan: Plan) -> str:
     source = f" from {escape(plan.metadata.source)}" if plan.metadata.source else ""
+    named = plan.metadata.configuration
+    configuration = f"; configuration: {escape(named)}" if isinstance(named, str) else ""
     return (
         f"<h1>Rescheduling plan</h1>\n<p class='faint'>State of {escape(plan.metadata.generated_at)}{source}; "
-        f"aggressiveness {plan.metadata.aggressiveness:g}. Every move reserves its target first; nothing has been "
+        f"aggressiveness {plan.metadata.aggressiveness:g}{configuration}. Every move reserves its target first; nothing has been "
         f"changed by this report.</p>\n<p class='lead'>{escape(headline(plan))}</p>"
     )
 
