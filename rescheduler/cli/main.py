@@ -31,6 +31,10 @@ COMMANDS: Final = {
     "drain": LazyCommand(
         "rescheduler.cli.drain.command:drain_command", "Empty nodes by moves whose room is reserved first."
     ),
+    "consolidate": LazyCommand(
+        "rescheduler.cli.consolidate.command:consolidate_command",
+        "Find the nodes that can go, and empty them.",
+    ),
     "uncordon": LazyCommand(
         "rescheduler.cli.drain.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
     ),

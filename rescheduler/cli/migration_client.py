@@ -31,6 +31,8 @@ from rescheduler.model.records import ObjectKey, Pod
 NO_CONTROLLER_AFTER_S: Final = 20.0
 """If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
 RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin contain it: docs/security.md"
+CONSOLIDATING: Final = "consolidate-"
+"""The words of moves by which nodes are consolidated begin with it."""
 _AT_ONCE: Final = 8
 _NAME_LIMIT: Final = 52
 

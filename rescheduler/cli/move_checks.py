@@ -6,7 +6,7 @@ controller alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rescheduler.configuration.document import Configuration
@@ -41,13 +41,29 @@ def check_moves(
 
     ``drained``: the nodes of the pods are emptied, so that protections of the configuration do not count.
     """
+    placement = _placement(snapshot, configuration)
+    return [_checked(placement, snapshot, pod, target, drained=drained) for pod in pods]
+
+
+def kept_where_they_are(
+    snapshot: Snapshot, configuration: Configuration, pods: Iterable[Pod]
+) -> Iterator[tuple[Pod, str]]:
+    """Those of the pods that are not moved wherever there is room, each with the reason."""
+    placement = _placement(snapshot, configuration)
+    for pod in pods:
+        movable = placement.movable(pod, drained=False)
+        if not movable.ok:
+            yield pod, movable.message
+
+
+def _placement(snapshot: Snapshot, configuration: Configuration) -> RulesPlacement:
     placement = RulesPlacement(
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
         protection=protection_of(configuration.protections, configuration.profile),
     )
     placement.begin(Replacements(snapshot))
-    return [_checked(placement, snapshot, pod, target, drained=drained) for pod in pods]
+    return placement
 
 
 def _checked(

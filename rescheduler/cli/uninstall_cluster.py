@@ -196,6 +196,11 @@ class InstalledCluster:
             patch = {"metadata": {"annotations": {names.ANNOTATION_AVOID: None}}}
             act = partial(self.api.merge_patch, path, patch)
             yield Removal(what=_title("Node", node), how="its hints are taken off", act=act)
+        elif names.LABEL_CONSOLIDATION in (metadata.get("labels") or {}):
+            patch = {"metadata": {"labels": {names.LABEL_CONSOLIDATION: None}}}
+            act = partial(self.api.merge_patch, path, patch)
+            how = "the label of a consolidation is taken off; its cordon is that of who asked for it"
+            yield Removal(what=_title("Node", node), how=how, act=act)
 
     def _deletion(
         self, kind: Kind, obj: Json, *, grace_s: int | None = None, resource_version: str = ""

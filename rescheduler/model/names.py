@@ -63,6 +63,9 @@ ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
 ANNOTATION_KEPT_EMPTY: Final = "rescheduler.dev/kept-empty"
 """On a Node: the controller has cordoned it after it was emptied, and until when (``model.kept_empty``)."""
 
+LABEL_CONSOLIDATION: Final = "rescheduler.dev/consolidation"
+"""On a Node that ``rescheduler consolidate`` has cordoned: "Emptying" until no pod that counts is left, then "Emptied"."""
+
 ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 """On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move.
 

@@ -20,7 +20,6 @@ from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.records import ObjectKey, Pod
 
 _IN_VAIN: Final = 2
@@ -52,11 +51,17 @@ class Drain:
     plan: Callable[[], DrainPlan]
     pods_on_nodes: Callable[[], list[Pod]]
     word: Callable[[], str]
+    reason: str
+    """Of the moves, for people."""
+    annotations: Mapping[str, str]
+    """Of the moves."""
     ends_s: float
     """By the clock."""
     grace_s: int | None
     clock: Callable[[], float]
     pause: Callable[[float], None]
+    stays: str
+    """What becomes of nodes that are not empty at the end."""
     how_to_go_on: str
 
     def carry_out(self, plan: DrainPlan) -> None:
@@ -73,12 +78,10 @@ class Drain:
             in_vain = 0 if landed else in_vain + 1
             if self._left_s() <= 0 or in_vain >= _IN_VAIN:
                 waits = "".join(f"\n  {line}" for line in why_not(keys, found))
-                raise NotDrainedError(
-                    f"the nodes are not empty; they stay cordoned.{waits}\n{self.how_to_go_on}"
-                )
+                raise NotDrainedError(f"the nodes are not empty; {self.stays}.{waits}\n{self.how_to_go_on}")
             plan = self.plan()
             if plan.refused and not plan.moves:
-                raise CommandError(f"{refusal_text(plan)}\nThe nodes stay cordoned. {self.how_to_go_on}")
+                raise CommandError(f"{refusal_text(plan)}\n{self.how_to_go_on}")
         for pod, why in plan.evictions:
             self._evict(pod, why)
         self._wait_until_gone()
@@ -87,8 +90,8 @@ class Drain:
         order = MoveOrder(
             group=self.word(),
             ttl_s=max(self._left_s(), 1.0),
-            reason="asked for with rescheduler drain",
-            annotations={ANNOTATION_EVICT: "true"},
+            reason=self.reason,
+            annotations=self.annotations,
             grace_s=self.grace_s,
         )
         bodies = [

@@ -23,6 +23,7 @@ from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.cli.snapshot_input import read_live
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
+from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.records import Node, Pod
 
 _NO_DELETION = (
@@ -125,10 +126,13 @@ def drain_command(
         plan=planned,
         pods_on_nodes=lambda: _pods(api, names),
         word=lambda: secrets.token_hex(4),
+        reason="asked for with rescheduler drain",
+        annotations={ANNOTATION_EVICT: "true"},
         ends_s=time.monotonic() + limit_s,
         grace_s=grace_period if grace_period >= 0 else None,
         clock=time.monotonic,
         pause=time.sleep,
+        stays="they stay cordoned",
         how_to_go_on=_how_to_go_on(names),
     )
     job.carry_out(plan)
@@ -162,6 +166,6 @@ def _pods(api: KubeApi, names: Sequence[str]) -> list[Pod]:
 def _how_to_go_on(names: Sequence[str]) -> str:
     listed = " ".join(names)
     return (
-        f"Moves that have begun go on. To go on with the drain: rescheduler drain {listed} (with the same flags); "
+        f"Nodes that are not empty stay cordoned, and moves that have begun go on. To go on with the drain: rescheduler drain {listed} (with the same flags); "
         f"to end it: rescheduler uncordon {listed}"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,8 @@ class DrainOptions:
     """Evict pods without a controller, too, which nothing brings back."""
     evict_unmovable: bool = False
     """Evict what cannot be moved without room held for it, as kubectl drain does with all pods."""
+    keeps_protections: bool = False
+    """Protections of the configuration keep a pod on its node, as for other moves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +77,15 @@ class DrainPlan:
 
 
 def plan_drain(
-    snapshot: Snapshot, configuration: Configuration, nodes: Sequence[str], options: DrainOptions
+    snapshot: Snapshot,
+    configuration: Configuration,
+    nodes: Sequence[str],
+    options: DrainOptions,
+    *,
+    closed: Collection[str] = (),
 ) -> DrainPlan:
-    """Judge each pod of the nodes."""
-    cordoned = _cordoned(snapshot, nodes)
+    """Judge each pod of the nodes. ``closed``: nodes besides them that receive nothing."""
+    cordoned = _cordoned(snapshot, {*nodes, *closed} & snapshot.nodes.keys())
     wanted = frozenset(nodes)
     pods = sorted((pod for pod in cordoned.pods.values() if pod.node in wanted), key=lambda pod: pod.key)
     judge = _Judge(cordoned, configuration, options)
@@ -104,7 +111,7 @@ def plan_drain(
             refused.append((pod, problem))
         else:
             movable.append(pod)
-    moves, left = _staged(cordoned, configuration, movable)
+    moves, left = _staged(cordoned, configuration, movable, drained=not options.keeps_protections)
     for check in left:
         if judge.may_be_evicted(check):
             evictions.append((check.pod, check.refusal))
@@ -169,33 +176,39 @@ class _Judge:
         return ": evict it without room held with --evict-unmovable" if check.unmovable else ""
 
 
+def landed(snapshot: Snapshot, places: Mapping[ObjectKey, str]) -> Snapshot:
+    """The same with pods on other nodes."""
+    moved = {key: msgspec.structs.replace(snapshot.pods[key], node=node) for key, node in places.items()}
+    return dataclasses.replace(snapshot, pods={**snapshot.pods, **moved}, pod_log=None)
+
+
 def _staged(
-    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], *, drained: bool
 ) -> tuple[list[DrainMove], list[CheckedMove]]:
     """(the moves in an order in which they can be carried out, what has no place)."""
     moves: list[DrainMove] = []
     left = list(pods)
     stage = 0
     while left:
-        checked = _in_the_best_order(snapshot, configuration, left)
+        checked = _in_the_best_order(snapshot, configuration, left, drained=drained)
         placed = [check for check in checked if not check.refusal]
         moves += [DrainMove(pod=check.pod, target=check.target, stage=stage) for check in placed]
         refused = [check for check in checked if check.refusal]
         if not placed or not refused:
             return moves, refused
-        snapshot = _landed(snapshot, placed)
+        snapshot = landed(snapshot, {check.pod.key: check.target for check in placed})
         left = [snapshot.pods[check.pod.key] for check in refused]
         stage += 1
     return moves, []
 
 
 def _in_the_best_order(
-    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], *, drained: bool
 ) -> list[CheckedMove]:
     order = sorted(pods, key=_size, reverse=True)
     best: list[CheckedMove] = []
     for _ in range(_ORDERS):
-        checked = _checked(snapshot, configuration, order)
+        checked = _checked(snapshot, configuration, order, drained=drained)
         refused = {check.pod.key for check in checked if check.refusal}
         if not best or len(refused) < sum(bool(check.refusal) for check in best):
             best = checked
@@ -209,7 +222,9 @@ def _in_the_best_order(
     return best
 
 
-def _checked(snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod]) -> list[CheckedMove]:
+def _checked(
+    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], *, drained: bool
+) -> list[CheckedMove]:
     gated = [pod for pod in pods if pod.namespace not in UNGATED_NAMESPACES]
     others = [
         CheckedMove(
@@ -220,7 +235,7 @@ def _checked(snapshot: Snapshot, configuration: Configuration, pods: Sequence[Po
         for pod in pods
         if pod.namespace in UNGATED_NAMESPACES
     ]
-    return [*check_moves(snapshot, configuration, gated, drained=True), *others]
+    return [*check_moves(snapshot, configuration, gated, drained=drained), *others]
 
 
 def _size(pod: Pod) -> tuple[int, int]:
@@ -247,10 +262,3 @@ def _unmanaged(pod: Pod) -> str:
 def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
     changed = {name: msgspec.structs.replace(snapshot.nodes[name], unschedulable=True) for name in nodes}
     return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
-
-
-def _landed(snapshot: Snapshot, placed: Sequence[CheckedMove]) -> Snapshot:
-    moved: dict[ObjectKey, Pod] = {
-        check.pod.key: msgspec.structs.replace(check.pod, node=check.target) for check in placed
-    }
-    return dataclasses.replace(snapshot, pods={**snapshot.pods, **moved}, pod_log=None)

@@ -1,0 +1,243 @@
+"""``rescheduler consolidate``: find the nodes that can go, and empty them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from rescheduler.cli.api_access import api_of
+from rescheduler.cli.consolidate.choosing import ConsolidationPlan, NodesWanted, again, choose
+from rescheduler.cli.consolidate.marks import NodeMarks, Then
+from rescheduler.cli.consolidate.printing import consolidation_json, consolidation_text, headline
+from rescheduler.cli.controller_configuration import configuration_of
+from rescheduler.cli.controller_presence import leader, need_controller
+from rescheduler.cli.drain.carrying_out import Drain
+from rescheduler.cli.drain.giving_back import withdraw_moves
+from rescheduler.cli.drain.plan import DrainPlan
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient
+from rescheduler.cli.options import (
+    cluster_options,
+    config_option,
+    controller_namespace_option,
+    move_ttl,
+    timeout_option,
+)
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.pods_by_name import find_pods
+from rescheduler.cli.snapshot_input import read_live
+from rescheduler.configuration.document import Configuration
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode import Decoder
+from rescheduler.model.names import LABEL_CONSOLIDATION
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.table import plural
+
+_REASON: Final = "asked for with rescheduler consolidate"
+_GO_ON: Final = (
+    "Moves that have begun go on. To go on: rescheduler consolidate --resume; to end it, and to get all of its nodes "
+    f"back: rescheduler uncordon -l {LABEL_CONSOLIDATION}"
+)
+_WHOLE: Final = 100
+
+
+@click.command("consolidate")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="So many nodes; default: all that can go."
+)
+@click.option(
+    "--pool",
+    default="",
+    metavar="LABELS",
+    help="Only nodes with these labels (KEY=VALUE,...) go, and only they receive pods.",
+)
+@click.option(
+    "--until",
+    default="",
+    metavar="PERCENT",
+    help="Only while the nodes that stay are requested by so much at most, together, in CPU and in memory.",
+)
+@click.option("--resume", is_flag=True, help="Only go on with the nodes of an interrupted consolidation.")
+@click.option(
+    "--then",
+    type=click.Choice([each.value for each in Then]),
+    default=Then.CORDON.value,
+    show_default=True,
+    help="Who takes the empty nodes away: cordon leaves them to people, karpenter deletes the Node for Karpenter.",
+)
+@click.option("--plan", "only_plan", is_flag=True, help="Only show which nodes can go; nothing is changed.")
+@click.option("--dry-run", is_flag=True, help="The same.")
+@timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Of --plan.")
+@config_option
+@controller_namespace_option
+@cluster_options
+def consolidate_command(
+    *,
+    nodes: int | None,
+    pool: str,
+    until: str,
+    resume: bool,
+    then: str,
+    only_plan: bool,
+    dry_run: bool,
+    timeout: str,
+    output: str,
+    config_file: str | None,
+    controller_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first.
+
+    Budgets are waited for and protections hold, so a node with a pod that they keep stays. What cannot be done is refused
+    before anything is changed. Ctrl-C leaves the nodes cordoned: --resume goes on, uncordon gives them back. Exit codes: 0
+    the nodes are empty, 1 it cannot be done, 2 wrong usage, 3 not empty within --timeout.
+    """
+    wanted = NodesWanted(nodes=nodes, pool=_labels(pool), until=_share(until))
+    limit_s = move_ttl(timeout)
+    if resume and (nodes or until):
+        raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
+    api = api_of(kubeconfig, context)
+    found = leader(api, controller_namespace, now_s=time.time, pause=time.sleep)
+    read = configuration_of(api, controller_namespace, config_file, found)
+    if read.warning:
+        tell(f"warning: {read.warning}")
+
+    def snapshot() -> Snapshot:
+        rules = read.configuration.replacements
+        return read_live(kubeconfig, context, rules, controller_namespace).snapshot
+
+    chosen = choose(snapshot(), read.configuration, _resuming(wanted) if resume else wanted)
+    if only_plan or dry_run:
+        emit(consolidation_json(chosen) if output == "json" else consolidation_text(chosen))
+        _refuse(chosen, wanted)
+        return
+    _refuse(chosen, wanted)
+    if not chosen.going:
+        emit(f"{headline(chosen)}\n")
+        return
+    job = _Job(
+        api=api,
+        client=MigrationClient(api, Decoder()),
+        marks=NodeMarks(api=api, now_s=time.time),
+        configuration=read.configuration,
+        chosen=chosen,
+        then=Then(then),
+    )
+    job.check()
+    if chosen.moves:
+        need_controller(found, controller_namespace)
+    tell(headline(chosen))
+    job.carry_out(lambda: again(snapshot(), read.configuration, chosen.going, chosen.closed), limit_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One consolidation that is carried out."""
+
+    api: KubeApi
+    client: MigrationClient
+    marks: NodeMarks
+    configuration: Configuration
+    chosen: ConsolidationPlan
+    then: Then
+
+    def check(self) -> None:
+        """Refuse what ``then`` cannot do. Raises CommandError."""
+        if self.then is Then.KARPENTER and (others := self.marks.without_karpenter(self.chosen.going)):
+            raise CommandError(
+                f"Karpenter would not take {', '.join(others)} away (no finalizer karpenter.sh/termination): use --pool, "
+                "or another --then. Nothing was changed."
+            )
+
+    def carry_out(self, plan: Callable[[], DrainPlan], limit_s: float) -> None:
+        """Cordon, empty, and hand over the nodes. Those that cannot be emptied are given back."""
+        for name in self.chosen.going:
+            self.marks.begin(name)
+            emit(f"node/{name} cordoned\n")
+        drain = Drain(
+            api=self.api,
+            client=self.client,
+            plan=plan,
+            pods_on_nodes=lambda: self._pods(self.chosen.going),
+            word=lambda: f"{CONSOLIDATING}{secrets.token_hex(4)}",
+            reason=_REASON,
+            annotations={},
+            ends_s=time.monotonic() + limit_s,
+            grace_s=None,
+            clock=time.monotonic,
+            pause=time.sleep,
+            stays="those with pods are given back",
+            how_to_go_on="To see what can go now: rescheduler consolidate --plan",
+        )
+        try:
+            drain.carry_out(DrainPlan(nodes=self.chosen.going, moves=self.chosen.moves))
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(_GO_ON)
+            raise
+        except CommandError:
+            self._end(give_back=True)
+            raise
+        self._end(give_back=False)
+
+    def _end(self, *, give_back: bool) -> None:
+        for name in self.chosen.going:
+            left = [pod for pod in self._pods([name]) if not pod.terminal and not belongs_to_node(pod)]
+            if not left:
+                emit(f"node/{name} {self.marks.end(name, self.then)}\n")
+            elif give_back:
+                withdraw_moves(self.client, {pod.key for pod in left})
+                self.marks.give_back(name)
+                emit(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed\n")
+            else:
+                emit(f"node/{name} cordoned, not empty: {left[0].key} has come\n")
+
+    def _pods(self, names: Sequence[str]) -> list[Pod]:
+        return [pod for name in names for pod in find_pods(self.api, "", (), node=name)]
+
+
+def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
+    """Raises CommandError: so many nodes cannot go, or those begun earlier cannot."""
+    if chosen.refused:
+        lines = "".join(f"\n  {pod.key} on {pod.node}: {why}" for pod, why in chosen.refused)
+        raise CommandError(
+            f"nodes of an interrupted consolidation cannot be emptied any more:{lines}\nGive them back: rescheduler "
+            f"uncordon -l {LABEL_CONSOLIDATION}=Emptying. Nothing was changed."
+        )
+    if wanted.nodes is not None and len(chosen.going) < wanted.nodes:
+        lines = "".join(f"\n  {name}: {why}" for name, why in chosen.stay)
+        raise CommandError(
+            f"{len(chosen.going)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
+        )
+
+
+def _resuming(wanted: NodesWanted) -> NodesWanted:
+    return NodesWanted(nodes=0, pool=wanted.pool)
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        value = value.removeprefix("=")
+        if not (key and equals) or key.endswith("!"):
+            raise CommandError(f"--pool: {part!r} is not KEY=VALUE", EXIT_USAGE)
+        found.append((key.strip(), value.strip()))
+    return tuple(found)
+
+
+def _share(text: str) -> float:
+    if not text:
+        return 1.0
+    digits = text.removesuffix("%")
+    if not digits.isdecimal() or not 1 <= int(digits) <= _WHOLE:
+        raise CommandError(f"--until: {text!r} is not a percentage from 1% to 100%", EXIT_USAGE)
+    return int(digits) / _WHOLE

@@ -1,0 +1,110 @@
+"""Which nodes a consolidation would empty, decided before anything is changed."""
+
+import dataclasses
+
+import pytest
+
+from rescheduler.cli.consolidate.choosing import NodesWanted, choose
+from rescheduler.configuration.document import default_configuration
+from rescheduler.testing import builders as b
+
+
+@pytest.fixture
+def web():
+    return b.replicaset("web").replicas(3).cpu("1")
+
+
+def found(*objects, **wanted):
+    return choose(b.snapshot(*objects), default_configuration(), NodesWanted(**wanted))
+
+
+def cluster(web, nodes=4, on=("n1", "n2", "n3")):
+    return [
+        *(b.node(f"n{i}").cpu("8") for i in range(1, nodes + 1)),
+        web,
+        *(web.pod(f"web-{i}").on(name) for i, name in enumerate(on)),
+    ]
+
+
+def test_empty_nodes_go_first_and_then_those_whose_pods_fit_on_nodes_that_stay(web):
+    chosen = found(*cluster(web))
+    assert chosen.empty == ("n4",)
+    assert len(chosen.emptied) == 2
+    (kept,) = {"n1", "n2", "n3"} - set(chosen.emptied)
+    assert {move.target for move in chosen.moves} == {kept}
+    assert (chosen.before.nodes, chosen.after.nodes) == (4, 1)
+    assert chosen.after.cpu == pytest.approx(3 / 8)
+
+
+def test_so_many_as_are_asked_for(web):
+    assert found(*cluster(web), nodes=2).going[0] == "n4"
+    assert len(found(*cluster(web), nodes=2).going) == 2
+    assert len(found(*cluster(web), nodes=4).going) == 3, "the pods stay somewhere"
+
+
+def test_the_nodes_that_stay_are_not_fuller_than_asked(web):
+    assert found(*cluster(web), until=0.2).after.fullest <= 0.2
+    assert len(found(*cluster(web), until=0.2).going) == 2
+    assert found(*cluster(web), until=0.05).going == ()
+
+
+def test_a_pool_is_consolidated_into_itself(web):
+    nodes = [b.node(f"n{i}").cpu("8").label(pool="a" if i < 3 else "b") for i in range(1, 5)]
+    pods = [web.pod(f"web-{i}").on(f"n{i + 1}") for i in range(3)]
+    chosen = found(*nodes, web, *pods, pool=(("pool", "a"),))
+    assert len(chosen.going) == 1
+    assert {move.target for move in chosen.moves} | set(chosen.going) == {"n1", "n2"}
+    assert {"n3", "n4"} <= chosen.closed
+
+
+def test_a_budget_that_allows_one_at_a_time_is_waited_for_and_one_that_never_does_keeps_the_node(web):
+    objects = cluster(web, nodes=2, on=("n1", "n1", "n2"))
+    pods = [p.label(app="web") for p in objects[3:]]
+    waits = b.pdb("web").selects(app="web").allows(0)
+    waits = waits.set("status.expectedPods", 3).set("status.desiredHealthy", 2)
+    assert len(found(*objects[:3], *pods, waits).going) == 1
+    never = b.pdb("web").selects(app="web").allows(0)
+    never = never.set("status.expectedPods", 3).set("status.desiredHealthy", 3)
+    kept = found(*objects[:3], *pods, never)
+    assert kept.going == ()
+    assert all("web" in why for _, why in kept.stay)
+
+
+def test_protections_keep_a_node_and_the_reason_is_told(web):
+    objects = cluster(web, nodes=2, on=("n1", "n2", "n2"))
+    objects[3] = objects[3].empty_dir()
+    chosen = found(*objects)
+    assert chosen.going == ("n2",), "the other one can go"
+    (stays,) = chosen.stay
+    assert stays[0] == "n1"
+    assert "default/web-0" in stays[1]
+    assert "data on its node" in stays[1]
+
+
+def test_a_node_that_somebody_else_has_cordoned_is_left_alone_and_receives_nothing(web):
+    objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
+    objects[2] = objects[2].cordoned()
+    chosen = found(*objects)
+    assert len(chosen.going) == 1
+    assert dict(chosen.stay)["n3"] == "it is unschedulable"
+
+
+def test_an_interrupted_one_goes_first_and_its_pods_go_to_no_empty_node(web):
+    objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
+    objects[0] = objects[0].cordoned().label({"rescheduler.dev/consolidation": "Emptying"})
+    chosen = found(*objects, nodes=1)
+    assert (chosen.resumed, chosen.empty, chosen.emptied) == (("n1",), (), ())
+    assert [(m.pod.name, m.target) for m in chosen.moves] == [("web-0", "n2")]
+    emptied = objects[0].label({"rescheduler.dev/consolidation": "Emptied"})
+    assert found(emptied, *objects[1:], nodes=1).resumed == ()
+
+
+def test_the_same_cluster_gives_the_same_answer_in_whatever_order_it_was_read(web):
+    snapshot = b.snapshot(*cluster(web, nodes=6, on=("n1", "n2", "n3")))
+    turned = dataclasses.replace(
+        snapshot,
+        nodes=dict(reversed(snapshot.nodes.items())),
+        pods=dict(reversed(snapshot.pods.items())),
+    )
+    configuration = default_configuration()
+    assert choose(snapshot, configuration, NodesWanted()) == choose(turned, configuration, NodesWanted())

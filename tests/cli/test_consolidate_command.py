@@ -1,0 +1,181 @@
+"""``rescheduler consolidate`` as people type it, on the sandbox with the controller at work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+LABEL = "rescheduler.dev/consolidation"
+CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+
+
+@pytest.fixture
+def consolidate(work, command):
+    return lambda *words: command("consolidate", *words, "--kubeconfig", work.kubeconfig)
+
+
+@pytest.fixture
+def uncordon(work, command):
+    return lambda *words: command("uncordon", *words, "--kubeconfig", work.kubeconfig)
+
+
+@pytest.fixture(autouse=True)
+def tidy(work, uncordon):
+    yield
+    uncordon(*work.nodes())
+    for kind in ("Deployment", "DaemonSet"):
+        for found in work.api.get(f"/apis/apps/v1/namespaces/default/{kind.lower()}s").items:
+            work.remove(kind, found["metadata"]["name"])
+
+
+def node(work, name):
+    return work.api.get(f"/api/v1/nodes/{name}").body
+
+
+def marked(work, value):
+    return {n for n in work.nodes() if node(work, n)["metadata"]["labels"].get(LABEL) == value}
+
+
+def cordoned(work):
+    return {n for n in work.nodes() if node(work, n)["spec"].get("unschedulable")}
+
+
+def spread(work, **more):
+    """A pod on each of n1, n2 and n3; n4 is empty."""
+    for name in ("n1", "n2", "n3"):
+        work.deploy(f"on-{name}", 1, node=name, **more)
+
+
+def test_nodes_are_emptied_and_cordoned_and_can_be_given_back(work, consolidate, uncordon):
+    spread(work)
+    work.deploy("agent", 4, cpu="100m", kind="DaemonSet")
+    before = len(work.moves())
+    shown = consolidate("--plan")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("3 of 4 nodes can go, with 2 moves; now 4 nodes with ")
+    document = json.loads(consolidate("--dry-run", "-o", "json").stdout)
+    assert (document["kind"], len(document["nodes"]), len(document["moves"])) == ("Consolidation", 3, 2)
+    assert document["after"]["nodes"] == 1
+    assert (len(work.moves()), cordoned(work)) == (before, set())
+
+    done = consolidate()
+    assert done.exit_code == 0, done.output
+    going = {n["name"] for n in document["nodes"]}
+    assert cordoned(work) == marked(work, "Emptied") == going
+    assert all(f"node/{name} emptied, cordoned\n" in done.stdout for name in going)
+    apps = [pod for name in ("n1", "n2", "n3") for pod in work.ready(f"on-{name}", 1)]
+    assert {pod["spec"]["nodeName"] for pod in apps} == set(work.nodes()) - going
+    assert consolidate().stdout.startswith("no node can go: ")
+
+    freed = uncordon("-l", LABEL)
+    assert freed.exit_code == 0, freed.output
+    assert (cordoned(work), marked(work, "Emptied")) == (set(), set())
+
+
+def test_only_so_many_as_are_asked_for_and_never_more_than_can_go(work, consolidate):
+    spread(work)
+    refused = consolidate("--nodes", "4")
+    assert refused.exit_code == 1
+    assert "3 of the 4 nodes can go; the others stay:" in refused.stderr
+    assert "Nothing was changed." in refused.stderr
+    assert cordoned(work) == set()
+    done = consolidate("--nodes", "1")
+    assert done.exit_code == 0, done.output
+    assert cordoned(work) == {"n4"}, "the empty one costs nothing"
+
+
+def test_cluster_autoscaler_finds_its_own_taint_and_pods_may_still_come(work, consolidate, uncordon):
+    spread(work)
+    kept = {"key": "mine", "effect": "PreferNoSchedule"}
+    work.api.patch("/api/v1/nodes/n4", {"spec": {"taints": [kept]}}).expect()
+    done = consolidate("--nodes", "1", "--then", "cluster-autoscaler")
+    assert done.exit_code == 0, done.output
+    assert "node/n4 emptied, marked for cluster-autoscaler" in done.stdout
+    taints = [t for t in node(work, "n4")["spec"]["taints"] if "/unschedulable" not in t["key"]]
+    assert [(t["key"], t["effect"]) for t in taints] == [
+        ("mine", "PreferNoSchedule"),
+        (CANDIDATE, "PreferNoSchedule"),
+    ]
+    assert taints[1]["value"].isdecimal()
+    assert cordoned(work) == set()
+    assert uncordon("n4").stdout == "node/n4 uncordoned\n"
+    work.wait(lambda: [t["key"] for t in node(work, "n4")["spec"]["taints"]] == ["mine"])
+    work.api.patch("/api/v1/nodes/n4", {"spec": {"taints": None}}).expect()
+
+
+def test_karpenter_gets_only_nodes_that_it_would_take_away(work, consolidate):
+    spread(work)
+    refused = consolidate("--nodes", "1", "--then", "karpenter")
+    assert refused.exit_code == 1
+    assert "Karpenter would not take n4 away" in refused.stderr
+    assert cordoned(work) == set()
+    work.api.patch("/api/v1/nodes/n4", {"metadata": {"finalizers": ["karpenter.sh/termination"]}}).expect()
+    done = consolidate("--nodes", "1", "--then", "karpenter")
+    assert done.exit_code == 0, done.output
+    assert "node/n4 emptied, deleted: Karpenter takes it away" in done.stdout
+    assert node(work, "n4")["metadata"]["deletionTimestamp"]
+    gone = node(work, "n4")
+    work.api.patch("/api/v1/nodes/n4", {"metadata": {"finalizers": None}}).expect()
+    for field in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "finalizers", "labels"):
+        gone["metadata"].pop(field, None)
+    gone["metadata"]["labels"] = {"kubernetes.io/hostname": "n4"}
+    gone["spec"] = {}
+    if not work.api.get("/api/v1/nodes/n4").ok:
+        work.api.create("/api/v1/nodes", gone).expect()
+
+
+def test_an_interrupted_one_is_taken_up(work, consolidate):
+    spread(work)
+    work.cordon("n4")
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{listens}; from rescheduler.cli.main import main; main()"
+    line = [sys.executable, "-c", program, "consolidate", "--nodes", "2", "--kubeconfig", work.kubeconfig]
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    work.wait(lambda: len(cordoned(work)) > 1 or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode in (0, 130), errors
+    if process.returncode == 130:
+        assert "Traceback" not in errors
+    resumed = consolidate("--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert marked(work, "Emptying") == set()
+    work.cordon("n4", on=False)
+
+
+def test_what_cannot_be_emptied_in_time_is_given_back(work, consolidate):
+    spread(work)
+    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+    before = work.api.get(path).body["data"]["config.yaml"]
+    document = {**json.loads(before), "limits": {"requested": {"movesPerHour": 0}}}
+    work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
+    try:
+        done = consolidate("--nodes", "2", "--timeout", "3s")
+    finally:
+        work.api.patch(path, {"data": {"config.yaml": before}}).expect()
+    assert done.exit_code == 3, done.output
+    assert "the nodes are not empty; those with pods are given back" in done.stderr
+    assert "LimitMovesPerHour" in done.stderr
+    assert "node/n4 emptied, cordoned\n" in done.stdout
+    assert "uncordoned: 1 pod stayed\n" in done.stdout
+    assert cordoned(work) == marked(work, "Emptied") == {"n4"}
+    assert marked(work, "Emptying") == set()
+
+
+def test_wrong_usage_is_told(consolidate):
+    assert consolidate("--pool", "a!=b").exit_code == 2
+    assert consolidate("--until", "lots").exit_code == 2
+    assert consolidate("--resume", "--nodes", "1").exit_code == 2
+    assert consolidate("--nodes", "0").exit_code == 2
+
+
+def test_without_a_controller_nothing_is_cordoned(work, consolidate):
+    spread(work)
+    done = consolidate("--controller-namespace", "elsewhere")
+    assert (done.exit_code, "no controller is running" in done.stderr) == (1, True)
+    assert cordoned(work) == set()
