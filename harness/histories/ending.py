@@ -14,9 +14,11 @@ from harness.histories.observed_cluster import Seen, app_of, gated, over, phase
 from harness.histories.user_requests import Asks
 from rescheduler.model.names import (
     ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_KEPT_EMPTY,
     ANNOTATION_MODE,
     LABEL_PLACEHOLDER,
     LABEL_START_FIRST,
+    TAINT_KEPT_EMPTY,
 )
 from rescheduler.sandbox.controllers.unstructured import (
     Obj,
@@ -45,6 +47,7 @@ _BROKEN: Final = frozenset(
     }
 )
 """Reasons with which no move or Reservation of a gentle history may end."""
+_OUR_TAINTS: Final = (ANNOTATION_HANDOVER_TAINT, TAINT_KEPT_EMPTY)
 _BROKEN_SOFTLY: Final = frozenset({"GateTimeout", "ReplacementUngated"})
 """The same for mode Soft, in which the scheduler may give the room to any pod."""
 
@@ -100,8 +103,16 @@ def _reason(room: Obj) -> str:
 
 def _left_on_nodes(seen: Seen) -> Iterable[str]:
     for name, node in seen.nodes.items():
-        if any(t["key"] == ANNOTATION_HANDOVER_TAINT for t in spec(node).get("taints") or ()):
-            yield f"node {name} is tainted"
+        yield from (f"node {name} has the taint {t['key']}" for t in _taints(node) if t["key"] in _OUR_TAINTS)
+        if ANNOTATION_KEPT_EMPTY in annotations_of(node):
+            yield f"node {name} has the note {annotations_of(node)[ANNOTATION_KEPT_EMPTY]}"
+        if spec(node).get("unschedulable"):
+            yield f"node {name} is cordoned"
+
+
+def _taints(node: Obj) -> list[Obj]:
+    found: list[Obj] = spec(node).get("taints") or []
+    return found
 
 
 def _left_of_pods(seen: Seen) -> Iterable[str]:

@@ -9,6 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from harness.histories.chains import Chains
@@ -27,7 +28,9 @@ from rescheduler.controller.assembly import machine_settings
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.election import LeaseTiming
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, ready
+from rescheduler.model.kept_empty import Hold, KeptEmpty
+from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
+from rescheduler.sandbox.controllers.unstructured import NODE, POD, Obj, ready, spec
 from rescheduler.sandbox.installation import install
 from rescheduler.sandbox.kubelet import KubeletSettings
 from rescheduler.sandbox.sandbox import START_S, NotSettledError, Sandbox
@@ -61,6 +64,10 @@ _LATE: Final = (0.0, 0.2, 0.6)
 """Share of the program's steps that are answered late."""
 _PLANS: Final = 0.2
 """Share of the histories in which the program plans moves itself; in the others it carries out only what users request."""
+_KEEPS: Final = 0.15
+"""Share of the histories in which nodes are emptied and then cordoned or tainted."""
+_KEPT_S: Final = 5.0
+"""For so long: it ends, and begins again, during the disturbances."""
 _SOON_STALE_S: Final = 3.0
 _CLOCKS_AHEAD_S: Final = (0.0, 65.0, -65.0)
 """By how much the controller's clock may be ahead of the API server's: more than a pod may be gated."""
@@ -86,6 +93,17 @@ policies:
 - name: LowNodeUtilization
   thresholds: {cpu: 40, pods: 100}
   targetThresholds: {cpu: 60, pods: 100}
+"""
+)
+_EMPTIES: Final = (
+    _COMMON
+    + b"""\
+interval: 2s
+policies:
+- name: HighNodeUtilization
+  thresholds: {cpu: 90}
+  targetThresholds: {cpu: 100}
+  emptiedNodes: %s
 """
 )
 _OBEYS: Final = _COMMON + b"interval: 1h\npolicies: []\n"
@@ -129,6 +147,9 @@ class History:
         self._rng, self._seed, self._told = rng, seed, tell
         self._owners_rng = random.Random(f"owners {seed}")  # noqa: S311 - reproducible
         self._owners_change = owners or self._owners_rng.random() < _OWNERS_CHANGE
+        self._keeps_rng = random.Random(f"emptied nodes {seed}")  # noqa: S311 - reproducible
+        kept = self._keeps_rng.choice((Hold.CORDONED, Hold.TAINTED))
+        self._keeps = kept if self._keeps_rng.random() < _KEEPS else None
         self._plan = draw_cluster(self._rng)
         if self._owners_change:
             self._plan = with_owners(self._plan, self._owners_rng)
@@ -211,6 +232,7 @@ class History:
         met = self._script.done + self._program.line.met
         met["controller killed at a write"] = self._program.died - met["controller killed between calls"]
         met["controller deposed"] = self._program.deposed
+        met["node kept empty"] = sum(line.startswith("KeptEmpty") for line in self._program.events.told)
         met.update(f"excused: {why}" for why in self._checker.excused.values())
         return Outcome(
             seed=self._seed,
@@ -235,8 +257,11 @@ class History:
 
     def _options(self) -> ProgramOptions:
         rng, mode = self._rng, _SOFT_MODE if self._chance(_SOFT) else b""
+        document = _DECIDES if self._chance(_PLANS) else _OBEYS
+        if self._keeps is not None:
+            document = _EMPTIES % (b"cordon" if self._keeps is Hold.CORDONED else b"taint")
         return ProgramOptions(
-            document=(_DECIDES if self._chance(_PLANS) else _OBEYS) + mode,
+            document=document + mode,
             quiet_document=_OBEYS + mode,
             settings_of=hurried,
             timings=LoopTimings(
@@ -269,6 +294,8 @@ class History:
             )
         if self._chance(_OUTAGES):
             self._lose_api_server()
+        if self._keeps is not None:
+            self._keep_nodes(self._keeps)
         self._strike(self._disturbances.gentle, rng.randint(0, 4))
         if rough:
             self._strike(self._disturbances.rough, rng.randint(1, 4))
@@ -308,6 +335,26 @@ class History:
         taint = {"key": "example.com/retired", "value": "yes", "effect": "NoSchedule"}
         self._cluster.api.patch(node, {"spec": {"taints": [taint]}})
 
+    def _keep_nodes(self, hold: Hold) -> None:
+        """Nodes that a controller before this one has emptied; of some the time is over already."""
+        rng = self._keeps_rng
+        for _ in range(rng.randint(1, 3)):
+            at_s = self._cluster.clock() + rng.uniform(0.0, STORM_S)
+            kept = KeptEmpty(hold, at_s + rng.choice((0.0, _KEPT_S)))
+            self._script.at(at_s, "node was kept empty before", partial(self._keep_a_node, kept))
+
+    def _keep_a_node(self, kept: KeptEmpty) -> None:
+        """Any node: pods of it may be moving, and the hand-over taint may stand there."""
+        if not (nodes := self._cluster.api.list(NODE)):
+            return
+        node = self._keeps_rng.choice(nodes)
+        change: Obj = {"unschedulable": True}
+        if kept.hold is Hold.TAINTED:
+            taints = [t for t in spec(node).get("taints") or () if t["key"] != TAINT_KEPT_EMPTY]
+            change = {"taints": [*taints, {"key": TAINT_KEPT_EMPTY, "effect": "NoSchedule"}]}
+        note = {ANNOTATION_KEPT_EMPTY: kept.text}
+        self._cluster.api.patch(node, {"metadata": {"annotations": note}, "spec": change})
+
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
 
@@ -318,9 +365,11 @@ class History:
 def hurried(configuration: Configuration) -> Settings:
     """Shorter limits, so that they end during the disturbances; those for replacements stay longer than outages."""
     settings = machine_settings(configuration)
-    return Settings(
+    return dataclasses.replace(
+        settings,
         reservations=dataclasses.replace(settings.reservations, landing_limit_s=120.0, node_grace_s=20.0),
         migrations=dataclasses.replace(settings.migrations, ready_limit_s=60.0, gate_settle_s=0.3),
+        keeping=tuple(dataclasses.replace(rule, kept_for_s=_KEPT_S) for rule in settings.keeping),
     )
 
 

@@ -28,6 +28,7 @@ from rescheduler.sandbox.installation import Manifest, path_of
 Json = dict[str, Any]
 
 CONTROLLER: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
+_TAINTS: Final = (names.ANNOTATION_HANDOVER_TAINT, names.TAINT_KEPT_EMPTY)
 _OVER: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _GATE_OFF: Final = {
     "metadata": {"annotations": {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}},
@@ -176,12 +177,13 @@ class InstalledCluster:
     def _node(self, node: Json) -> Iterator[Removal]:
         path, metadata = self._path(Kind.NODE, node), node["metadata"]
         taints = (node.get("spec") or {}).get("taints") or []
-        left = [taint for taint in taints if taint.get("key") != names.ANNOTATION_HANDOVER_TAINT]
+        left = [taint for taint in taints if taint.get("key") not in _TAINTS]
         seen = {"resourceVersion": metadata["resourceVersion"]}
         if left != taints:
             patch = {"metadata": seen, "spec": {"taints": left or None}}
             act = partial(self.api.merge_patch, path, patch)
-            yield Removal(what=_title("Node", node), how="its hand-over taint is taken off", act=act)
+            gone = next(taint["key"] for taint in taints if taint.get("key") in _TAINTS)
+            yield Removal(what=_title("Node", node), how=f"its taint {gone} is taken off", act=act)
         elif kept := parse_kept_empty((metadata.get("annotations") or {}).get(names.ANNOTATION_KEPT_EMPTY)):
             patch = {"metadata": {**seen, "annotations": {names.ANNOTATION_KEPT_EMPTY: None}}}
             ours = kept.hold is Hold.CORDONED

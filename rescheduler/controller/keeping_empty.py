@@ -1,4 +1,4 @@
-"""Cordons nodes that moves have emptied, and gives them back: when it is looked, and what is done for each node.
+"""Cordons or taints nodes that moves have emptied, and gives them back: when it is looked, and what is done for each node.
 
 ``coordination.emptied_nodes`` decides. Looking visits all pods while there is such a node, so it is done once a second
 at most, not in every round.
@@ -56,7 +56,11 @@ class EmptiedNodeKeeper:
 def _events(action: KeepingAction) -> Iterator[Action]:
     if isinstance(action, KeepNodeEmpty):
         until = format_seconds(action.kept.until_s)
-        yield _event(action.node, "KeptEmpty", f"cordoned until {until}, because its pods were moved away")
+        yield _event(
+            action.node,
+            "KeptEmpty",
+            f"{action.kept.hold.lower()} until {until}, because its pods were moved away",
+        )
     elif action.why:
         yield _event(action.node, "GivenBack", f"not kept empty any more: {action.why}")
 

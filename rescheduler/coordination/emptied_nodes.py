@@ -1,11 +1,12 @@
 """Nodes that moves of ours have emptied stay empty for a while: the table of states of one node, and its step. Pure.
 
-A node is cordoned only once the last pod that counts has left it, by moves that have landed, and only if nobody else had
-cordoned it: until then it is a node like any other, and no pod waits because of it. It is given back when its time is over,
-and at once if a pod could use it, if one stands there, or if the configuration does not ask for it any more. If somebody else
-uncordons it, that holds. With a node that is taken away its note goes.
+A node is cordoned, or tainted, only once the last pod that counts has left it, by moves that have landed, and only if nobody
+else had cordoned it: until then it is a node like any other, and no pod waits because of it. It is given back when its time is
+over, and at once if a pod could use it, if one stands there, or if the configuration does not ask for it any more. If somebody
+else takes the cordon or the taint away, that holds. With a node that is taken away its note goes.
 
-All that is known stands in the note on the node (``model.kept_empty``), which is written with the cordon in one request.
+All that is known stands in the note on the node (``model.kept_empty``), which is written with the cordon or the taint in one
+request.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.migrations.actions import GiveNodeBack, KeepNodeEmpty
+from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -32,7 +34,8 @@ EMPTIED_WITHIN_S: Final = 300.0
 _ROOM_WAITS_S: Final = 10.0
 """A Reservation that is so old and has no node yet finds no room."""
 _STAYING: Final = (NeverMoves.STATIC_POD, NeverMoves.DAEMON_POD)
-_CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
+_TAKEN_OFF: Final = ("node.kubernetes.io/unschedulable", names.TAINT_KEPT_EMPTY)
+"""Taints that go when the node is given back."""
 _HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
@@ -40,7 +43,7 @@ class KeepingState(enum.Enum):
     """What the note on a node says."""
 
     OPEN = "there is none"
-    KEPT = "we have cordoned it"
+    KEPT = "we have cordoned or tainted it"
     GIVEN_BACK = "it was given back before its time, and is left alone until then"
 
 
@@ -66,7 +69,7 @@ def state_of(node: Node) -> KeepingState:
     """By its note alone."""
     if node.kept_empty is None:
         return KeepingState.OPEN
-    return KeepingState.KEPT if node.kept_empty.hold is Hold.CORDONED else KeepingState.GIVEN_BACK
+    return KeepingState.GIVEN_BACK if node.kept_empty.hold is Hold.GIVEN_BACK else KeepingState.KEPT
 
 
 def step(observed: ObservedNode, now_s: float) -> KeepingAction | None:
@@ -80,7 +83,7 @@ def _open(observed: ObservedNode, now_s: float) -> KeepingAction | None:
         return None
     if not node.usable or node.do_not_disrupt:
         return None  # somebody else has cordoned it, or wants it left alone
-    return KeepNodeEmpty(node, KeptEmpty(Hold.CORDONED, now_s + rule.kept_for_s))
+    return KeepNodeEmpty(node, KeptEmpty(rule.hold, now_s + rule.kept_for_s))
 
 
 def _kept(observed: ObservedNode, now_s: float) -> KeepingAction | None:
@@ -98,13 +101,20 @@ def _why_given_back(observed: ObservedNode, now_s: float) -> str:
     kept = observed.node.kept_empty
     if kept is None or now_s >= kept.until_s:
         return "nobody has taken it away in time"
-    if not observed.node.unschedulable:
+    if not observed.node.unschedulable and kept.hold is Hold.CORDONED:
         return "somebody else has uncordoned it"
+    if not tainted_as_empty(observed.node) and kept.hold is Hold.TAINTED:
+        return "somebody else has taken the taint away"
     if observed.rule is None:
         return "the configuration does not ask for it any more"
     if observed.in_use:
         return "pods stand there"
     return f"{observed.wanted_by} could use it" if observed.wanted_by else ""
+
+
+def tainted_as_empty(node: Node) -> bool:
+    """True if the taint of a node that is kept empty stands there."""
+    return any(taint.key == names.TAINT_KEPT_EMPTY for taint in node.taints)
 
 
 def _given_back(observed: ObservedNode, now_s: float) -> KeepingAction | None:
@@ -205,7 +215,7 @@ def _wanted_by(
 
 
 def _could_use(node: Node, spec: PodSpec) -> bool:
-    """True if the empty node would be large enough and nothing on it but the cordon speaks against the pod."""
+    """True if the empty node would be large enough and nothing on it but what keeps it empty speaks against the pod."""
     if any(amount > node.allocatable.amount(resource) for resource, amount in spec.requests.items()):
         return False
     if any(node.labels.get(key) != value for key, value in spec.node_selector):
@@ -216,4 +226,4 @@ def _could_use(node: Node, spec: PodSpec) -> bool:
 
 
 def _bears(spec: PodSpec, taint: Taint) -> bool:
-    return taint.effect not in _HARD or taint.key == _CORDON_TAINT or tolerates(spec.tolerations, taint)
+    return taint.effect not in _HARD or taint.key in _TAKEN_OFF or tolerates(spec.tolerations, taint)

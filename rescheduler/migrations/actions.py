@@ -127,14 +127,14 @@ class WriteAvoidHints(msgspec.Struct, frozen=True, tag=True):
 
 
 class KeepNodeEmpty(msgspec.Struct, frozen=True, tag=True):
-    """Cordon a node that is still as it was seen, and note it there."""
+    """Cordon or taint a node that is still as it was seen, and note it there."""
 
     node: Node
     kept: KeptEmpty
 
 
 class GiveNodeBack(msgspec.Struct, frozen=True, tag=True):
-    """Take our cordon off a node that is still as it was seen, if its note says that it stands."""
+    """Take our cordon or taint off a node that is still as it was seen, if its note says that it stands."""
 
     node: Node
     kept: KeptEmpty | None

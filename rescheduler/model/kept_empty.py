@@ -1,7 +1,7 @@
 """What the controller has noted on a node that it keeps empty: the annotation ``rescheduler.dev/kept-empty``. Pure.
 
-The note is written in the same request as the cordon, so a node is never cordoned by us without it; whoever reads it, after
-a restart, as a new leader or at the uninstall, knows what is to be given back. It is text for people, too:
+The note is written in the same request as the cordon or the taint, so a node never has one of ours without it; whoever reads
+it, after a restart, as a new leader or at the uninstall, knows what is to be given back. It is text for people, too:
 ``Cordoned until 2026-01-31T23:59:59Z``.
 """
 
@@ -22,6 +22,8 @@ class Hold(enum.StrEnum):
 
     CORDONED = "Cordoned"
     """The controller has cordoned it."""
+    TAINTED = "Tainted"
+    """The controller has set its taint, ``names.TAINT_KEPT_EMPTY``."""
     GIVEN_BACK = "GivenBack"
     """Nothing any more: it was given back before its time, and is left alone until then."""
 

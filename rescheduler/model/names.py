@@ -61,7 +61,10 @@ ANNOTATION_AVOID: Final = "rescheduler.dev/prefer-avoid-pods"
 """On a Node: bounded JSON list of PreferAvoidPods entries (R53-R58)."""
 
 ANNOTATION_KEPT_EMPTY: Final = "rescheduler.dev/kept-empty"
-"""On a Node: the controller has cordoned it after it was emptied, and until when (``model.kept_empty``)."""
+"""On a Node: the controller has cordoned or tainted it after it was emptied, and until when (``model.kept_empty``)."""
+
+TAINT_KEPT_EMPTY: Final = "rescheduler.dev/kept-empty"
+"""Taint of a node that the controller has emptied, without a value, with the effect NoSchedule."""
 
 LABEL_CONSOLIDATION: Final = "rescheduler.dev/consolidation"
 """On a Node that ``rescheduler consolidate`` has cordoned: "Emptying" until no pod that counts is left, then "Emptied"."""

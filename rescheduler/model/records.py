@@ -283,7 +283,9 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     avoid: tuple[AvoidEntry, ...] = ()
     do_not_disrupt: bool = False
     kept_empty: KeptEmpty | None = None
-    """The note of the controller that it has cordoned the node, which it had emptied."""
+    """The note of the controller that it has cordoned or tainted the node, which it had emptied."""
+    has_annotations: bool = True
+    """False: a JSON patch has to create the map before it can add one."""
     deleting: bool = False
     created_at_s: float = 0.0
 

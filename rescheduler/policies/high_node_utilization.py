@@ -63,10 +63,12 @@ class HighNodeUtilizationArgs(
 
     def keeping(self) -> KeepingRule | None:
         """How nodes that are emptied are kept so; None: they are not. The arguments must be right."""
-        if not self.enabled or self.emptied_nodes is EmptiedNodes.NONE:
+        hold = self.emptied_nodes.hold
+        if not self.enabled or hold is None:
             return None
         return KeepingRule(
             policy=HighNodeUtilization.name,
+            hold=hold,
             node_labels=tuple(sorted(self.node_selector.items())),
             kept_for_s=parse_duration(self.kept_empty_for),
         )
@@ -101,8 +103,8 @@ class HighNodeUtilization:
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         self._args = args
         self._scope = args.scope()
-        kept = args.emptied_nodes is EmptiedNodes.CORDON
-        self._then = f" and is then cordoned for {args.kept_empty_for}" if kept else ""
+        hold = args.emptied_nodes.hold
+        self._then = f" and is then {hold.lower()} for {args.kept_empty_for}" if hold else ""
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
     def candidates(self, view: PolicyView) -> Proposals:

@@ -1,4 +1,4 @@
-"""What becomes of nodes that a policy has emptied: nothing, or they are cordoned for a while, so that they stay empty. Pure."""
+"""What becomes of nodes that a policy has emptied: nothing, or they are cordoned or tainted for a while, so that they stay empty. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rescheduler.model.kept_empty import Hold
 from rescheduler.model.records import Node
 from rescheduler.model.times import DurationError, format_duration, parse_duration
 from rescheduler.policies.wire import ArgumentProblem
@@ -21,13 +22,23 @@ class EmptiedNodes(enum.StrEnum):
 
     NONE = "none"
     CORDON = "cordon"
+    TAINT = "taint"
+
+    @property
+    def hold(self) -> Hold | None:
+        """What keeps pods away from them; None: nothing."""
+        return _HOLDS.get(self)
+
+
+_HOLDS: Final = {EmptiedNodes.CORDON: Hold.CORDONED, EmptiedNodes.TAINT: Hold.TAINTED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingRule:
-    """Nodes with these labels that moves of this policy have emptied are cordoned for so long."""
+    """Nodes with these labels that moves of this policy have emptied are cordoned or tainted for so long."""
 
     policy: str
+    hold: Hold = Hold.CORDONED
     node_labels: tuple[tuple[str, str], ...] = ()
     kept_for_s: float
 

@@ -63,12 +63,14 @@ class Call:
     method: str
     path: str
     query: dict
-    body: dict
+    body: dict | list
+    """A list if it is a JSON patch."""
 
     @property
     def dry(self):
-        options = self.body.get("deleteOptions") or {}
-        return "dryRun" in self.query or bool(options.get("dryRun") or self.body.get("dryRun"))
+        body = {} if isinstance(self.body, list) else self.body
+        options = body.get("deleteOptions") or {}
+        return "dryRun" in self.query or bool(options.get("dryRun") or body.get("dryRun"))
 
     @property
     def evicts(self):

@@ -14,7 +14,7 @@ from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Toleration
+from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Taint, Toleration
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet
@@ -29,9 +29,15 @@ MOVE = ObjectKey("shop", "move-1")
 HINT = AvoidEntry("ReplicaSet", "web", "rs-uid", "shop", "drained", 9.0)
 REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
 NODE = b.node("n1").build()
-NODE = msgspec.structs.replace(NODE, resource_version="5")
+NODE = msgspec.structs.replace(NODE, resource_version="5", has_annotations=True)
 KEPT = KeptEmpty(Hold.CORDONED, 3600.0)
 CORDONED = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KEPT)
+TAINTED_NOTE = KeptEmpty(Hold.TAINTED, 3600.0)
+BARE = msgspec.structs.replace(NODE, has_annotations=False, taints=(Taint("example.com/rack"),))
+KEPT_BY_A_TAINT = msgspec.structs.replace(
+    NODE, taints=(Taint("example.com/rack"), Taint("rescheduler.dev/kept-empty")), kept_empty=TAINTED_NOTE
+)
+CORDONED_AND_TAINTED = msgspec.structs.replace(KEPT_BY_A_TAINT, unschedulable=True, kept_empty=KEPT)
 UNCORDONED = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KeptEmpty(Hold.GIVEN_BACK, 3600.0))
 HAND_OVER = names.ANNOTATION_HANDOVER_TAINT
 TAINTED = b.node("n1").taint("gpu").taint(HAND_OVER, "room").taint(HAND_OVER, "another").build()
@@ -240,6 +246,59 @@ CALLS_OF = [
             "metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/kept-empty": None}},
             "spec": {"unschedulable": None},
         },
+    ),
+    (
+        moves.KeepNodeEmpty(NODE, TAINTED_NOTE),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+            {
+                "op": "add",
+                "path": "/metadata/annotations/rescheduler.dev~1kept-empty",
+                "value": "Tainted until 1970-01-01T01:00:00Z",
+            },
+            {
+                "op": "add",
+                "path": "/spec/taints",
+                "value": [{"key": "rescheduler.dev/kept-empty", "effect": "NoSchedule"}],
+            },
+        ],
+    ),
+    (  # a node without annotations has no map to add one to
+        moves.KeepNodeEmpty(BARE, TAINTED_NOTE),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+            {
+                "op": "add",
+                "path": "/metadata/annotations",
+                "value": {"rescheduler.dev/kept-empty": "Tainted until 1970-01-01T01:00:00Z"},
+            },
+            {
+                "op": "add",
+                "path": "/spec/taints/-",
+                "value": {"key": "rescheduler.dev/kept-empty", "effect": "NoSchedule"},
+            },
+        ],
+    ),
+    (
+        moves.GiveNodeBack(KEPT_BY_A_TAINT, None, "why"),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+            {"op": "remove", "path": "/metadata/annotations/rescheduler.dev~1kept-empty"},
+            {"op": "remove", "path": "/spec/taints/1"},
+        ],
+    ),
+    (  # both stand there, whoever has put the taint beside our cordon
+        moves.GiveNodeBack(CORDONED_AND_TAINTED, None, "why"),
+        "PATCH(json) /api/v1/nodes/n1",
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+            {"op": "remove", "path": "/metadata/annotations/rescheduler.dev~1kept-empty"},
+            {"op": "remove", "path": "/spec/taints/1"},
+            {"op": "remove", "path": "/spec/unschedulable"},
+        ],
     ),
     (  # the cordon that stands there now is somebody else's
         moves.GiveNodeBack(UNCORDONED, None, ""),

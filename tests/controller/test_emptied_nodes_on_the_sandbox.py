@@ -1,4 +1,4 @@
-"""Nodes that the controller has emptied: cordoned, given back in time or at once, and never taken from an administrator."""
+"""Nodes that the controller has emptied: cordoned or tainted, given back in time or at once, never taken from an administrator."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
-from rescheduler.model.names import ANNOTATION_KEPT_EMPTY
+from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 from rescheduler.sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
@@ -20,6 +20,8 @@ policies:
 - {name: HighNodeUtilization, thresholds: {cpu: 40}, targetThresholds: {cpu: 95}}
 """
 CORDON = PLAIN.replace(b"{cpu: 95}", b"{cpu: 95}, emptiedNodes: cordon, keptEmptyFor: 10m")
+TAINT = CORDON.replace(b"cordon,", b"taint,")
+MARKER = {"key": "example.com/rack", "value": "7", "effect": "PreferNoSchedule"}
 
 
 def sparse():
@@ -38,6 +40,10 @@ def cordoned(scene):
     return bool(spec(node(scene)).get("unschedulable"))
 
 
+def tainted(scene):
+    return any(taint["key"] == TAINT_KEPT_EMPTY for taint in spec(node(scene)).get("taints", ()))
+
+
 def note(scene):
     return annotations_of(node(scene)).get(ANNOTATION_KEPT_EMPTY, "").split(" ")[0]
 
@@ -50,6 +56,20 @@ def emptied(document=CORDON):
     scene = sparse()
     scene.start(document=document)
     scene.until(lambda: kept(scene), 120.0)
+    return scene
+
+
+def kept_by_a_taint(scene):
+    return tainted(scene) and not cordoned(scene) and note(scene) == "Tainted"
+
+
+def emptied_and_tainted(*taints, document=TAINT):
+    """``taints``: what stands on the node already."""
+    scene = sparse()
+    if taints:
+        scene.api.patch(node(scene), {"spec": {"taints": list(taints)}})
+    scene.start(document=document)
+    scene.until(lambda: kept_by_a_taint(scene), 120.0)
     return scene
 
 
@@ -160,20 +180,76 @@ def test_a_node_that_is_taken_away_takes_its_note_with_it():
     assert scene.program.events.damaged == []
 
 
+@pytest.mark.parametrize("taints", [(), (MARKER,)], ids=["no-other-taint", "another-taint"])
+def test_a_tainted_node_keeps_its_other_taints_and_loses_ours_in_time(taints):
+    scene = emptied_and_tainted(*taints)
+    (move,) = scene.api.list(MOVE)
+    assert "tainted for 10m" in spec(move)["reason"]
+    scene.advance(500.0)
+    assert kept_by_a_taint(scene)
+    scene.until(lambda: not tainted(scene), 120.0)
+    assert note(scene) == ""
+    assert spec(node(scene)).get("taints", []) == list(taints)
+    scene.advance(600.0)
+    assert not tainted(scene), "one emptying, one taint"
+    assert evictions(scene) == 1
+    assert scene.leftovers() == scene.program.events.damaged == []
+
+
+def test_a_pod_that_has_no_other_room_gets_the_tainted_node_at_once():
+    scene = emptied_and_tainted()
+    scene.crowd(1, cpu_milli=3000, name="large")
+    scene.until(lambda: spec(large(scene)).get("nodeName") == "n1", 60.0)
+    assert not tainted(scene)
+    assert note(scene) == "GivenBack"
+
+
+def test_who_takes_the_taint_off_has_the_last_word():
+    scene = emptied_and_tainted(MARKER)
+    scene.api.patch(node(scene), {"spec": {"taints": [MARKER]}})
+    scene.advance(30.0)
+    assert not tainted(scene)
+    assert note(scene) == "GivenBack"
+
+
+def test_a_cordon_over_our_taint_stays_when_the_taint_goes():
+    scene = emptied_and_tainted()
+    scene.cordon("n1")
+    scene.until(lambda: not tainted(scene), 700.0)
+    assert cordoned(scene)
+    assert note(scene) == ""
+
+
+def test_a_configuration_that_changes_from_taint_to_cordon_leaves_what_stands_until_its_time_is_over():
+    scene = emptied_and_tainted()
+    scene.program.document.content = CORDON
+    scene.advance(100.0)
+    assert kept_by_a_taint(scene)
+    scene.program.document.content = PLAIN
+    scene.until(lambda: not tainted(scene), 60.0)
+    assert not cordoned(scene)
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
-def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_cordoned(part, after):
-    scene = emptied()
-    scene.until(lambda: not cordoned(scene), 700.0)
+@pytest.mark.parametrize(
+    ("document", "is_kept"), [(CORDON, kept), (TAINT, kept_by_a_taint)], ids=["cordon", "taint"]
+)
+def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_kept(document, is_kept, part, after):
+    scene = sparse()
+    scene.start(document=document)
+    scene.until(lambda: is_kept(scene), 120.0)
+    scene.until(lambda: note(scene) == "", 720.0)
     writes = scene.calls.of(lambda call: call.writes)
     on_nodes = [i for i, call in enumerate(writes, 1) if "/nodes/" in call.path]
     assert len(on_nodes) >= 2, "the cordon, and what takes it off"
     for write in {*on_nodes, *range(1 + part, len(writes) + 1, 8)}:
         scene = sparse()
-        program = scene.start(document=CORDON)
+        program = scene.start(document=document)
         program.line.doom(write, after=after)
-        scene.until(lambda scene=scene: kept(scene), 240.0)
-        scene.until(lambda scene=scene: not cordoned(scene), 720.0)
+        scene.until(lambda scene=scene: is_kept(scene), 240.0)
+        scene.until(lambda scene=scene: note(scene) == "", 720.0)
         scene.advance(10.0)
-        assert note(scene) == ""
+        assert not cordoned(scene)
+        assert not tainted(scene)
         assert scene.leftovers() == []

@@ -148,6 +148,21 @@ def test_only_nodes_that_the_controller_has_cordoned_are_uncordoned(scene):
     assert not any(names.ANNOTATION_KEPT_EMPTY in annotations_of(node) for node in nodes)
 
 
+def test_the_taint_of_a_node_that_was_kept_empty_goes_and_a_cordon_beside_it_stays(scene):
+    scene.stop()
+    other = {"key": "example.com/rack", "effect": "PreferNoSchedule"}
+    note = {names.ANNOTATION_KEPT_EMPTY: "Tainted until 2099-01-31T23:59:59Z"}
+    taints = [other, {"key": names.TAINT_KEPT_EMPTY, "effect": "NoSchedule"}]
+    change = {"metadata": {"annotations": note}, "spec": {"unschedulable": True, "taints": taints}}
+    scene.api.patch(scene.api.get(NODE, "", "n1"), change)
+    assert scene.uninstall(wait_s=10.0) == ()
+    node = scene.api.get(NODE, "", "n1")
+    assert names.TAINT_KEPT_EMPTY not in {taint["key"] for taint in spec(node)["taints"]}
+    assert other in spec(node)["taints"]
+    assert spec(node)["unschedulable"] is True
+    assert names.ANNOTATION_KEPT_EMPTY not in annotations_of(node)
+
+
 def test_a_move_that_has_evicted_gets_its_room_first(scene):
     name = scene.move(scene.ready("web")[0], "n2")
     assert scene.until(lambda: scene.phase(name) == "HandingOver")

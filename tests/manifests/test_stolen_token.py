@@ -14,6 +14,7 @@ from rescheduler.sandbox.sandbox import Sandbox
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 MOVES = "rescheduler.dev/v1alpha1"
+OURS = (names.ANNOTATION_HANDOVER_TAINT, names.TAINT_KEPT_EMPTY)
 FOREIGN_GATE = "example.com/quota"
 RESERVATION = {names.ANNOTATION_RESERVATION: "room"}
 GATE_OFF = [{"name": names.GATE, "$patch": "delete"}]
@@ -119,7 +120,7 @@ def taints_with(thief, world, node, *added):
 
     def look():
         found = world.api.get(node).expect().body
-        others = [t for t in found["spec"].get("taints", ()) if t["key"] != names.ANNOTATION_HANDOVER_TAINT]
+        others = [t for t in found["spec"].get("taints", ()) if t["key"] not in OURS]
         version = {"resourceVersion": found["metadata"]["resourceVersion"]}
         answer = thief.patch(node, {"metadata": version, "spec": {"taints": [*others, *added]}})
         return answer if answer.status != 409 else None
@@ -127,9 +128,9 @@ def taints_with(thief, world, node, *added):
     return world.wait(look, PATIENCE_S)
 
 
-def test_the_taint_and_the_hints_of_a_node_may_be_written(thief, world, node):
-    taint = {"key": names.ANNOTATION_HANDOVER_TAINT, "value": "room", "effect": "NoSchedule"}
-    taints_with(thief, world, node, taint).expect(200)
+def test_the_taints_and_the_hints_of_a_node_may_be_written(thief, world, node):
+    taints = [{"key": key, "value": "room", "effect": "NoSchedule"} for key in OURS]
+    taints_with(thief, world, node, *taints).expect(200)
     taints_with(thief, world, node).expect(200)
     thief.patch(node, {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}}).expect(200)
 
@@ -162,8 +163,9 @@ def test_only_our_own_cordon_may_be_taken_off(thief, world, node):
         assert "uncordon only one that has it" in answer.body["message"]
 
 
-def test_the_taint_never_throws_pods_out(thief, world, node):
-    ours = {"key": names.ANNOTATION_HANDOVER_TAINT, "effect": "NoExecute"}
+@pytest.mark.parametrize("key", OURS)
+def test_a_taint_never_throws_pods_out(thief, world, node, key):
+    ours = {"key": key, "effect": "NoExecute"}
     answer = taints_with(thief, world, node, ours).expect(403)
     assert "with the effect NoSchedule" in answer.body["message"]
 

@@ -21,6 +21,7 @@ from rescheduler.model.names import (
     ANNOTATION_KEPT_EMPTY,
     GATE,
     LABEL_PLACEHOLDER,
+    TAINT_KEPT_EMPTY,
 )
 from rescheduler.sandbox.kubelet import KubeletThread
 
@@ -126,7 +127,8 @@ def leave_behind(plane, world, log):
     path = f"/api/v1/nodes/{node}"
     taints = world.api.get(path).expect().body["spec"]["taints"]
     ours = {"key": ANNOTATION_HANDOVER_TAINT, "value": "one", "effect": "NoSchedule"}
-    world.api.patch(path, {"spec": {"taints": [*taints, ours]}}).expect()
+    empty = {"key": TAINT_KEPT_EMPTY, "effect": "NoSchedule"}
+    world.api.patch(path, {"spec": {"taints": [*taints, ours, empty]}}).expect()
     notes = {ANNOTATION_AVOID: "[]", ANNOTATION_KEPT_EMPTY: "Cordoned until 2099-01-31T23:59:59Z"}
     world.api.patch(path, {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}).expect()
     return node
@@ -143,7 +145,8 @@ def check_clean(world, node):
     assert [p["metadata"]["name"] for p in pods if GATE in gates_of(p)] == []
     assert [p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})] == []
     found = api.get(f"/api/v1/nodes/{node}").expect().body
-    assert ANNOTATION_HANDOVER_TAINT not in {taint["key"] for taint in found["spec"]["taints"]}
+    kept = {ANNOTATION_HANDOVER_TAINT, TAINT_KEPT_EMPTY}
+    assert kept.isdisjoint(taint["key"] for taint in found["spec"]["taints"])
     assert {ANNOTATION_AVOID, ANNOTATION_KEPT_EMPTY}.isdisjoint(found["metadata"].get("annotations", {}))
     assert not found["spec"].get("unschedulable")
     left = [path for path in map(manifests.path_of, manifests.load()) if api.get(path).status != 404]

@@ -81,6 +81,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         avoid=_avoid(annotations.get(ANNOTATION_AVOID)),
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true",
         kept_empty=parse_kept_empty(annotations.get(ANNOTATION_KEPT_EMPTY)),
+        has_annotations=bool(annotations),
         deleting=meta.deletion_timestamp is not None,
         created_at_s=created_at(meta),
     )
