@@ -38,9 +38,11 @@ from rescheduler.optima.fillings import (
 from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import Places
 from rescheduler.optima.repairs import fewest_repairing_moves, fewest_violations
+from rescheduler.planning.chain_moves import MAKES_ROOM
 from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.plan import Move
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages
+from rescheduler.planning.stages import in_stages, stages_of
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SchedulingState
 
@@ -110,7 +112,7 @@ def planned(
         seconds += time.process_time() - start
         if not made.moves:
             break
-        steps = in_stages(made.moves)[: stages - done]
+        steps = in_stages(within(made.moves, stages - done))
         carried_out = replay(snapshot, steps)
         mixed = [replay(snapshot, steps, random.Random(seed)) for seed in range(ORDERS)]
         snapshot = carried_out.snapshot
@@ -118,6 +120,17 @@ def planned(
         moves += sum(map(len, steps))
         refused += max(len(one.refused) for one in (carried_out, *mixed))
     return Planned(snapshot, moves, refused, seconds)
+
+
+def within(moves: Sequence[Move], stages: int) -> list[Move]:
+    """The moves of the first stages, without those that only make room for moves of later ones."""
+    kept = [move for move, stage in zip(moves, stages_of(moves), strict=True) if stage <= stages]
+    while True:
+        awaited = {pod for move in kept for pod in move.after}
+        needed = [move for move in kept if move.reason != MAKES_ROOM or move.pod in awaited]
+        if len(needed) == len(kept):
+            return kept
+        kept = needed
 
 
 def compare(cluster: RandomCluster, seconds: float) -> Iterator[Compared]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chains import STAGES, ChainSearch, ChainStep, Wish
+from rescheduler.planning.chains import REACHES, ChainSearch, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
@@ -47,8 +47,8 @@ class ChainPlanner:
         """Chains for pods without a place, in their order, until none is found or search or limits are exhausted."""
         if not stuck or search.hopeless():
             return
-        for stage in STAGES:
-            search.allow(stage)
+        for reach in REACHES:
+            search.allow(reach)
             planned = -1
             while planned < self._plan.number():
                 planned = self._plan.number()

@@ -1,6 +1,6 @@
 """Chains: where no node has room for a badly placed pod, others make room first. Pure search in a trial.
 
-A badly placed pod fits on a node if one pod there, or two, had left; each of these goes elsewhere by the rules of every
+A badly placed pod fits on a node if one pod there, or a few, had left; each of these goes elsewhere by the rules of every
 move, and if it fits nowhere, one pod makes room for it in turn. The pods that step aside need not be badly placed. The
 rooms that they leave are used only by the move that begins after theirs (``Trial.landed``).
 
@@ -37,18 +37,31 @@ WORK_OF_A_PLAN: Final = 6
 _LEAST_WORK: Final = 6_000
 LOOKS_PER_POD: Final = 150
 """Pods for which a target is looked for, so that one badly placed pod finds its place."""
-STAGES: Final = (2, 3)
-"""Chains are looked for that end in such a stage of the plan: first for all pods those that end early."""
-_NODES: Final = (12, 4)
-"""Nodes on which room is made for the badly placed pod, and for a pod that steps aside for it."""
-_PODS: Final = (6, 3)
-"""Pods on such a node that are tried."""
 _CONFLICTS: Final = 12
 """Pods on a node of which it is asked whether a rule about them is all that keeps the badly placed pod away."""
-_TOGETHER: Final = 4
-"""Of so many pods two are tried together, where none is enough alone."""
-_MOST_TOGETHER: Final = 2
-"""Pods that step aside together."""
+_TOGETHER: Final = 6
+"""Of so many pods some are tried together, where fewer are not enough."""
+
+
+class Reach(NamedTuple):
+    """How far chains are looked for."""
+
+    stage: int
+    """Of the plan, in which they end at the latest."""
+    together: int
+    """Pods that step aside together for the badly placed one."""
+    nodes: tuple[int, int]
+    """Nodes on which room is made for the badly placed pod, and for a pod that steps aside for it."""
+    pods: tuple[int, int]
+    """Pods, or sets of pods, on such a node that are tried."""
+
+
+REACHES: Final = (
+    Reach(stage=2, together=2, nodes=(12, 4), pods=(6, 3)),
+    Reach(stage=2, together=4, nodes=(40, 12), pods=(12, 6)),
+    Reach(stage=3, together=2, nodes=(12, 4), pods=(6, 3)),
+)
+"""For all pods one after the other: what costs least and ends early first."""
 
 
 Missing = Sequence[tuple[str, int]]
@@ -100,8 +113,9 @@ class ChainSearch:
     """Uids of the pods that the plan moves, with the stages of their moves from 1."""
     large: bool = False
     """Large pods make room first, whose room is enough for several; otherwise small ones."""
-    latest: int = STAGES[0]
-    """Stage of the plan in which chains end at the latest."""
+    tight: bool = False
+    """Pods go where least room is left (``Targets``)."""
+    reach: Reach = REACHES[0]
     may_step_aside: Callable[[Pod], bool] = _nobody
     """Of the chain that is looked for now."""
     work: int = MOST_WORK
@@ -132,9 +146,9 @@ class ChainSearch:
         self._spend()
         return True
 
-    def allow(self, stage: int) -> None:
-        """From now on chains may end in this stage."""
-        self.latest = stage
+    def allow(self, reach: Reach) -> None:
+        """From now on chains are looked for so far."""
+        self.reach = reach
         self._stuck.clear()
 
     def planned(self, steps: Iterable[ChainStep]) -> None:
@@ -162,9 +176,9 @@ class ChainSearch:
         return found
 
     def _chains(self, wish: Wish) -> Iterator[list[ChainStep]]:
-        """Those that move the fewest pods first: the room is left by planned moves, one pod steps aside for it, or two."""
-        for together in range(_MOST_TOGETHER + 1):
-            for made in self._made(wish, self.latest, together, frozenset()):
+        """Those that move the fewest pods first: the room is left by planned moves, one pod steps aside for it, or several."""
+        for together in range(self.reach.together + 1):
+            for made in self._made(wish, self.reach.stage, together, frozenset()):
                 whole = sum((step.target.change for step in made), start=nothing())
                 # A last move that gains nothing would be undone: then those that step aside do better without it.
                 if lowers(whole) and lowers(made[-1].target.change):
@@ -175,10 +189,10 @@ class ChainSearch:
 
         ``stage``: that of its move, at the latest. ``kept``: nodes to which no pod may go, because room is made there.
         """
-        level = min(len(kept), len(_NODES) - 1)
-        for node in self._nodes(wish)[: _NODES[level]]:
+        level = min(len(kept), 1)
+        for node in self._nodes(wish)[: self.reach.nodes[level]]:
             name = self.trial.state.node_names[node]
-            for leaving in self._leaving(wish, node, stage - 1, together, _PODS[level]):
+            for leaving in self._leaving(wish, node, stage - 1, together, self.reach.pods[level]):
                 if self._looks <= 0 or self.exhausted:
                     return
                 mark = self.trial.mark()
@@ -242,7 +256,7 @@ class ChainSearch:
     def _target(self, wish: Wish, replacement: Pod, change: TotalChange) -> Target | None:
         """Where the pod goes, by the rules of every move, but that the whole must get better: that is asked of the chain."""
         self._spend()
-        found = Targets(self.trial).choose(
+        found = Targets(self.trial, tight=self.tight).choose(
             wish.pod,
             replacement,
             wish.gains,

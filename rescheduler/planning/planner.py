@@ -248,6 +248,7 @@ class _Planner:
     def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
+        self._targets.tight = order.tight
         for policy, candidate in order.first:
             self._plan_one(policy, candidate)
         self._forget_answers()
@@ -263,7 +264,7 @@ class _Planner:
                 self._forget_answers()
         # For the others there is room, and no better place: the order of planning changes little for them.
         stuck = tuple(one for one in self._without_place if one[1].pod.uid in self._refused_everywhere)
-        self._make_room(large=order.large)
+        self._make_room(order)
         left = frozenset(candidate.pod.uid for _, candidate in stuck) - self._moved
         return Attempt(value_of(self.steps), stuck, left)
 
@@ -279,7 +280,7 @@ class _Planner:
         self._without_place.clear()
         self._refused_everywhere.clear()
 
-    def _make_room(self, *, large: bool) -> None:
+    def _make_room(self, order: AttemptOrder) -> None:
         """Where pods are left without a place, others make room for them."""
         chains = ChainPlanner(self, self._view, self._refusals, budgets=self._budgets, limits=self._limits)
         stages = {step.pod.uid: 1 for step in self.steps}
@@ -289,7 +290,8 @@ class _Planner:
             self._replacement,
             self._refusals.cost,
             stages,
-            large,
+            order.large,
+            order.tight,
             work=self._work_for_chains,
         )
         chains.plan(self._without_place, search)

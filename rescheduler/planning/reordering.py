@@ -8,6 +8,7 @@ cluster, not by a clock: the same input gives the same plan.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import nothing
 from rescheduler.policies.proposals import Candidate
 
-ATTEMPTS: Final = 8
+ATTEMPTS: Final = 16
 """Plans besides the first, with the effort that is usual."""
-_IN_VAIN: Final = 3
+_IN_VAIN: Final = 6
 """After so many plans in a row that are no better, no more are made."""
+_ORDERLY: Final = 3
+"""So many attempts go by blame alone, the others by blame and, as if by chance, something else."""
 _SOON: Final = 2
 """Stages of a plan that are compared first."""
-_MOST_PODS: Final = 4_000
+_MOST_PODS: Final = 6_000
 """Pods of all attempts together, with the usual effort: a bigger cluster is planned fewer times, one of more pods once."""
 
 Stuck = Sequence[tuple[Policy, Candidate]]
@@ -64,6 +67,8 @@ class AttemptOrder(NamedTuple):
     """Pods that are planned before all others."""
     large: bool = False
     """Where pods make room: the large ones first, whose room is enough for several; otherwise the small ones."""
+    tight: bool = False
+    """Pods go where least room is left, so that large rooms stay whole; otherwise where the scheduler would put them."""
 
 
 def plan_best(attempt: Callable[[AttemptOrder], Attempt], more: int) -> None:
@@ -76,14 +81,21 @@ def plan_best(attempt: Callable[[AttemptOrder], Attempt], more: int) -> None:
     blame: Counter[str] = Counter()
     known: dict[str, tuple[Policy, Candidate]] = {}
     vain = 0
-    for _ in range(more):
+    rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+    for number in range(1, more + 1):
         if not last.without_place or vain == _IN_VAIN:
             break
         for policy, candidate in last.without_place:
             uid = candidate.pod.uid
             known.setdefault(uid, (policy, candidate))
             blame[uid] += 2 if uid in last.left else 1
-        order = AttemptOrder([known[uid] for uid, _ in blame.most_common()], large=not order.large)
+        blamed = [uid for uid, _ in blame.most_common()]
+        if number > _ORDERLY:
+            noise = {uid: blame[uid] * (1.0 + rng.random()) for uid in blamed}
+            blamed.sort(key=lambda uid: -noise[uid])
+        order = AttemptOrder(
+            [known[uid] for uid in blamed], large=number % 2 == 1, tight=number // 2 % 2 == 0
+        )
         last = attempt(order)
         vain += 1
         if last.value < best.value:

@@ -1,5 +1,7 @@
 """Where one pod goes: where the whole gets best, then by gain, the scheduler's own points, the name. Refusals are values.
 
+Or, where rooms are scarce, by how little room it leaves there in place of the scheduler's points.
+
 Interchangeable pods are tried once: that no node takes a class is remembered until the next round.
 """
 
@@ -59,8 +61,10 @@ class _Wish(NamedTuple):
 class Targets:
     """Chooses targets in one trial."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, *, tight: bool = False) -> None:
+        """``tight``: of equal nodes the one is taken where least room is left, so that large rooms stay whole."""
         self._trial = trial
+        self.tight = tight
         self._refused: dict[tuple[object, ...], Blocked] = {}
         self._alive: list[Pod] = []
         self._last_with_room: dict[Resources, tuple[int, int]] = {}
@@ -271,10 +275,22 @@ class Targets:
         rounded = np.round(wish.gains[nodes], 3)
         equal = rounded == rounded.max()
         if int(np.count_nonzero(equal)) > 1:
-            points = self._trial.state.totals(wish.replacement, nodes)
+            points: FloatArray | IntArray = (
+                -self._left_by(wish.replacement, nodes)
+                if self.tight
+                else self._trial.state.totals(wish.replacement, nodes)
+            )
             equal &= points == points[equal].max()
         nodes = nodes[equal]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
+
+    def _left_by(self, replacement: Pod, nodes: IntArray) -> FloatArray:
+        """The shares of each of these nodes that stay free beside it, added up."""
+        found = np.zeros(len(nodes))
+        for name, left, needed in self._trial.left_for(replacement):
+            offered = self._trial.state.allocatable(name)[nodes]
+            found += np.where(offered > 0, (left[nodes] - needed) / np.maximum(offered, 1), 0.0)
+        return found
 
 
 def _needed_by(relying: Relying) -> Blocked:

@@ -54,6 +54,14 @@ def test_two_small_ones_make_room_together(decide, app):
     assert [sorted(p.name for p in m.after) for m in made.moves][-1] == ["o-0", "p-0"]
 
 
+def test_four_small_ones_make_room_together_where_fewer_are_not_enough(decide, app):
+    small = [app(f"s{i}", ["n1"], lambda s: s.cpu("500m")) for i in range(4)]
+    w, n1, n2 = tight(app)[3], *tight(app)[1:3]
+    made = decide(b.snapshot(OLD, n1, n2, w, *small), "NodeTaints")
+    assert sorted(steps(made)[:4]) == [(f"s{i}-0", "n2", []) for i in range(4)]
+    assert sorted(p.name for p in made.moves[-1].after) == [f"s{i}-0" for i in range(4)]
+
+
 def test_the_room_of_a_move_that_is_planned_anyway_is_used_after_it(decide, app):
     cluster = b.snapshot(
         OLD, b.node("n1").cpu("1").label(kind="x"), b.node("n2").cpu("1").label(kind="y"),

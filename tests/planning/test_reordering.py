@@ -26,10 +26,12 @@ class Plans:
         self.made = list(made)
         self.orders: list[tuple[str, ...]] = []
         self.large: list[bool] = []
+        self.tight: list[bool] = []
 
     def __call__(self, order: AttemptOrder) -> Attempt:
         self.orders.append(tuple(candidate.pod.name for _, candidate in order.first))
         self.large.append(order.large)
+        self.tight.append(order.tight)
         value, names = self.made[min(len(self.orders), len(self.made)) - 1]
         found = stuck(*names)
         return Attempt(((value,),), found, frozenset(c.pod.uid for _, c in found))
@@ -55,10 +57,28 @@ def test_the_best_plan_is_made_once_more_if_it_was_not_the_last():
     assert plans.large[-1] == plans.large[1]
 
 
-def test_after_three_in_a_row_that_are_no_better_there_are_no_more():
+def test_after_six_in_a_row_that_are_no_better_there_are_no_more():
     plans = Plans((-3, ("a",)))
     plan_best(plans, 8)
-    assert plans.orders == [(), ("a",), ("a",), ("a",), ()]
+    assert plans.orders == [(), *[("a",)] * 6, ()]
+
+
+def test_attempts_differ_in_how_closely_pods_stand_and_who_makes_room():
+    plans = Plans(*((-n, ("a",)) for n in range(20)))
+    plan_best(plans, 4)
+    assert (plans.large[0], plans.tight[0]) == (False, False), "first as the scheduler would put them"
+    assert len(set(zip(plans.large[1:], plans.tight[1:], strict=True))) == 4
+
+
+def test_later_attempts_try_other_orders_the_same_every_time():
+    names = tuple("abcdefgh")
+    first, again = (Plans(*((-n, names) for n in range(20))) for _ in range(2))
+    for plans in (first, again):
+        plan_best(plans, 12)
+    assert first.orders == again.orders
+    assert first.orders[1] == first.orders[2] == names
+    assert len(set(first.orders[4:])) > 1
+    assert {frozenset(order) for order in first.orders[1:]} == {frozenset(names)}
 
 
 def test_no_more_than_so_many():
@@ -69,8 +89,8 @@ def test_no_more_than_so_many():
 
 @pytest.mark.parametrize(
     ("pods", "effort", "expected"),
-    [(0, EFFORT, ATTEMPTS), (400, EFFORT, ATTEMPTS), (1_000, EFFORT, 4), (4_001, EFFORT, 0), (150_000, EFFORT, 0),
-     (100, 1, 0), (100, 10 * EFFORT, 10 * ATTEMPTS), (10_000, 10 * EFFORT, 4)],
+    [(0, EFFORT, ATTEMPTS), (375, EFFORT, ATTEMPTS), (1_000, EFFORT, 6), (6_001, EFFORT, 0), (150_000, EFFORT, 0),
+     (100, 1, 0), (100, 10 * EFFORT, 10 * ATTEMPTS), (10_000, 10 * EFFORT, 6)],
 )  # fmt: skip
 def test_how_often_is_a_matter_of_size_and_effort(pods, effort, expected):
     assert attempts(pods, effort) == expected

@@ -1,0 +1,42 @@
+"""Where a pod goes among nodes that are equally good for the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.total_change import TotalChange
+from rescheduler.planning.trial import Trial
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import unchanged
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+@pytest.mark.parametrize(("tight", "expected"), [(False, "large"), (True, "small")])
+def test_of_equal_nodes_the_scheduler_takes_the_emptiest_and_where_rooms_are_scarce_the_fullest(
+    tight, expected
+):
+    rs = b.replicaset("w").cpu("1")
+    nodes = [
+        b.node("n0").cpu("4"),
+        b.node("large").cpu("8"),
+        b.node("small").cpu("2"),
+        b.node("tiny").cpu("1m"),
+    ]
+    snapshot = b.snapshot(nodes, rs, rs.pod("w-0").on("n0"))
+    state = SchedulingState(snapshot)
+    trial = Trial(snapshot, PolicyView.of(snapshot, state), set())
+    (pod,) = snapshot.pods.values()
+    found = Targets(trial, tight=tight).choose(
+        pod,
+        pod,
+        np.ones(4),
+        least_gain=0.0,
+        reason="R",
+        change=lambda: TotalChange(unchanged(4), ()),
+        in_group=True,
+    )
+    assert isinstance(found, Target)
+    assert found.node == expected
