@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from rescheduler.cli.errors import CommandError
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.kube.answers import read_answer
@@ -22,10 +24,15 @@ from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
 from rescheduler.model.times import parse_timestamp
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/" + LEASE_NAME
+CONTROLLER_PODS: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
 _CLOCKS_APART_S: Final = 60.0
 _RENEWED_WITHIN_S: Final = 2.5 * LeaseTiming().retry_s
 _POLL_S: Final = 0.5
 _START_IT: Final = "start it: kubectl apply -k manifests/, or rescheduler run"
+
+
+class _Pods(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
 
 
 class Presence(enum.StrEnum):
@@ -80,13 +87,16 @@ def leader(
     )
 
 
-def need_controller(found: Leader, namespace: str) -> None:
-    """Refuse to ask for something that nobody would do. Raises CommandError."""
+def need_controller(found: Leader, namespace: str, *, elects: bool = True) -> None:
+    """Refuse to ask for something that nobody would do. ``elects``: leader election is on. Raises CommandError."""
+    if not elects:
+        return
     match found.presence:
         case Presence.ABSENT:
             raise CommandError(
                 f"no controller is running: there is no Lease {namespace}/{LEASE_NAME} ({_START_IT}; "
-                "if it runs in another namespace: --controller-namespace)"
+                "if it runs in another namespace: --controller-namespace; if it was started with a file that switches leader "
+                "election off: --config with that file)"
             )
         case Presence.STOPPED:
             last = f"; {found.holder} led last" if found.holder else ""
@@ -117,6 +127,8 @@ def _fresh(found: Leader, now_s: float) -> bool:
 def _without_lease(api: KubeApi, namespace: str) -> Leader:
     from rescheduler.configuration.document import parse_configuration  # noqa: PLC0415 - it is seldom asked
 
+    if _has_pods(api, namespace):
+        return Leader(presence=Presence.UNKNOWN, why="there is no Lease, but pods of a controller run")
     try:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
         election = text is None or parse_configuration(text, CONFIG_MAP).leader_election.enabled
@@ -130,6 +142,15 @@ def _without_lease(api: KubeApi, namespace: str) -> Leader:
     if election:
         return Leader(presence=Presence.ABSENT)
     return Leader(presence=Presence.UNKNOWN, why="leader election is switched off")
+
+
+def _has_pods(api: KubeApi, namespace: str) -> bool:
+    """True if a controller runs as a pod there: it was told not to elect a leader, by a file that nobody else sees."""
+    query = {"labelSelector": CONTROLLER_PODS, "fieldSelector": "status.phase=Running", "limit": "1"}
+    try:
+        return bool(read_answer(api.get(f"/api/v1/namespaces/{namespace}/pods", query), _Pods).items)
+    except ForbiddenError:
+        return False
 
 
 def _seconds(text: str | None) -> float:

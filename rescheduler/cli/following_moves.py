@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED
@@ -23,14 +23,23 @@ _LANDING_S: Final = 900.0
 
 
 def follow(
-    client: MigrationClient, keys: Iterable[ObjectKey], *, ttl_s: float, how_to_go_on: str
+    client: MigrationClient,
+    keys: Iterable[ObjectKey],
+    *,
+    ttl_s: float,
+    how_to_go_on: str,
+    gives_up: Callable[[PodMigration], bool] = lambda _: False,
 ) -> dict[ObjectKey, PodMigration]:
-    """What became of the moves. Interrupted, it says ``how_to_go_on``; the moves themselves go on."""
+    """What became of the moves. Interrupted, it says ``how_to_go_on``; the moves themselves go on.
+
+    ``gives_up``: which of them are withdrawn if they stay like that for a while.
+    """
     wanted = frozenset(keys)
     namespaces = sorted({key.namespace for key in wanted})
     following = Following(
         client=client,
         keys=wanted,
+        gives_up=gives_up,
         look=lambda: {move.key: move for namespace in namespaces for move in client.select(namespace)},
     )
     steps = StepLines()

@@ -30,6 +30,8 @@ from rescheduler.model.records import ObjectKey, Pod
 
 NO_CONTROLLER_AFTER_S: Final = 20.0
 """If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
+LOST_AFTER_S: Final = 15.0
+"""For so long a move may wait for a target that it cannot have before its command withdraws it, if the command plans again."""
 RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin contain it: docs/security.md"
 CONSOLIDATING: Final = "consolidate-"
 """The words of moves by which nodes are consolidated begin with it."""
@@ -174,6 +176,8 @@ class Following:
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     poll_s: float = 0.5
+    gives_up: Callable[[PodMigration], bool] = lambda _: False
+    """Whether a move that goes on like this for LOST_AFTER_S is withdrawn."""
 
     def until_ended(
         self, show: Callable[[Mapping[ObjectKey, PodMigration]], None], ends_s: float
@@ -185,12 +189,16 @@ class Following:
         """
         last: dict[ObjectKey, PodMigration] = {}
         began_s = self.clock()
+        lost_since_s: dict[ObjectKey, float] = {}
         while True:
             found = {key: move for key, move in self.look().items() if key in self.keys}
             last.update(found)
             show(last)
             open_moves = [move for move in found.values() if move.status.phase not in FINISHED]
             now_s = self.clock()
+            lost = {move.key: move for move in open_moves if not disturbs(move) and self.gives_up(move)}
+            lost_since_s = {key: lost_since_s.get(key, now_s) for key in lost}
+            self.client.withdraw(lost[key] for key, s in lost_since_s.items() if now_s - s >= LOST_AFTER_S)
             if not open_moves or now_s >= ends_s:
                 return last
             if now_s - began_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, found.values())):

@@ -18,6 +18,7 @@ from rescheduler.cli.migration_client import AskedMove, MigrationClient, MoveOrd
 from rescheduler.cli.moves_printing import OUTPUTS, checks_table
 from rescheduler.cli.options import (
     cluster_options,
+    config_option,
     controller_namespace_option,
     move_ttl,
     target_namespace_option,
@@ -67,6 +68,7 @@ _GROUP_BYTES: Final = 4
 )
 @click.option("--dry-run", is_flag=True, help="Only show where each pod would go; nothing is created.")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="text", show_default=True)
+@config_option
 @controller_namespace_option
 @cluster_options
 def move_command(
@@ -82,6 +84,7 @@ def move_command(
     withdraw: str,
     dry_run: bool,
     output: str,
+    config_file: str | None,
     controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -101,6 +104,7 @@ def move_command(
         namespace=namespace or namespace_of_context(kubeconfig, context),
         target=target,
         controller_namespace=controller_namespace,
+        config_file=config_file,
         kubeconfig=kubeconfig,
         context=context,
     )
@@ -146,6 +150,7 @@ class _Asking:
     namespace: str
     target: str
     controller_namespace: str
+    config_file: str | None
     kubeconfig: str | None
     context: str | None
 
@@ -176,14 +181,14 @@ class _Asking:
         """What would become of the moves. Raises CommandError: nobody would carry them out, or one is refused."""
         if not pods:
             return []
-        from rescheduler.cli.controller_configuration import controller_configuration  # noqa: PLC0415 - needs all of planning
+        from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - needs all of planning
         from rescheduler.cli.move_checks import CheckedMove, check_moves  # noqa: PLC0415 - the same
         from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - the same
 
         found = leader(self.api, self.controller_namespace, now_s=time.time, pause=time.sleep)
-        need_controller(found, self.controller_namespace)
-        read = controller_configuration(self.api, self.controller_namespace)
+        read = configuration_of(self.api, self.controller_namespace, self.config_file, found)
         configuration, warning = read.configuration, read.warning
+        need_controller(found, self.controller_namespace, elects=configuration.leader_election.enabled)
         try:
             source = read_live(
                 self.kubeconfig, self.context, configuration.replacements, self.controller_namespace

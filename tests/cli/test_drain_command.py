@@ -5,8 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from .conftest import CONFIGURATION
 
 EVICT = "rescheduler.dev/evict"
 
@@ -202,3 +205,38 @@ def test_without_a_controller_the_node_is_not_cordoned(work, drain):
     assert done.exit_code == 1
     assert "no controller is running" in done.stderr
     assert not cordoned(work, "n1")
+
+
+def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(work, drain, tmp_path):
+    work.deploy("web", 1, node="n1")
+    file = tmp_path / "its-file.yaml"
+    file.write_text(json.dumps({**CONFIGURATION, "leaderElection": {"enabled": False}}))
+    done = drain("n1", "--controller-namespace", "elsewhere", "--config", file)
+    assert done.exit_code == 0, done.output
+    assert "n1" not in nodes_of(work, "web", 1)
+
+
+def test_a_target_that_is_lost_is_planned_again_and_not_waited_for(work, drain):
+    work.deploy("web", 1, node="n1")
+    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+    before = work.api.get(path).body["data"]["config.yaml"]
+    document = {**json.loads(before), "limits": {"requested": {"movesPerHour": 0}}}
+    work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
+    done = []
+    thread = threading.Thread(target=lambda: done.append(drain("n1", "--timeout", "10m")))
+    thread.start()
+    try:
+
+        def waiting():
+            moves = [m for m in work.moves() if m["spec"]["podRef"]["name"].startswith("web")]
+            said = [m for m in moves if m.get("status", {}).get("reason") == "LimitMovesPerHour"]
+            return [m["spec"]["target"]["nodeName"] for m in said]
+
+        (lost,) = work.wait(waiting)
+        work.cordon(lost)
+    finally:
+        work.api.patch(path, {"data": {"config.yaml": before}}).expect()
+    thread.join(120)
+    assert done, "it waits for a node that takes no pods"
+    assert done[0].exit_code == 0, done[0].output
+    assert nodes_of(work, "web", 1).isdisjoint({"n1", lost})

@@ -134,7 +134,7 @@ def consolidate_command(
     )
     job.check()
     if chosen.moves:
-        need_controller(found, controller_namespace)
+        need_controller(found, controller_namespace, elects=read.configuration.leader_election.enabled)
     tell(headline(chosen))
     job.carry_out(lambda: again(snapshot(), read.configuration, chosen.going, chosen.closed), limit_s)
 

@@ -18,6 +18,7 @@ from rescheduler.cli.following_moves import follow, why_not
 from rescheduler.cli.migration_client import AskedMove, MigrationClient, MoveOrder, manifest
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
+from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
@@ -31,6 +32,11 @@ _PASSES: Final = (
     EvictionOutcome.STALE,
     EvictionOutcome.OVERLOADED,
     EvictionOutcome.UNKNOWN,
+)
+_WITHOUT_ROOM: Final = (
+    MigrationReason.NO_TARGET,
+    MigrationReason.TARGET_UNSCHEDULABLE,
+    MigrationReason.RESERVING,
 )
 _DONE: Final = (EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED)
 
@@ -102,7 +108,14 @@ class Drain:
         self.client.create(bodies)
         keys = [ObjectKey(str(b["metadata"]["namespace"]), str(b["metadata"]["name"])) for b in bodies]
         keys += [key for _, key in plan.under_way]
-        return follow(self.client, keys, ttl_s=self._left_s(), how_to_go_on=self.how_to_go_on), keys
+        found = follow(
+            self.client,
+            keys,
+            ttl_s=self._left_s(),
+            how_to_go_on=self.how_to_go_on,
+            gives_up=_has_lost_its_target,
+        )
+        return found, keys
 
     def _evict(self, pod: Pod, why: str) -> None:
         tell(f"{pod.key}: evicted without room: {why}")
@@ -132,6 +145,11 @@ class Drain:
 
     def _left_s(self) -> float:
         return self.ends_s - self.clock()
+
+
+def _has_lost_its_target(move: PodMigration) -> bool:
+    """True while the node that was planned does not take the pod, or its room there is not found: the next round plans again."""
+    return move.status.reason in _WITHOUT_ROOM
 
 
 def told(plan: DrainPlan) -> list[str]:

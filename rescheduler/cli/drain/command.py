@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.controller_configuration import controller_configuration
+from rescheduler.cli.controller_configuration import configuration_of
 from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.drain.carrying_out import Drain, told
 from rescheduler.cli.drain.plan import DrainOptions, DrainPlan, plan_drain
@@ -17,7 +17,13 @@ from rescheduler.cli.drain.printing import plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.nodes_by_name import cordon, find_nodes
-from rescheduler.cli.options import cluster_options, controller_namespace_option, move_ttl, timeout_option
+from rescheduler.cli.options import (
+    cluster_options,
+    config_option,
+    controller_namespace_option,
+    move_ttl,
+    timeout_option,
+)
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.cli.snapshot_input import read_live
@@ -57,6 +63,7 @@ _NO_DELETION = (
 @click.option("--disable-eviction", is_flag=True, hidden=True)
 @timeout_option("1h", "Budgets are waited for until then; the nodes stay cordoned.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Of --plan.")
+@config_option
 @controller_namespace_option
 @cluster_options
 def drain_command(
@@ -73,6 +80,7 @@ def drain_command(
     disable_eviction: bool,
     timeout: str,
     output: str,
+    config_file: str | None,
     controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -91,7 +99,8 @@ def drain_command(
         tell("no nodes")
         return
     names = [node.name for node in found]
-    read = controller_configuration(api, controller_namespace)
+    leading = leader(api, controller_namespace, now_s=time.time, pause=time.sleep)
+    read = configuration_of(api, controller_namespace, config_file, leading)
     configuration = read.configuration
     if read.warning:
         tell(f"warning: {read.warning}")
@@ -114,9 +123,8 @@ def drain_command(
     if plan.refused:
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
     if plan.moves or plan.under_way:
-        need_controller(
-            leader(api, controller_namespace, now_s=time.time, pause=time.sleep), controller_namespace
-        )
+        elects = configuration.leader_election.enabled
+        need_controller(leading, controller_namespace, elects=elects)
     for line in told(plan):
         tell(line)
     _cordon(api, found)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.controller_configuration import controller_configuration
-from rescheduler.cli.controller_presence import leader
+from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
 from rescheduler.cli.controller_readiness import gate_state
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.migration_client import MigrationClient
@@ -33,7 +33,6 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.scheduling.state import SchedulingState
 
-_CONTROLLER: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
 _REFUSED: Final = "ConfigurationRefused"
 
 
@@ -122,7 +121,7 @@ class Gathering:
     def _images(self) -> list[str]:
         try:
             body = self.api.get(
-                f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": _CONTROLLER, "limit": "20"}
+                f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": CONTROLLER_PODS, "limit": "20"}
             )
         except ForbiddenError:
             return []
