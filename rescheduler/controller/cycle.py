@@ -26,10 +26,11 @@ from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, by_policy
+from rescheduler.planning.decided import Decided
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
-from rescheduler.planning.planner import Decided, decide
+from rescheduler.planning.planner import decide
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SharedSchedulingState
@@ -86,7 +87,8 @@ class Cycle:
             "decision", snapshot, begun_s, lambda sight: self._decide(sight, snapshot, configuration)
         )
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
-        held_back = () if gate_ready else self._held_back(decided.moving.moves, configuration)
+        plan = _without_rooms(plan)
+        held_back = () if gate_ready else self._held_back(plan.moves, configuration)
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
         seconds = self._clock() - begun_s
@@ -165,6 +167,13 @@ def _inputs(configuration: Configuration, sight: Sight, whole: Snapshot) -> Plan
     under_way = sum(move.status.phase not in (MigrationPhase.PENDING, *FINISHED) for move in left_out)
     at_once = max(0, limits.moves_at_once - under_way)
     return msgspec.structs.replace(inputs, limits=msgspec.structs.replace(limits, moves_at_once=at_once))
+
+
+def _without_rooms(plan: Plan) -> Plan:
+    """Without the moves that make room for pending pods, which nothing holds yet: the plan only tells of them."""
+    aside = {pod for room in plan.rooms for pod in room.moves}
+    moves = tuple(m for m in plan.moves if m.pod not in aside and aside.isdisjoint(m.after))
+    return msgspec.structs.replace(plan, moves=moves) if aside else plan
 
 
 def _without_gate(move: Move) -> Skipped:

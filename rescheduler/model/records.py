@@ -234,6 +234,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     started_at_s: float = 0.0
     unschedulable_message: str = ""
     """Message of the condition PodScheduled=False with reason Unschedulable."""
+    unschedulable_since_s: float = 0.0
+    """Since when that condition says so; 0.0: it does not."""
     disruption_reason: str = ""
     """Reason of the DisruptionTarget condition while it is True, for example EvictionByEvictionAPI."""
 

@@ -19,6 +19,8 @@ class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
 
     hard: int = 0
     """Rules that are broken."""
+    pending: int = 0
+    """Pods that wait for room that other pods take."""
     soft: int = 0
     """Wishes that are not met, in millionths of a pod."""
     balance: int = 0
@@ -41,7 +43,9 @@ class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def tiers(self) -> tuple[int, ...]:
         """The numbers in the order of ``Tier``."""
-        return self.hard, self.soft, self.balance, self.fragmentation, self.consolidation, self.emptying
+        return (
+            self.hard, self.pending, self.soft, self.balance, self.fragmentation, self.consolidation, self.emptying,
+        )  # fmt: skip
 
     def by_tier(self) -> dict[str, int]:
         """By name of the tier, without those that are 0."""

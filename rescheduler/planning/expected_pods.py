@@ -32,14 +32,28 @@ class ExpectedPods:
 
     def __init__(self, state: SchedulingState) -> None:
         self._state = state
+        self._order: list[_Expected] = []
+        """All of them, the oldest first."""
         self._of_class: dict[PodClass, list[_Expected]] = {}
         self._minded: dict[PodClass, list[_Expected]] = {}
         """Class of a replacement -> the expected pods that its rules may lean on."""
 
     def add(self, waiting: Pod, placed: Pod) -> None:
         """The pod ``waiting`` stands as ``placed`` in the state from now on."""
-        self._of_class.setdefault(self._state.cluster.kind_of(placed), []).append(_Expected(waiting, placed))
+        one = _Expected(waiting, placed)
+        self._order.append(one)
+        self._of_class.setdefault(self._state.cluster.kind_of(placed), []).append(one)
         self._minded.clear()
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def pop(self) -> Pod:
+        """Take the last one back; gives it as it stood."""
+        last = self._order.pop()
+        self._of_class[self._state.cluster.kind_of(last.placed)].pop()
+        self._minded.clear()
+        return last.placed
 
     def restrict(
         self, replacement: Pod, feasible: BoolArray, further: Callable[[BoolArray], None] = lambda _: None

@@ -107,6 +107,21 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     memory_allocatable_bytes: int = 0
 
 
+class PendingRoom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Room for a pending pod, or why none can be made."""
+
+    pod: PodRef
+    policy: str
+    node: str = ""
+    """The node that takes it once others have left; "": no room is made."""
+    moves: tuple[PodRef, ...] = ()
+    """Pods that are moved for it, in the order of the plan."""
+    after: tuple[PodRef, ...] = ()
+    """Pods that leave the node itself, also those that are moved for another pending pod."""
+    message: str = ""
+    """Why no room is made; for a gang, how many of its pods would find some."""
+
+
 class PolicySummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What one policy sees: how many pods are badly placed, the sum of their gains, and how bad the placement is."""
 
@@ -178,6 +193,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "ap
     metadata: PlanMetadata
     moves: tuple[Move, ...]
     skipped: tuple[Skipped, ...]
+    rooms: tuple[PendingRoom, ...] = ()
+    """One for each pod that policy PendingPods wants room for."""
     before: ClusterSummary
     after: ClusterSummary
     bounds: tuple[PlanBound, ...] | msgspec.UnsetType = msgspec.UNSET

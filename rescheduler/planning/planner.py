@@ -10,11 +10,10 @@ make room for them in the end (``chains``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.migration import MoveMode
@@ -26,12 +25,14 @@ from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
 from rescheduler.planning.chain_moves import WITHOUT_PLACE, ChainPlanner
 from rescheduler.planning.chains import MOST_WORK, WORK_OF_A_PLAN, ChainSearch
+from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.movable import Movable
 from rescheduler.planning.owned_pods import OwnedPods
+from rescheduler.planning.pending_rooms import PendingRooms
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
@@ -47,6 +48,7 @@ from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
+from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.policies.measurement import Unmeasured, warning
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
@@ -73,21 +75,6 @@ def plan(
     return decide(
         snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True
     ).plan()
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What was decided."""
-
-    moving: Plan
-    """The plan without records of what is skipped: they are written only where they are asked for."""
-    skipped: SkippedPods
-    unmeasured: Unmeasured | None = None
-    """Nodes that policies with usage "actual" leave out; None if there are none. The plan has a warning for each policy."""
-
-    def plan(self) -> Plan:
-        """The whole plan, with a record for every pod that is skipped."""
-        return msgspec.structs.replace(self.moving, skipped=self.skipped.records())
 
 
 def decide(
@@ -122,6 +109,9 @@ def decide(
         figures.move(
             step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
         )
+    arrived = planner.rooms.arrivals()
+    for pod, node in arrived:
+        figures.arrive(pod, state.node_index[node])
     unmeasured = planner.unmeasured()
     moving = Plan(
         metadata=PlanMetadata(
@@ -132,8 +122,9 @@ def decide(
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),
+        rooms=planner.rooms.records(),
         before=summary_before,
-        after=summarise(snapshot, state, figures, after, pending),
+        after=summarise(snapshot, state, figures, after, pending - len(arrived)),
     )
     return Decided(moving, planner.skipped, next(iter(unmeasured.values()), None))
 
@@ -222,6 +213,17 @@ class _Planner:
             passes=inputs.effort,
             few=not inputs.unlimited,
         )
+        self.rooms = PendingRooms(
+            plan=self,
+            limits=self._limits,
+            refusals=self._refusals,
+            budgets=self._budgets,
+            trial=self.trial,
+            objective=self._objective,
+            replacement=self._replacement,
+            comes_back=lambda pod: self._replacements.of(pod).pod is not None,
+            explains=looks_ahead,
+        )
         self._work_for_chains = MOST_WORK
         self._without_place: list[tuple[Policy, Candidate]] = []
         self._refused_everywhere: set[str] = set()
@@ -272,6 +274,7 @@ class _Planner:
         for step in self.steps:
             self._give_back(step.pod, step.move.policy, follows=bool(step.move.after))
         self.undo(0)
+        self.rooms.start_again()
         self._forget_answers()
 
     def _forget_answers(self) -> None:
@@ -328,7 +331,9 @@ class _Planner:
         else:
             found = policy.candidates(self._view)
         self._asked_at = self.trial.version
-        if found.grouped and not self._limits.exhausted:
+        if isinstance(policy, RoomMakingPolicy):
+            self.rooms.run(policy, found)
+        elif found.grouped and not self._limits.exhausted:
             self._groups.run(policy, found)
         else:
             if isinstance(policy, RelievingPolicy):

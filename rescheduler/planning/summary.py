@@ -53,6 +53,13 @@ class Figures:
             self.pods[node] += sign
             self.counted[node] += sign
 
+    def arrive(self, pod: Pod, node: int) -> None:
+        """The figures once a pending pod stands on the node."""
+        self.cpu[node] += pod.spec.requests.cpu_milli
+        self.memory[node] += pod.spec.requests.memory_bytes
+        self.pods[node] += 1
+        self.counted[node] += 1
+
 
 def summarise(
     snapshot: Snapshot,

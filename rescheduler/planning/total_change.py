@@ -22,6 +22,7 @@ from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _WORDS: Final = {
     Tier.HARD: "break more rules",
+    Tier.PENDING: "leave more pods pending",
     Tier.SOFT: "meet fewer wishes",
     Tier.BALANCE: "overload nodes more",
     Tier.FRAGMENTATION: "break rooms",

@@ -49,6 +49,7 @@ class TrialMark(NamedTuple):
 
     state: int
     moves: int
+    expected: int
 
 
 class Trial:
@@ -82,10 +83,13 @@ class Trial:
 
     def mark(self) -> TrialMark:
         """A point to roll back to."""
-        return TrialMark(self.state.checkpoint(), len(self.planned.moves))
+        return TrialMark(self.state.checkpoint(), len(self.planned.moves), len(self._expected))
 
     def rollback(self, mark: TrialMark) -> None:
-        """Undo the moves planned since ``mark``."""
+        """Undo what was planned since ``mark``."""
+        while len(self._expected) > mark.expected:
+            self.hypothetical.discard(self._expected.pop().uid)
+            self._free_beside_leaving.clear()
         while len(self.planned.moves) > mark.moves:
             self.hypothetical.discard(self._forget_last().replacement.uid)
         self.state.rollback(mark.state)
@@ -102,6 +106,14 @@ class Trial:
         if not belongs_to_node(pod):
             self.planned.expected[self.state.node_index[node]] += 1
         self.hypothetical.add(placed.uid)
+
+    def arrive(self, pod: Pod, node: str) -> None:
+        """A pending pod stands on the node, where room was made for it."""
+        self.state.remove(pod)
+        placed = self.state.place(pod, node)
+        self._expected.add(pod, placed)
+        self.hypothetical.add(placed.uid)
+        self._free_beside_leaving.clear()
 
     def take_off(self, pod: Pod) -> None:
         """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on)."""
@@ -184,6 +196,19 @@ class Trial:
         self._expected.restrict(replacement, feasible, while_pods_end)
         return feasible
 
+    def arrivals(self, pod: Pod) -> BoolArray:
+        """Nodes that take a pending pod now, and whichever pods of moves are there already."""
+        feasible = self.state.feasible(pod)
+        self._restrict_arrival(pod, feasible)
+
+        def while_pods_end(nodes: BoolArray) -> None:
+            if nodes.any():
+                self._passing.restrict(pod, nodes, None, self._stage)
+
+        while_pods_end(feasible)
+        self._expected.restrict(pod, feasible, while_pods_end)
+        return feasible
+
     def kept_out_by_pods(self, replacement: Pod) -> BoolArray:
         """Nodes that may be targets and refuse the replacement because of the pods there, as far as the first refusal tells."""
         result = self.state.filter(replacement)
@@ -251,11 +276,14 @@ class Trial:
 
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Only nodes that may be targets, with what pods that leave still hold there."""
-        feasible &= self.view.nodes.usable
         feasible[self.state.node_index[pod.node]] = False
+        self._restrict_arrival(replacement, feasible)
+
+    def _restrict_arrival(self, coming: Pod, feasible: BoolArray) -> None:
+        feasible &= self.view.nodes.usable
         if self.planned.moves:
-            self._without_leaving_rooms(replacement, feasible)
-            self._without_leaving_ports(replacement, feasible)
+            self._without_leaving_rooms(coming, feasible)
+            self._without_leaving_ports(coming, feasible)
 
     def _without_leaving_rooms(self, replacement: Pod, feasible: BoolArray) -> None:
         """Rooms that pods are about to leave are not free yet."""

@@ -26,15 +26,17 @@ class Tier(enum.IntEnum):
 
     HARD = 0
     """Pods that break a rule that the scheduler enforces: a count."""
-    SOFT = 1
+    PENDING = 1
+    """Pods that cannot start because other pods stand where they would fit: a count."""
+    SOFT = 2
     """Wishes that are not met, in millionths of a pod (``ONE``)."""
-    BALANCE = 2
+    BALANCE = 3
     """Shares of nodes above their target, in millionths of a node (``ONE``)."""
-    FRAGMENTATION = 3
+    FRAGMENTATION = 4
     """Rooms of a template that pods break: a count."""
-    CONSOLIDATION = 4
+    CONSOLIDATION = 5
     """Nodes in use, in millionths of a node (``ONE``), or their prices in millionths."""
-    EMPTYING = 5
+    EMPTYING = 6
     """Pods on nodes that are to be emptied, or that leave a room: what falls while that takes several cycles."""
 
 
@@ -42,6 +44,7 @@ TIERS: Final = len(Tier)
 
 UNITS: Final = {
     Tier.HARD: 1,
+    Tier.PENDING: 1,
     Tier.SOFT: ONE,
     Tier.BALANCE: ONE,
     Tier.FRAGMENTATION: 1,
@@ -102,6 +105,7 @@ def worst_tier(change: IntArray) -> Tier | None:
 
 _TELLING: Final = {
     Tier.HARD: 1,
+    Tier.PENDING: 1,
     Tier.SOFT: ONE // 1000,
     Tier.BALANCE: ONE // 1000,
     Tier.FRAGMENTATION: 1,

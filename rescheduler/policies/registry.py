@@ -17,6 +17,7 @@ from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinity, I
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 
@@ -50,6 +51,7 @@ _ALL: Final = (
     PolicyType("LowNodeUtilization", LowNodeUtilizationArgs, LowNodeUtilization),
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),
     PolicyType("Defragmentation", DefragmentationArgs, Defragmentation),
+    PolicyType("PendingPods", PendingPodsArgs, PendingPods),
 )
 
 REGISTRY: Final[dict[str, PolicyType]] = {kind.name: kind for kind in _ALL}

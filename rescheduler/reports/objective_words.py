@@ -56,6 +56,7 @@ def headline(plan: Plan) -> str:
 def _tiers(plan: Plan) -> Iterator[str]:
     before, after = badness_of(plan.before), badness_of(plan.after)
     yield from _violations(before.hard, after.hard, plan.skipped)
+    yield from _pending(before.pending, after.pending)
     if before.soft != after.soft:
         yield f"wishes not met {_way(before.soft, after.soft)}"
     yield from _overloaded(plan, before.balance, after.balance)
@@ -75,6 +76,13 @@ def _violations(before: int, after: int, skipped: Sequence[Skipped]) -> Iterator
         )
         why = ", ".join(f"{plural(pods, 'pod')} {reason}" for reason, pods in _reasons(skipped))
         yield f"{words}: {why}" if why else words
+
+
+def _pending(before: int, after: int) -> Iterator[str]:
+    if after < before:
+        yield f"makes room for {before - after:,} of {plural(before, 'pending pod')}"
+    elif after:
+        yield f"no room can be made for {plural(after, 'pending pod')}"
 
 
 def _reasons(skipped: Sequence[Skipped]) -> list[tuple[str, int]]:
@@ -131,6 +139,7 @@ def in_units(tier: Tier, value: int) -> str:
 
 TOLD: Final = {
     Tier.HARD: "violations",
+    Tier.PENDING: "pods without room",
     Tier.SOFT: "wishes not met",
     Tier.BALANCE: "above targets",
     Tier.FRAGMENTATION: "rooms broken",

@@ -9,6 +9,7 @@ from rescheduler.planning.badness import sum_of
 from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.objective_words import bound_rows, change_words, headline, policy_rows
+from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond, percent, plural, table
 
 Style = Callable[[str, str], str]
@@ -29,6 +30,7 @@ def plan_text(plan: Plan, style: Style = plain) -> str:
     parts = [
         _headline(plan),
         _moves(plan, style),
+        _rooms(plan, style),
         _skipped(plan, style),
         _placed(plan, style),
         _bounds(plan, style),
@@ -87,6 +89,15 @@ def _moves(plan: Plan, style: Style) -> str:
     if plan.beyond:
         lines.append(f"  {beyond(plan.beyond)}")
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
+
+
+def _rooms(plan: Plan, style: Style) -> str:
+    if not plan.rooms:
+        return ""
+    lines = table([cell.upper() for cell in HEADER], room_rows(plan))
+    if len(plan.rooms) > ROOMS_SHOWN:
+        lines.append(f"  and {len(plan.rooms) - ROOMS_SHOWN:,} more")
+    return "\n".join([style("ROOM FOR PENDING PODS", "heading"), *lines])
 
 
 def _skipped(plan: Plan, style: Style) -> str:

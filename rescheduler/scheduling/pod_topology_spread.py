@@ -144,6 +144,17 @@ def hard_matchers(ask: Ask, cluster: Cluster) -> list[Matcher]:
     return [hard.group.key.matchers[0] for hard in _hard(ask.kind, cluster)]
 
 
+def hard_domains(ask: Ask, cluster: Cluster, node: int) -> list[tuple[Column, Sequence[PodClass]]]:
+    """The hard constraints whose skew keeps the pod off a node (an index): the topology, and the classes of pods that it counts."""
+    if PodTopologySpread.name in cluster.profile.disabled:
+        return []
+    return [
+        (hard.column, hard.group.classes)
+        for hard in _hard(ask.kind, cluster)
+        if hard.column.code_list[node] >= 0 and not _within_skew(hard, _counts(hard), hard.self_match)[node]
+    ]
+
+
 def _within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:
     # skew = count + joining - least <= max_skew, written for the count of every domain at once.
     room = hard.constraint.max_skew - joining + _least(hard, counts)

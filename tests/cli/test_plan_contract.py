@@ -11,7 +11,7 @@ from rescheduler.testing.builders import node, replicaset
 
 from .conftest import NOW
 
-KEYS = ["apiVersion", "kind", "metadata", "moves", "skipped", "before", "after"]
+KEYS = ["apiVersion", "kind", "metadata", "moves", "skipped", "rooms", "before", "after"]
 MOVE_KEYS = [
     "pod",
     "controller",

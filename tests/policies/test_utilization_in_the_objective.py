@@ -83,7 +83,7 @@ def test_what_is_above_the_target_is_counted_in_millionths_of_a_node(app):
         LowNodeUtilizationArgs(thresholds={"cpu": 20.0}, target_thresholds={"cpu": 50.0})
     )
     view = PolicyView.of(snapshot, SchedulingState(snapshot))
-    assert policy.badness(view).tolist() == [0, 0, 250_000, 0, 0, 0]
+    assert policy.badness(view).tolist() == [0, 0, 0, 250_000, 0, 0, 0]
     pod = next(iter(snapshot.pods.values()))
     assert policy.change(pod, pod, view)[Tier.BALANCE].tolist() == [0, -250_000]
 

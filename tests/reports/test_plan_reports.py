@@ -95,7 +95,7 @@ def test_json_is_the_contract_of_the_design(plan):
     assert move["pod"] == {"namespace": "shop", "name": "web-<b>1", "uid": "uid-1"}
     assert (move["from"], move["to"], move["mode"]) == ("n1", "n2", "ReserveFirst")
     assert document["skipped"][0]["reason"] == "DisruptionBudget"
-    assert set(document) == {"apiVersion", "kind", "metadata", "moves", "skipped", "before", "after"}
+    assert set(document) == {"apiVersion", "kind", "metadata", "moves", "skipped", "rooms", "before", "after"}
 
 
 def test_yaml_says_the_same_as_json(plan):

@@ -106,6 +106,7 @@ class PodDecoder:
             created_at_s=self._seconds(meta.creation_timestamp),
             started_at_s=self._seconds(status.start_time),
             unschedulable_message=seen.unschedulable_message,
+            unschedulable_since_s=self._seconds(seen.unschedulable_since),
             disruption_reason=seen.disruption_reason,
         )
 
@@ -184,13 +185,16 @@ def _digest(encoded: bytes) -> bytes:
 class _ReadConditions:
     """The fields of a Pod record that come from conditions."""
 
-    __slots__ = ("disruption_reason", "infeasible", "ready", "ready_since", "unschedulable_message")
+    __slots__ = (
+        "disruption_reason", "infeasible", "ready", "ready_since", "unschedulable_message", "unschedulable_since",
+    )  # fmt: skip
 
     def __init__(self, conditions: Iterable[ConditionWire] | None) -> None:
         self.ready = False
         self.ready_since: dt.datetime | None = None
         self.infeasible = False
         self.unschedulable_message = ""
+        self.unschedulable_since: dt.datetime | None = None
         self.disruption_reason = ""
         for condition in conditions or ():
             kind = condition.type
@@ -204,6 +208,7 @@ class _ReadConditions:
             elif kind == "PodScheduled":
                 if condition.status == "False" and condition.reason == "Unschedulable":
                     self.unschedulable_message = condition.message or ""
+                    self.unschedulable_since = condition.last_transition_time
             elif kind == "PodResizePending":
                 self.infeasible = condition.reason == "Infeasible"
             elif kind == "DisruptionTarget" and condition.status == "True":

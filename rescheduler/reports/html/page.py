@@ -19,6 +19,7 @@ from rescheduler.reports.objective_words import (
     in_units,
     policy_rows,
 )
+from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond, plural
 
 _BARS_SHOWN = 60
@@ -41,6 +42,7 @@ def plan_html(plan: Plan) -> str:
             _maps(plan, changed),
             _bars(plan, changed),
             _moves(plan.moves),
+            _rooms(plan),
             f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else "",
             _skipped(plan.skipped),
         )
@@ -136,6 +138,14 @@ def _moves(moves: Sequence[Move]) -> str:
         "<th class='number'>#</th><th>after</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
         f"<th class='number'>cost</th><th>changes</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
     )
+
+
+def _rooms(plan: Plan) -> str:
+    if not plan.rooms:
+        return ""
+    rest = len(plan.rooms) - ROOMS_SHOWN
+    more = f"<p class='faint'>and {rest:,} more</p>" if rest > 0 else ""
+    return f"<h2>Room for pending pods</h2>\n{_table(HEADER, room_rows(plan))}{more}"
 
 
 def _skipped(skipped: Sequence[Skipped]) -> str:

@@ -1,0 +1,26 @@
+"""What a decision gives: a plan, and why pods are skipped, written out only where that is asked for. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rescheduler.planning.plan import Plan
+from rescheduler.planning.skipped import SkippedPods
+from rescheduler.policies.measurement import Unmeasured
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided."""
+
+    moving: Plan
+    """The plan without records of what is skipped: they are written only where they are asked for."""
+    skipped: SkippedPods
+    unmeasured: Unmeasured | None = None
+    """Nodes that policies with usage "actual" leave out; None if there are none. The plan has a warning for each policy."""
+
+    def plan(self) -> Plan:
+        """The whole plan, with a record for every pod that is skipped."""
+        return msgspec.structs.replace(self.moving, skipped=self.skipped.records())

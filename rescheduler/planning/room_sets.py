@@ -1,0 +1,151 @@
+"""Sets of pods without which a node would take another one: as few as possible, the cheapest first.
+
+Who blocks by a rule must leave; of the others so many as cover what is missing, none of whom could stay. Pure: what a set needs
+elsewhere is bounded from below (``RoomLevels``), and found out by the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from rescheduler.model.records import Pod
+from rescheduler.planning.room_blockers import Blockers, blockers
+from rescheduler.planning.room_levels import Needs, RoomLevels, free_of
+from rescheduler.planning.trial import Trial
+from rescheduler.policies.planned_moves import taken_of
+
+_PODS: Final = 14
+"""Pods of a node that are combined: those that leave most ..."""
+_SMALL: Final = 4
+"""... and so many of those that leave least."""
+_TOGETHER: Final = 4
+
+
+class Arrival(NamedTuple):
+    """A pod that is to come to a node."""
+
+    coming: Pod
+    needs: Needs
+    moves: int
+    """So many at most may be made for it."""
+    depth: int
+
+
+class LeavingSet(NamedTuple):
+    """Pods that leave a node together."""
+
+    pods: tuple[Pod, ...]
+    domain: frozenset[int]
+    """Nodes to which they may not go, besides their own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RoomSets:
+    """Finds them in one trial."""
+
+    trial: Trial
+    levels: RoomLevels
+    cost: Callable[[Pod], float]
+    """What a move of a pod costs."""
+    leavers: dict[int, list[Pod]] = field(default_factory=dict)
+    """By node: pods that leave it for rooms that were planned before."""
+
+    def of(self, wanted: Arrival, node: int, may_go: Callable[[Pod], bool]) -> list[LeavingSet]:
+        """The sets of a node (an index). An empty one: those that leave anyway are enough."""
+        blocking = blockers(self.trial.state, wanted.coming, node)
+        if (
+            blocking is None
+            or not all(map(may_go, blocking.must_leave))
+            or self._least(blocking.must_leave) > wanted.moves
+        ):
+            return []
+        missing = self._missing(wanted.needs, node, blocking.must_leave)
+        if missing or blocking.crowd:
+            able = [pod for pod in self._able(wanted, node, blocking, missing) if may_go(pod)]
+            found = sorted(self._enough(wanted, blocking, missing, _few(able, missing)), key=self._order)
+        else:
+            found = [blocking.must_leave] if blocking.must_leave or self.leavers.get(node) else []
+        return [LeavingSet(pods, blocking.domain) for pods in found]
+
+    def _missing(self, needs: Needs, node: int, gone: Sequence[Pod]) -> list[tuple[str, int]]:
+        """What is still missing once these, and those that leave anyway, have left."""
+        leaving = (*self.leavers.get(node, ()), *gone)
+        lacking = (
+            (
+                name,
+                needed
+                - int(free_of(self.trial, name)[node])
+                - sum(taken_of(pod.held, name) for pod in leaving),
+            )
+            for name, needed in needs
+        )
+        return [(name, amount) for name, amount in lacking if amount > 0]
+
+    def _able(self, wanted: Arrival, node: int, blocking: Blockers, missing: Needs) -> Iterator[Pod]:
+        """Pods that could leave besides, as far as their level tells."""
+        state, must = self.trial.state, {pod.uid for pod in blocking.must_leave}
+        there = state.pods_on(state.node_names[node]) if missing else ()
+        least = min(wanted.moves - len(must), wanted.depth)
+        for pod in {pod.uid: pod for pod in (*there, *blocking.crowd)}.values():
+            if pod.uid not in must and self.levels.level(pod) < least:
+                yield pod
+
+    def _enough(
+        self, wanted: Arrival, blocking: Blockers, missing: Needs, able: Sequence[Pod]
+    ) -> Iterator[tuple[Pod, ...]]:
+        must, wanting = blocking.must_leave, {pod.uid for pod in blocking.crowd}
+        for number in range(1, min(_TOGETHER, wanted.moves - len(must)) + 1):
+            for some in combinations(able, number):
+                enough = _covers(some, missing) and (
+                    not wanting or not wanting.isdisjoint(p.uid for p in some)
+                )
+                if (
+                    enough
+                    and self._least((*must, *some)) <= wanted.moves
+                    and _none_spare(some, missing, wanting)
+                ):
+                    yield (*must, *some)
+
+    def _order(self, pods: Sequence[Pod]) -> tuple[object, ...]:
+        return (
+            self._least(pods),
+            round(sum(map(self.cost, pods)), 2),
+            max(pod.spec.priority for pod in pods),
+            sum(pod.held.cpu_milli for pod in pods),
+            [pod.key for pod in pods],
+        )
+
+    def _least(self, pods: Sequence[Pod]) -> int:
+        """Moves that it takes at least to move these."""
+        return sum(1 + self.levels.level(pod) for pod in pods)
+
+
+def _few(pods: list[Pod], missing: Needs) -> list[Pod]:
+    if len(pods) <= _PODS:
+        return pods
+    pods = sorted(pods, key=lambda pod: (-_part(pod, missing), pod.key))
+    return [*pods[: _PODS - _SMALL], *pods[-_SMALL:]]
+
+
+def _covers(pods: Sequence[Pod], missing: Needs) -> bool:
+    return all(sum(taken_of(pod.held, name) for pod in pods) >= amount for name, amount in missing)
+
+
+def _none_spare(pods: Sequence[Pod], missing: Needs, wanting: set[str]) -> bool:
+    """True if none of them could stay."""
+    for one in pods:
+        rest = [pod for pod in pods if pod is not one]
+        if (
+            rest
+            and _covers(rest, missing)
+            and (not wanting or not wanting.isdisjoint(pod.uid for pod in rest))
+        ):
+            return False
+    return True
+
+
+def _part(pod: Pod, missing: Needs) -> float:
+    return sum(min(1.0, taken_of(pod.held, name) / amount) for name, amount in missing)

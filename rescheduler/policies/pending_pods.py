@@ -1,0 +1,145 @@
+"""PendingPods: pods that kube-scheduler cannot place, though they would fit a node if pods there stood elsewhere.
+
+The pod itself does not move: it has no node. Its candidates are what others step aside for; room is searched for and reserved for
+them by the planner and the controller (docs/design/06-room-for-pending-pods.md).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from rescheduler.model.names import ANNOTATION_RESERVATION, LABEL_START_FIRST
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.times import DurationError, parse_duration
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.making_room import RoomBounds
+from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.framework import FloatArray, IntArray
+
+MOST_DEPTH: Final = 3
+MOST_MOVES: Final = 8
+_GAIN: Final = 1.0
+
+
+class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """``after``: for how long the scheduler must have called a pod unschedulable.
+
+    ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes (``RoomBounds``).
+    """
+
+    after: str = "1m"
+    depth: int = MOST_DEPTH
+    most_moves: int = 6
+    move_higher_priorities: bool = False
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        try:
+            if parse_duration(self.after) < 0:
+                yield ("after",), f"is {self.after}: must not be below 0"
+        except DurationError as error:
+            yield ("after",), f"is wrong: {error}"
+        for field, value, most in (
+            ("depth", self.depth, MOST_DEPTH),
+            ("mostMoves", self.most_moves, MOST_MOVES),
+        ):
+            if not 1 <= value <= most:
+                yield (field,), f"is {value}: must be from 1 to {most}"
+        if self.mode is not None:
+            yield ("mode",), "is not taken here: pods that step aside always have their room reserved first"
+
+
+class PendingPods:
+    """Gain = 1: a pod that can start is worth the disruption of others.
+
+    Badness: the pods that have waited for long enough and have no room.
+    """
+
+    name: ClassVar[str] = "PendingPods"
+
+    def __init__(self, args: PendingPodsArgs) -> None:
+        self._scope = args.scope()
+        self._after_s = parse_duration(args.after)
+        self.bounds = RoomBounds(
+            depth=args.depth, most_moves=args.most_moves, higher_priorities=args.move_higher_priorities
+        )
+
+    def candidates(self, view: PolicyView) -> Proposals:
+        """The pods, those of one kind together."""
+        by_kind: defaultdict[PodClass, list[Pod]] = defaultdict(list)
+        for pod in self._waiting(view):
+            by_kind[view.cluster.kind_of(pod)].append(pod)
+        return by_gain(
+            Batch(
+                kind=kind,
+                pods=by_name(pods),
+                policy=self.name,
+                reason="Unschedulable",
+                message="no node has room for it",
+                gain=_GAIN,
+                tier=Tier.PENDING,
+            )
+            for kind, pods in by_kind.items()
+        )
+
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
+        """A pod without a node does not move."""
+        del candidate
+        return nowhere(view)
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """How many wait."""
+        total = nothing()
+        total[Tier.PENDING] = sum(1 for _ in self._waiting(view))
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """A move alone places no pod that waits."""
+        del pod, replacement
+        return unchanged(view.nodes.size)
+
+    def _waiting(self, view: PolicyView) -> Iterator[Pod]:
+        """Pods that fit nowhere in the state, were refused for long enough, and that no hand-over is under way for."""
+        since_s = view.snapshot.taken_at_s - self._after_s
+        for pod in view.state.unplaced.values():
+            if (
+                waits_for_room(pod)
+                and pod.unschedulable_since_s <= since_s
+                and self._scope.admits(pod)
+                and view.state.profile.judges(pod.spec.scheduler_name)
+                and not _is_handed_room(pod, view)
+            ):
+                yield pod
+
+
+def waits_for_room(pod: Pod) -> bool:
+    """True for a pod that a scheduler refused, that nothing else holds back, and whose rules are all judged here."""
+    if (
+        not pod.unschedulable_message
+        or pod.node
+        or pod.nominated_node
+        or pod.deleting
+        or belongs_to_node(pod)
+    ):
+        return False
+    spec = pod.spec
+    return not (
+        spec.gates or spec.resource_claims or spec.scheduling_group or LABEL_START_FIRST in pod.labels
+    )
+
+
+def _is_handed_room(pod: Pod, view: PolicyView) -> bool:
+    """True while it waits to be bound in a room that it has claimed."""
+    reservation = view.snapshot.reservations.get(pod.annotations.get(ANNOTATION_RESERVATION) or "")
+    return reservation is not None and reservation.status.phase not in (
+        ReservationPhase.SUCCEEDED,
+        ReservationPhase.FAILED,
+    )

@@ -1,0 +1,239 @@
+"""Room for pending pods: who steps aside, in which order, what holds them, and why nothing helps."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bench.pending import decide as decide_alone
+from bench.pending import generate, refused
+from rescheduler.planning.limits import Limits, PlanningInputs, Protections
+from rescheduler.planning.planner import plan
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+def web(name, node, *, cpu="1", spec=lambda s: s):
+    """A pod of a ReplicaSet of its own, and that ReplicaSet."""
+    owner = spec(b.replicaset(name).cpu(cpu).replicas(1))
+    return [owner, owner.pod(f"{name}-1").on(node)]
+
+
+def nodes(*cpus):
+    return [b.node(f"n{number}").cpu(cpu) for number, cpu in enumerate(cpus, 1)]
+
+
+def big(name="big", cpu="2", spec=lambda p: p):
+    return spec(b.pod(name).cpu(cpu).unschedulable())
+
+
+def made(*items, inputs=None, **args):
+    snapshot = b.snapshot(*items)
+    inputs = inputs or PlanningInputs(unlimited=True)
+    return plan(snapshot, [PendingPods(PendingPodsArgs(**args))], inputs, SchedulingState(snapshot))
+
+
+def rooms(found):
+    return {room.pod.name: (room.node, [pod.name for pod in room.moves]) for room in found.rooms}
+
+
+def steps(found):
+    return [(m.pod.name, m.target, [p.name for p in m.after]) for m in found.moves]
+
+
+def test_one_pod_steps_aside():
+    found = made(*nodes("2", "1"), *web("a", "n1"), big())
+    assert rooms(found) == {"big": ("n1", ["a-1"])}
+    assert [(m.reason, m.message) for m in found.moves] == [("MakesRoom", "makes room for default/big")]
+    before, after = found.before, found.after
+    assert (before.pending_pods, after.pending_pods) == (1, 0)
+    assert (before.policies[0].badness.pending, after.policies[0].badness.pending) == (1, 0)
+    assert sum(effect.change.pending for move in found.moves for effect in move.effects) == -1
+    assert {n.name: n.cpu_requested_milli for n in after.nodes} == {"n1": 2000, "n2": 1000}
+
+
+def test_one_pod_is_cheaper_than_two():
+    halves = [*web("b", "n2", cpu="500m"), *web("c", "n2", cpu="500m")]
+    assert rooms(made(*nodes("2", "2", "1"), *web("a", "n1"), *halves, big())) == {"big": ("n1", ["a-1"])}
+
+
+def test_several_step_aside_together():
+    found = made(*nodes("3", "1", "1", "1"), *web("a", "n1"), *web("b", "n1"), *web("c", "n1"), big(cpu="3"))
+    assert rooms(found) == {"big": ("n1", ["a-1", "b-1", "c-1"])}
+    assert {target for _, target, _ in steps(found)} == {"n2", "n3", "n4"}
+
+
+CHAIN = [*nodes("4", "3", "2"), *web("a", "n1", cpu="3"), *web("b", "n2", cpu="2")]
+"""big fits n1 without a, a fits n2 without b, b fits n3."""
+
+
+def test_a_chain():
+    found = made(*CHAIN, big(cpu="4"))
+    assert steps(found) == [("b-1", "n3", []), ("a-1", "n2", ["b-1"])]
+    assert [p.name for p in found.rooms[0].after] == ["a-1"]
+    assert rooms(made(*CHAIN, big(cpu="4"), depth=1))["big"][0] == ""
+
+
+def test_a_chain_of_three():
+    chain = [
+        *nodes("4", "3", "2", "1"),
+        *web("a", "n1", cpu="3"),
+        *web("b", "n2", cpu="2"),
+        *web("c", "n3", cpu="1"),
+    ]
+    found = made(*chain, big(cpu="4"))
+    assert [name for name, _, _ in steps(found)] == ["c-1", "b-1", "a-1"]
+    assert rooms(made(*chain, big(cpu="4"), depth=2))["big"][0] == ""
+    assert rooms(made(*chain, big(cpu="4"), most_moves=2))["big"][0] == ""
+
+
+def test_a_pod_of_higher_priority_stays_unless_it_may_move():
+    items = [*nodes("2", "1"), *web("a", "n1", spec=lambda s: s.priority(10)), big()]
+    found = made(*items)
+    assert rooms(found)["big"][0] == ""
+    assert (
+        found.rooms[0].message
+        == "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: has a higher priority"
+    )
+    assert rooms(made(*items, move_higher_priorities=True))["big"][0] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("held", "reason", "words"),
+    [
+        ({"budget": True}, "DisruptionBudget", "default/a-1: PodDisruptionBudget a allows 0 disruptions now"),
+        ({"priority": 5}, "Protected", "default/a-1: priority 5 is at or above 5"),
+    ],
+)
+def test_what_holds_a_pod_is_said(held, reason, words):
+    items = [*nodes("2", "1"), *web("a", "n1", spec=lambda s: s.priority(held.get("priority", 0)))]
+    if "budget" in held:
+        items.append(b.pdb("a"))
+    inputs = PlanningInputs(unlimited=True, protections=Protections(priority_threshold=5))
+    found = made(*items, big(spec=lambda p: p.priority(9)), inputs=inputs)
+    assert not found.moves
+    assert words in found.rooms[0].message
+    assert [skipped.reason for skipped in found.skipped] == [reason]
+
+
+def test_another_way_is_taken_where_one_is_held():
+    items = [*nodes("2", "2", "1", "1"), *web("a", "n1"), b.pdb("a"), *web("b", "n2"), big()]
+    assert rooms(made(*items)) == {"big": ("n2", ["b-1"])}
+
+
+def test_two_pods_of_one_budget_do_not_leave_together():
+    shared = b.pdb("calm").selects(team="x").allows(1)
+    both = [
+        *web("a", "n1", spec=lambda s: s.template_label(team="x")),
+        *web("b", "n1", spec=lambda s: s.template_label(team="x")),
+    ]
+    assert rooms(made(*nodes("2", "1", "1"), *both, shared, big()))["big"][0] == ""
+
+
+def test_limits_hold_and_a_way_is_planned_as_a_whole_or_not_at_all():
+    items = [*nodes("2", "1", "1"), *web("a", "n1"), *web("b", "n1"), big()]
+    for limits, planned in ((Limits(per_node=2), 2), (Limits(per_node=1), 0), (Limits(moves_at_once=1), 0)):
+        assert len(made(*items, inputs=PlanningInputs(limits=limits)).moves) == planned
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([*nodes("1", "1")], "no node that would take it is large enough, even without the pods there"),
+        (
+            [b.node("n1").cpu("4").taint("x")],
+            "no node would take it, whichever pods stood elsewhere: TaintToleration refuses 1",
+        ),
+        ([*nodes("2"), *web("a", "n1")], "no pods that may be moved leave room enough for it on any node"),
+    ],
+    ids=["too small", "refused", "nowhere to go"],
+)
+def test_why_nothing_helps(items, words):
+    found = made(*items, big())
+    assert [(room.node, room.message) for room in found.rooms] == [("", words)]
+    assert [skipped.message for skipped in found.skipped] == [words]
+
+
+def test_host_ports():
+    items = [*nodes("4", "1"), *web("a", "n1", spec=lambda s: s.host_port(8080))]
+    assert rooms(made(*items, big(spec=lambda p: p.host_port(8080)))) == {"big": ("n1", ["a-1"])}
+
+
+def test_required_anti_affinity_of_either_side():
+    items = [*nodes("4", "1"), *web("a", "n1")]
+    assert rooms(made(*items, big(spec=lambda p: p.apart("kubernetes.io/hostname", app="a")))) == {
+        "big": ("n1", ["a-1"])
+    }
+    items = [*nodes("4", "1"), *web("a", "n1", spec=lambda s: s.apart("kubernetes.io/hostname", app="big"))]
+    assert rooms(made(*items, big(spec=lambda p: p.label(app="big")))) == {"big": ("n1", ["a-1"])}
+
+
+def test_who_must_leave_a_zone_leaves_the_zone():
+    zoned = [
+        b.node("n1").cpu("4").zone("z1"),
+        b.node("n2").cpu("1").zone("z1"),
+        b.node("n3").cpu("1").zone("z2"),
+    ]
+    asked = big(spec=lambda p: p.apart("topology.kubernetes.io/zone", app="a"))
+    assert steps(made(*zoned, *web("a", "n2", cpu="500m"), asked)) == [("a-1", "n3", [])]
+
+
+def test_pods_that_find_no_room_do_not_take_it_from_others():
+    """Both want n1: only the order in which the larger one comes first serves both."""
+    items = [
+        *nodes("4", "3", "1", "1"),
+        *web("a", "n1"),
+        *web("b", "n2", cpu="1"),
+        *web("f", "n1", cpu="500m"),
+    ]
+    found = made(*items, big("first", "3"), big("second", "3500m"))
+    assert all(node for node, _ in rooms(found).values())
+
+
+def gang(size):
+    job = b.job("train").cpu("2")
+    return [job, *[job.pod(f"train-{i}").unschedulable() for i in range(size)]]
+
+
+def test_a_gang_gets_room_together_or_not_at_all():
+    items = [*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2")]
+    assert sorted(node for node, _ in rooms(made(*items, *gang(2))).values()) == ["n1", "n2"]
+    found = made(*items, *gang(3))
+    assert not found.moves
+    said = "2 of 3 pending pods of Job train would find room, and they are of use only together"
+    assert {room.message for room in found.rooms} == {said}
+
+
+def test_pods_of_a_replicaset_get_room_one_by_one():
+    owner = b.replicaset("big").cpu("2").replicas(3)
+    waiting = [owner, *[owner.pod(f"big-{i}").unschedulable() for i in range(3)]]
+    found = made(*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2"), *waiting)
+    assert sum(bool(node) for node, _ in rooms(found).values()) == 2
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_generated_clusters(seed):
+    """All find room, in any order of the moves of a stage, and the same input gives the same bytes."""
+    cluster = generate(seed, nodes=16)
+    found = decide_alone(cluster.snapshot)
+    assert msgspec.json.encode(found) == msgspec.json.encode(decide_alone(cluster.snapshot))
+    assert all(room.node for room in found.rooms)
+    assert refused(cluster.snapshot, found) == 0
+    assert len(found.moves) <= cluster.moves + 1
+
+
+def test_hard_topology_spread():
+    """One of its kind stands in zone z1, none in z2: with room in z1 only, that one has to leave for z2."""
+
+    def spread(spec):
+        return spec.label(team="x").spread("topology.kubernetes.io/zone", 1, hard=True, team="x")
+
+    zoned = [
+        b.node("n1").cpu("4").zone("z1"),
+        b.node("n2").cpu("1").zone("z2"),
+        b.node("n3").cpu("1").zone("z2"),
+    ]
+    stands = [*web("a", "n1", spec=lambda s: s.template_label(team="x")), *web("c", "n2")]
+    found = made(*zoned, *stands, big(spec=spread))
+    assert rooms(found) == {"big": ("n1", ["a-1"])}

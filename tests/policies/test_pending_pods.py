@@ -1,0 +1,69 @@
+"""PendingPods: which pods count as waiting for room, and how its arguments are judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import Tier
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.policies.wire import NamespacesArgs
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+WAITS = b.pod("big").cpu("2").unschedulable()
+
+
+def found(*items, **args):
+    snapshot = b.snapshot(b.node("n1").cpu("1"), *items)
+    view = PolicyView.of(snapshot, SchedulingState(snapshot))
+    policy = PendingPods(PendingPodsArgs(**args))
+    names = sorted(candidate.pod.name for candidate in policy.candidates(view))
+    assert policy.badness(view)[Tier.PENDING] == len(names)
+    return names
+
+
+def test_a_pod_that_the_scheduler_refused_long_ago_waits_for_room():
+    assert found(WAITS) == ["big"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        b.pod("big").cpu("2"),
+        WAITS.nominated("n1"),
+        WAITS.set("spec.schedulingGates", [{"name": "other"}]),
+        WAITS.set("spec.schedulerName", "other"),
+        WAITS.set("metadata.deletionTimestamp", b.CREATED),
+        b.daemonset("d").pod("big").unschedulable(),
+        b.pod("big").on("n1"),
+    ],
+    ids=["not refused yet", "nominated", "gated", "other scheduler", "ending", "of a DaemonSet", "runs"],
+)
+def test_others_do_not(pod):
+    assert found(pod) == []
+
+
+def test_a_pod_that_was_refused_a_moment_ago_is_left_to_the_scheduler():
+    assert found(WAITS, after="999999h") == []
+    assert found(WAITS, after="0s") == ["big"]
+
+
+def test_only_pods_of_its_namespaces_count():
+    assert found(WAITS, namespaces=NamespacesArgs(include=("shop",))) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        ({"after": "soon"}, "after"),
+        ({"after": "-1m"}, "after"),
+        ({"depth": 0}, "depth"),
+        ({"depth": 4}, "depth"),
+        ({"most_moves": 0}, "mostMoves"),
+        ({"most_moves": 9}, "mostMoves"),
+        ({"mode": "StartFirst"}, "mode"),
+    ],
+)
+def test_values_that_are_wrong_are_named(args, field):
+    assert [path for path, _ in PendingPodsArgs(**args).problems()] == [(field,)]
