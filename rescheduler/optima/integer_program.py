@@ -72,6 +72,8 @@ class IntegerProgram:
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("random_seed", 0)
         solver.setOptionValue("mip_rel_gap", gap)
+        # With presolve HiGHS 1.15 calls solutions optimal that are not, so what it proves would be no bound.
+        solver.setOptionValue("presolve", "off")
         solver.passModel(self._linear_program())
         solver.run()
         info = solver.getInfo()
