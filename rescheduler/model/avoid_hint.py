@@ -13,11 +13,14 @@ from rescheduler.model.records import PreferredNodeTerm
 from rescheduler.model.selectors import Operator
 
 HINT_WEIGHT: Final = 100
-"""The highest that Kubernetes has: a hint outweighs what else kube-scheduler prefers."""
+"""The highest that Kubernetes has for one term."""
+HINT_COPIES: Final = 3
+"""How often the term is added: kube-scheduler sums the weights (NodeAffinity), so a hint outweighs two wishes of the owner of
+weight 100 (R57)."""
 
 
 def is_avoid_hint(term: PreferredNodeTerm) -> bool:
-    """True for a term of the form that admission adds: weight 100, ``kubernetes.io/hostname NotIn (...)``, nothing else."""
+    """True for each copy of a term of the form that admission adds: weight 100, ``kubernetes.io/hostname NotIn (...)``, nothing else."""
     if term.weight != HINT_WEIGHT or term.term.fields or len(term.term.expressions) != 1:
         return False
     only = term.term.expressions[0]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.avoid_hint import HINT_WEIGHT
+from rescheduler.model.avoid_hint import HINT_COPIES, HINT_WEIGHT
 from rescheduler.model.controller_key import (
     TEMPLATE_HASH,
     controller_key,
@@ -203,10 +203,11 @@ def hold(pod: ReviewedPod, reservation: str) -> tuple[PatchOperation, ...]:
 
 
 def steer(pod: ReviewedPod, hosts: str) -> tuple[PatchOperation, ...]:
-    """A preferred node affinity term against the comma-separated ``hosts``; other terms stay."""
+    """Preferred node affinity terms against the comma-separated ``hosts``; other terms stay."""
     avoided = {"key": HOSTNAME, "operator": "NotIn", "values": hosts.split(",")}
     term = {"weight": HINT_WEIGHT, "preference": {"matchExpressions": [avoided]}}
-    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    terms = [term] * HINT_COPIES
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": terms}
     affinity = pod.spec.affinity
     if affinity is None:
         return (PatchOperation("/spec/affinity", {"nodeAffinity": preferred}),)
@@ -214,8 +215,8 @@ def steer(pod: ReviewedPod, hosts: str) -> tuple[PatchOperation, ...]:
         return (PatchOperation("/spec/affinity/nodeAffinity", preferred),)
     path = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
     if affinity.node_affinity.preferred is None:
-        return (PatchOperation(path, [term]),)
-    return (PatchOperation(f"{path}/-", term),)
+        return (PatchOperation(path, terms),)
+    return tuple(PatchOperation(f"{path}/-", each) for each in terms)
 
 
 def _operations(request: _Request, purpose: Purpose) -> tuple[PatchOperation, ...]:

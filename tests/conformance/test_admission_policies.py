@@ -205,14 +205,14 @@ TERM = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
     ],
     ids=["none", "empty", "only-pods", "empty-nodes", "required", "preferred"],
 )
-def test_hints_become_one_more_preference(world, switched, affinity):
+def test_hints_become_three_more_preferences(world, switched, affinity):
     uid = switched("avoid-nodes", "n1,n2")
     spec = {} if affinity is None else {"affinity": affinity}
     stored = world.pod("p", owner=owner(uid), gates=["example.com/wait"], **spec)["spec"]["affinity"]
     before = (affinity or {}).get("nodeAffinity", {})
     assert stored["nodeAffinity"][PREFERRED] == [
         *before.get(PREFERRED, []),
-        {"weight": 100, "preference": HINT},
+        *[{"weight": 100, "preference": HINT}] * 3,
     ]
     assert stored["nodeAffinity"].get(REQUIRED) == before.get(REQUIRED)
     assert ("podAntiAffinity" in stored) == ("podAntiAffinity" in (affinity or {}))
@@ -230,13 +230,21 @@ def test_gate_and_hint_work_together(world, switched):
     switched("gate-keys", "room-1")
     pod = world.pod("p", owner=owner(uid))
     assert gates_of(pod) == [GATE]
-    assert pod["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [{"weight": 100, "preference": HINT}]
+    assert pod["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [{"weight": 100, "preference": HINT}] * 3
 
 
-def test_a_hint_steers_and_never_blocks(world, switched):
+def likes(node):
+    """The weight-100 wish of a pod's owner for one node."""
+    here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {"weight": 100, "preference": here}
+
+
+@pytest.mark.parametrize("wishes", [0, 2])
+def test_a_hint_outweighs_two_wishes_of_the_owner_and_never_blocks(world, switched, wishes):
     first, second = world.node("a"), world.node("b")
     uid = switched("avoid-nodes", first)
-    world.pod("p", cpu="3", owner=owner(uid))
+    affinity = {"nodeAffinity": {PREFERRED: [likes(first)] * wishes}}
+    world.pod("p", cpu="3", owner=owner(uid), affinity=affinity)
     assert world.wait_bound("p") == second
     world.pod("q", cpu="3", owner=owner(uid))
     assert world.wait_bound("q") == first

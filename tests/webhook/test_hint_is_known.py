@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from rescheduler.model.avoid_hint import HINT_WEIGHT, is_avoid_hint
+from rescheduler.model.avoid_hint import HINT_COPIES, HINT_WEIGHT, is_avoid_hint
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import ReviewedPod, steer
 
@@ -13,13 +13,14 @@ def test_the_term_of_the_webhook_is_known():
     asked = msgspec.convert({"metadata": {}, "spec": {}}, ReviewedPod)
     (operation,) = steer(asked, "node-a,node-b")
     pod = b.pod("web").set("spec.affinity", operation.value).build()
-    assert [is_avoid_hint(term) for term in pod.spec.node_affinity_preferred] == [True]
+    assert [is_avoid_hint(term) for term in pod.spec.node_affinity_preferred] == [True] * HINT_COPIES
 
 
 def test_the_term_of_the_admission_policy_has_the_same_form():
     text = (Path(__file__).parents[2] / "manifests/base/hint.yaml").read_text()
     compact = "".join(text.split())
     assert f'"weight":dyn({HINT_WEIGHT})' in compact
+    assert f"[{','.join(['variables.term'] * HINT_COPIES)}]" in compact
     assert '"key":dyn("kubernetes.io/hostname"),"operator":dyn("NotIn")' in compact
 
 

@@ -197,9 +197,11 @@ def test_a_probe_stands_for_a_pod_of_another_namespace_in_the_controllers_own_on
         {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
     ],
 )
-def test_a_hint_is_one_more_preferred_term(affinity):
+def test_a_hint_is_three_more_preferred_terms(affinity):
     found = patched(pod(owner(), spec={} if affinity is None else {"affinity": affinity}), HINT)
-    (term,) = found["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    terms = found["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    term = terms[0]
+    assert terms == [term] * 3
     (requirement,) = term["preference"]["matchExpressions"]
     assert term["weight"] == 100
     assert requirement == {
@@ -219,7 +221,9 @@ def test_a_hint_keeps_the_terms_that_are_there():
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}, "podAffinity": {}}
     found = patched(pod(owner(), spec={"affinity": affinity}), HINT)["spec"]["affinity"]
     assert "podAffinity" in found
-    assert found["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0] == own
+    first, *hints = found["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert first == own
+    assert [term["weight"] for term in hints] == [100] * 3
 
 
 def test_a_deletion_review_without_an_object_is_allowed():

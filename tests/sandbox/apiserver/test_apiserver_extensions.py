@@ -191,8 +191,8 @@ def test_the_hint_adds_a_preference(installed, made, affinity):
     spec = {} if affinity is None else {"affinity": affinity}
     status, body = installed.post(PODS, owned(made, **spec))
     assert status == 201
-    (term,) = body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert term["preference"]["matchExpressions"][0]["values"] == ["n1", "n2"]
+    terms = body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["preference"]["matchExpressions"][0]["values"] for term in terms] == [["n1", "n2"]] * 3
 
 
 def policy(kind, name, **spec):
