@@ -82,7 +82,7 @@ class InstalledCluster:
         ]
 
     def rooms(self, give_up: Callable[[], bool]) -> list[Removal]:
-        """PodMigrations, Reservations, their placeholders and probes, and replacements that no ReplicaSet has adopted.
+        """PodMigrations, windows, head-rooms, Reservations, their placeholders and probes, and replacements that no ReplicaSet has adopted.
 
         ``give_up``: True once a kubelet has had its time to end a placeholder.
         """
@@ -91,6 +91,8 @@ class InstalledCluster:
         ]
         return [
             *self._all_of(Kind.POD_MIGRATION),
+            *self._all_of(Kind.RESERVATION_WINDOW),
+            *self._all_of(Kind.HEAD_ROOM),
             *self._all_of(Kind.RESERVATION),
             *self._koordinators(),
             *(self._deletion(Kind.POD, pod, grace_s=0 if give_up() else 1) for pod in ours),

@@ -31,7 +31,12 @@ from rescheduler.kube.errors import ConflictError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations.start_first_replacement import replacement_manifest
 from rescheduler.model import names
-from rescheduler.model.encode import encode_migration_status, encode_reservation_status
+from rescheduler.model.encode import (
+    encode_head_room_status,
+    encode_migration_status,
+    encode_reservation_status,
+    encode_window_status,
+)
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_seconds
@@ -41,6 +46,7 @@ from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import PlaceholderEngine
 from rescheduler.reservations.template import reservation_manifest, toleration_json
 from rescheduler.reservations.template_trial import trial_pod
+from rescheduler.room_sets import actions as room_sets
 
 Json = dict[str, Any]
 
@@ -216,6 +222,22 @@ def _create_reservation(action: moves.CreateReservation, _: ReservationSettings)
     return _create(Kind.RESERVATION, ObjectKey("", action.name), body)
 
 
+def _create_room(action: room_sets.CreateRoom, _: ReservationSettings) -> Call:
+    return _create(Kind.RESERVATION, ObjectKey("", action.name), action.body)
+
+
+def _write_window_status(action: room_sets.WriteWindowStatus, _: ReservationSettings) -> Call:
+    seen, status = action.seen, encode_window_status(action.status)
+    key = ObjectKey("", seen.name)
+    return _replace_status(Kind.RESERVATION_WINDOW, key, seen.uid, seen.resource_version, status)
+
+
+def _write_head_room_status(action: room_sets.WriteHeadRoomStatus, _: ReservationSettings) -> Call:
+    seen, status = action.seen, encode_head_room_status(action.status)
+    key = ObjectKey("", seen.name)
+    return _replace_status(Kind.HEAD_ROOM, key, seen.uid, seen.resource_version, status)
+
+
 def _delete_reservation(action: rooms.DeleteReservation, _: ReservationSettings) -> Call:
     return _delete(
         Kind.RESERVATION,
@@ -343,6 +365,9 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
     rooms.WriteReservationStatus: _write_reservation_status,
     rooms.DeleteReservation: _delete_reservation,
     rooms.RecordEvent: _record_event,
+    room_sets.CreateRoom: _create_room,
+    room_sets.WriteWindowStatus: _write_window_status,
+    room_sets.WriteHeadRoomStatus: _write_head_room_status,
     moves.WriteAvoidHints: node_calls.write_avoid_hints,
     moves.KeepNodeEmpty: node_calls.keep_node_empty,
     moves.GiveNodeBack: node_calls.give_node_back,

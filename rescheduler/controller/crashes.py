@@ -32,6 +32,8 @@ class Step(enum.StrEnum):
 
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
+    RESERVATION_WINDOW = "ReservationWindow"
+    HEAD_ROOM = "HeadRoom"
     POD = "Pod"
     NODE = "Node"
     CONFIG_MAP = "ConfigMap"

@@ -13,8 +13,9 @@ from rescheduler.migrations.actions import MigrationAction
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.pod_creation import CreationAnswer
 from rescheduler.reservations.actions import ReservationAction
+from rescheduler.room_sets.actions import RoomSetAction
 
-Action = ReservationAction | MigrationAction
+Action = ReservationAction | MigrationAction | RoomSetAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

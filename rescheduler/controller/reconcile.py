@@ -22,13 +22,13 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
 from rescheduler.controller.guarded import Guard
-from rescheduler.controller.keeping_empty import EmptiedNodeKeeper, keeping_machine
+from rescheduler.controller.keepers import Keepers
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.avoid_store import avoid_keys, outdated_hints
+from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
@@ -103,7 +103,7 @@ class Reconciler:
     _prepared: tuple[Pod, ...] = ()
     _quiet: QuietMoves = field(default_factory=QuietMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
-    _keeper: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
+    _keepers: Keepers = field(default_factory=Keepers)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _whole: Snapshot = field(default_factory=lambda: Snapshot(taken_at_s=0.0))
@@ -223,8 +223,8 @@ class Reconciler:
         """What belongs to no Reservation and no move, and when the next round must be."""
         left = self._guard.carry_out("leftovers", self._whole, self._now_s, self._left)
         self._tend_leftovers(left)
-        self._alone(Step.NODE, _hints_machine(""), self._tend_hints)
-        self._alone(Step.NODE, keeping_machine(""), self._tend_emptied)
+        self._alone(Step.NODE, hints_machine(""), self._tend_hints)
+        self._alone(Step.ROUND, ObjectKey("keepers", ""), self._keep)
         self._record()
         rooms = (ObjectKey("", name) for name in self._whole.reservations)
         self.memory.forget({*rooms, *self._whole.migrations, *self._helpers(left)})
@@ -297,9 +297,9 @@ class Reconciler:
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
-        yield from self._keeper.machines
+        yield from self._keepers.machines
         for node in index.kept.nodes.hinted:
-            yield _hints_machine(node.name)
+            yield hints_machine(node.name)
 
     # Switches
 
@@ -319,14 +319,17 @@ class Reconciler:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
         for action in outdated_hints(hinted, self._whole.workloads, self._now_s):
-            self._do(_hints_machine(action.node), action, Step.NODE)
+            self._do(hints_machine(action.node), action, Step.NODE)
 
-    def _tend_emptied(self) -> None:
-        unbound, rules = self._index.unbound(), self.settings.keeping
-        for machine, actions in self._keeper.steps(self._whole, unbound, rules, self._now_s):
-            if not self._unseen(machine) and not self._backs_off(machine):
-                self._alone(Step.NODE, machine, partial(self._carry_out, machine, actions))
-        self._wake(self._keeper.again_s)
+    def _keep(self) -> None:
+        for step in self._keepers.steps(self._whole, self._index, self.settings, self._now_s):
+            if not self._unseen(step.machine) and not self._backs_off(step.machine):
+                take = partial(self._keep_one, step.machine, step.actions)
+                self._alone(step.step, step.machine, take, step.uid)
+        self._wake(self._keepers.again_s)
+
+    def _keep_one(self, machine: ObjectKey, actions: Callable[[], Iterable[Action]]) -> None:
+        self._carry_out(machine, actions())
 
     def _switch_taints(self, found: Gathered) -> None:
         settle_s = self.settings.reservations.taint_settle_s
@@ -494,7 +497,3 @@ class Reconciler:
 
 def _pod_machine(uid: str) -> ObjectKey:
     return ObjectKey("release", uid)
-
-
-def _hints_machine(node: str) -> ObjectKey:
-    return ObjectKey("hints", node)

@@ -14,13 +14,18 @@ from typing import Final
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.records import Node
+from rescheduler.model.records import Node, ObjectKey
 from rescheduler.planning.avoid import collected
 
 MOST_NODES: Final = 20
 """The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
 MOST_BYTES: Final = 512 * 1024
 """Of all keys with their nodes."""
+
+
+def hints_machine(node: str) -> ObjectKey:
+    """The machine that takes outdated hints off a node."""
+    return ObjectKey("hints", node)
 
 
 def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:

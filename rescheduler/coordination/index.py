@@ -25,9 +25,13 @@ from rescheduler.model.records import (
     Workload,
 )
 from rescheduler.model.reservation import KoordinatorReservation, ObjectRef, Reservation, ReservationOwner
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import holds_gate
+
+Versioned = Pod | Node | Reservation | KoordinatorReservation | PodMigration | ReservationWindow | HeadRoom
+"""Objects that are written."""
 
 
 class Volumes(NamedTuple):
@@ -148,7 +152,7 @@ class RoundIndex:
 
     def version(self, kind: Kind, key: ObjectKey) -> tuple[str, bool] | None:
         """(resource version, is being deleted) of an object as the cache has it; None if it is not there."""
-        record: Pod | Node | Reservation | KoordinatorReservation | PodMigration | None
+        record: Versioned | None
         match kind:
             case Kind.POD:
                 record = self.snapshot.pods.get(key)
@@ -158,6 +162,10 @@ class RoundIndex:
                 record = self.snapshot.reservations.get(key.name)
             case Kind.KOORDINATOR_RESERVATION:
                 record = self.snapshot.koordinator.get(key.name)
+            case Kind.RESERVATION_WINDOW:
+                record = self.snapshot.windows.get(key.name)
+            case Kind.HEAD_ROOM:
+                record = self.snapshot.head_rooms.get(key.name)
             case Kind.POD_MIGRATION:
                 record = self.snapshot.migrations.get(key)
             case _:

@@ -47,7 +47,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def installed(self) -> bool:
-        """Both of our own kinds are there."""
+        """Those of our own kinds are there without which nothing works."""
         return self.reservations and self.pod_migrations
 
     @property

@@ -1,4 +1,4 @@
-"""The limits of what people write into Reservations and PodMigrations: one table for the schemas, commands and decoders.
+"""The limits of what people write into Reservations, PodMigrations, ReservationWindows and HeadRooms: one table for the schemas, commands and decoders.
 
 A test compares this table with every limit of the manifests' schemas, and with every field that has none: a limit that is missing here or
 there, another number, a field that takes texts, lists or maps of any size, fails it. What the schema admits, the decoder reads: an object that is stored and cannot be read would be blind
@@ -29,6 +29,15 @@ MOST_OWNERS: Final = 16
 """Of a Reservation, and of the labels and expressions of one selector."""
 MOST_VALUES: Final = 48
 """Of one expression of a selector."""
+MOST_WINDOW: Final = "168h"
+"""``spec.duration`` and ``spec.startReserveAgo`` of a ReservationWindow."""
+MOST_ROOMS: Final = 256
+"""``spec.podNumToReserve`` of a ReservationWindow and ``spec.rooms`` of a HeadRoom."""
+LONGEST_CRON: Final = 128
+LONGEST_ZONE: Final = 64
+"""The name of a time zone."""
+TIME_OF_DAY: Final = 5
+"""Characters of 04:00."""
 MOST_EARLIER_MOVES: Final = 8
 """``spec.after`` of a PodMigration."""
 
@@ -47,6 +56,13 @@ LENGTHS: Final[Mapping[str, int]] = {
     "policy": LONGEST_NAME,
     "after": LONGEST_KEY,
     "containers.name": LONGEST_LABEL,
+    "cron": LONGEST_CRON,
+    "timeZone": LONGEST_ZONE,
+    "end": TIME_OF_DAY,
+    "duration": LONGEST_DURATION_TEXT,
+    "startReserveAgo": LONGEST_DURATION_TEXT,
+    "nodeSelector": LONGEST_LABEL,
+    "spreadOver": LONGEST_KEY,
 }
 """Field of a spec -> the longest text in it. A field of several objects has one limit; where not, its parent is named, too."""
 COUNTS: Final[Mapping[str, int]] = {
@@ -55,8 +71,12 @@ COUNTS: Final[Mapping[str, int]] = {
     "matchExpressions": MOST_OWNERS,
     "values": MOST_VALUES,
     "after": MOST_EARLIER_MOVES,
+    "nodeSelector": MOST_OWNERS,
+    "resources": MOST_OWNERS,
 }
 """List or map of a spec -> the most entries."""
+MOST: Final[Mapping[str, int]] = {"podNumToReserve": MOST_ROOMS, "rooms": MOST_ROOMS}
+"""Number of a spec -> the largest."""
 LEAST: Final[Mapping[str, int]] = {
     "owners": 1,
     "containers": 1,
@@ -67,5 +87,10 @@ LEAST: Final[Mapping[str, int]] = {
     "reservationRef.name": 1,
     "after": 3,
     "gracePeriodSeconds": 0,
+    "cron": 9,
+    "timeZone": 1,
+    "resources": 1,
+    "podNumToReserve": 1,
+    "rooms": 0,
 }
 """Field of a spec -> the shortest text, the fewest entries, or the smallest number in it."""

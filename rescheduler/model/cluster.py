@@ -171,6 +171,8 @@ class ClusterState:
             resource_quotas=self._copy(Kind.RESOURCE_QUOTA),
             reservations=self._copy(Kind.RESERVATION),
             migrations=self._copy(Kind.POD_MIGRATION),
+            windows=self._copy(Kind.RESERVATION_WINDOW),
+            head_rooms=self._copy(Kind.HEAD_ROOM),
             usage=MappingProxyType(dict(self._usage)),
             past_moves=self._past_moves,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),

@@ -17,6 +17,7 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationStatus
 from rescheduler.model.resources import encode_resources
+from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator
 from rescheduler.model.times import format_duration, format_seconds, format_timestamp
 
@@ -61,6 +62,40 @@ def encode_migration_status(status: MigrationStatus) -> JsonObject:
             "landedAt": _optional_timestamp(status.landed_at_s),
             "readyAt": _optional_timestamp(status.ready_at_s),
             "finishedAt": _optional_timestamp(status.finished_at_s),
+        }
+    )
+
+
+def encode_window_status(status: WindowStatus) -> JsonObject:
+    """``status`` of a ReservationWindow."""
+    return _without_empty(
+        {
+            "phase": status.phase.value if status.phase is not None else None,
+            "observedGeneration": status.observed_generation,
+            "start": _optional_seconds(status.start_s),
+            "end": _optional_seconds(status.end_s),
+            "gatherFrom": _optional_seconds(status.gather_from_s),
+            "rooms": f"{status.gathered}/{status.wanted}",
+            "wanted": status.wanted,
+            "gathered": status.gathered,
+            "placed": len(status.placed_pods),
+            "placedPods": list(status.placed_pods),
+            "nodes": list(status.nodes),
+            "conditions": _conditions(status.conditions),
+        }
+    )
+
+
+def encode_head_room_status(status: HeadRoomStatus) -> JsonObject:
+    """``status`` of a HeadRoom."""
+    return _without_empty(
+        {
+            "observedGeneration": status.observed_generation,
+            "rooms": f"{status.standing}/{status.wanted}",
+            "wanted": status.wanted,
+            "standing": status.standing,
+            "nodes": list(status.nodes),
+            "conditions": _conditions(status.conditions),
         }
     )
 
@@ -200,6 +235,10 @@ def _object_ref(reference: ObjectRef) -> JsonObject:
 
 def _optional_timestamp(seconds: float) -> str | None:
     return format_timestamp(seconds) if seconds else None
+
+
+def _optional_seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else format_seconds(seconds)
 
 
 def _without_empty(fields: JsonObject) -> JsonObject:

@@ -58,6 +58,8 @@ class Kind(enum.StrEnum):
     RESOURCE_QUOTA = "ResourceQuota"
     RESERVATION = "Reservation"
     POD_MIGRATION = "PodMigration"
+    RESERVATION_WINDOW = "ReservationWindow"
+    HEAD_ROOM = "HeadRoom"
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
     CONFIG_MAP = "ConfigMap"
     CONTROLLER_REVISION = "ControllerRevision"
@@ -91,6 +93,10 @@ RESOURCES: dict[Kind, Resource] = {
     Kind.POD_MIGRATION: Resource(
         "rescheduler.dev", "v1alpha1", "podmigrations", namespaced=True, optional=True
     ),
+    Kind.RESERVATION_WINDOW: Resource(
+        "rescheduler.dev", "v1alpha1", "reservationwindows", namespaced=False, optional=True
+    ),
+    Kind.HEAD_ROOM: Resource("rescheduler.dev", "v1alpha1", "headrooms", namespaced=False, optional=True),
     Kind.KOORDINATOR_RESERVATION: Resource(
         "scheduling.koordinator.sh",
         "v1alpha1",

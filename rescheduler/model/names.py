@@ -42,6 +42,15 @@ ANNOTATION_REQUESTED_BY: Final = "rescheduler.dev/requested-by"
 MOVE_SUFFIX: Final = ".move"
 """The end of the names of Reservations that were made for moves."""
 
+LABEL_ROOM_OF: Final = "rescheduler.dev/room-of"
+"""On a Reservation: uid of the ReservationWindow or HeadRoom that it was made for. Only the controller writes it."""
+
+ANNOTATION_RECIPE: Final = "rescheduler.dev/room-recipe"
+"""On such a Reservation: what it was made from; one that was made from something else is replaced."""
+
+ROOM_SUFFIX: Final = ".room"
+"""The end of the names of such Reservations."""
+
 ANNOTATION_MODE: Final = "rescheduler.dev/mode"
 """On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then.
 
@@ -97,6 +106,11 @@ SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
+RESERVEABLE: Final = "volcano.sh/reserveable"
+"""Annotation or label of a pod, "true": it is for the room of ReservationWindows that name no owners."""
+MAXIMUM_RUNTIME: Final = "volcano.sh/maximum-runtime"
+"""On a pod: how long it runs at most, as a duration."""
+
 KEPT_POD_ANNOTATIONS: Final = frozenset(
     {
         ANNOTATION_RESERVATION,
@@ -107,6 +121,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         SAFE_TO_EVICT,
         DO_NOT_DISRUPT,
         POD_DELETION_COST,
+        MAXIMUM_RUNTIME,
         KOORDINATOR_AFFINITY,
         KOORDINATOR_ALLOCATED,
         "kubernetes.io/config.mirror",

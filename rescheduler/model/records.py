@@ -169,8 +169,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     """
     priority: int = 0
     priority_class: str = ""
-    deadline: bool = False
-    """It has an activeDeadlineSeconds: a quota with scopes counts it as terminating."""
+    deadline_s: int | None = None
+    """activeDeadlineSeconds: a quota with scopes counts a pod that has one as terminating."""
     preempts: bool = True
     scheduler_name: str = "default-scheduler"
     node_selector: tuple[tuple[str, str], ...] = ()

@@ -66,9 +66,9 @@ class ResourceQuota(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def _meets(wanted: ScopeRequirement, pod: PodSpec, priority_class: str) -> bool:
     match wanted.scope:
         case QuotaScope.TERMINATING:
-            return pod.deadline
+            return pod.deadline_s is not None
         case QuotaScope.NOT_TERMINATING:
-            return not pod.deadline
+            return pod.deadline_s is None
         case QuotaScope.BEST_EFFORT:
             return _best_effort(pod)
         case QuotaScope.NOT_BEST_EFFORT:

@@ -29,6 +29,7 @@ from rescheduler.model.records import (
 from rescheduler.model.replacement_rules import DEFAULT_RULES, AdmittedPod, ReplacementRules, TemplateKey
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.resource_quota import ResourceQuota
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.storage_records import (
     CSIDriver,
     CSINode,
@@ -70,6 +71,8 @@ class Snapshot:
     resource_quotas: Mapping[ObjectKey, ResourceQuota] = field(default_factory=_empty)
     reservations: Mapping[str, Reservation] = field(default_factory=_empty)
     migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_empty)
+    windows: Mapping[str, ReservationWindow] = field(default_factory=_empty)
+    head_rooms: Mapping[str, HeadRoom] = field(default_factory=_empty)
     usage: Mapping[str, NodeUsage] = field(default_factory=_empty)
     """Measured usage by node name; empty without metrics.k8s.io."""
     past_moves: Mapping[str, PastMove] = field(default_factory=_empty)

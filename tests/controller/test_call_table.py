@@ -17,9 +17,11 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigr
 from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Taint, Toleration
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations import actions as rooms
 from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.room_sets import actions as room_sets
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(namespace="rescheduler", pause_image="pause:1")
@@ -57,7 +59,8 @@ SEEN = PodMigration(namespace="shop", name="move-1", uid="m", resource_version="
 PODS = "/api/v1/namespaces/shop/pods/web-0"
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
-ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
+GROUP = "/apis/rescheduler.dev/v1alpha1"
+ROOMS = f"{GROUP}/reservations"
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations"
 GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "delete"}]}
 TAINT = {"key": "rescheduler.dev/hand-over", "value": "n1", "effect": "NoSchedule"}
@@ -66,6 +69,51 @@ NO_BODY = None
 TESTED_BELOW = ...
 
 CALLS_OF = [
+    # Windows and head-rooms
+    (
+        room_sets.CreateRoom("night-1.room", b'{"kind":"Reservation"}'),
+        f"POST {ROOMS} name=night-1.room",
+        {"kind": "Reservation"},
+    ),
+    (
+        room_sets.WriteWindowStatus(
+            ReservationWindow(name="night", uid="w", resource_version="9", status=WindowStatus()),
+            WindowStatus(phase=WindowPhase.OPEN, wanted=2, gathered=1),
+        ),
+        f"PUT {GROUP}/reservationwindows/night/status",
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "ReservationWindow",
+            "metadata": {"name": "night", "uid": "w", "resourceVersion": "9"},
+            "status": {
+                "phase": "Open",
+                "observedGeneration": 0,
+                "rooms": "1/2",
+                "wanted": 2,
+                "gathered": 1,
+                "placed": 0,
+            },
+        },
+    ),
+    (
+        room_sets.WriteHeadRoomStatus(
+            HeadRoom(name="spare", uid="h", resource_version="9", status=HeadRoomStatus()),
+            HeadRoomStatus(wanted=2, standing=2, nodes=("n1", "n1")),
+        ),
+        f"PUT {GROUP}/headrooms/spare/status",
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "HeadRoom",
+            "metadata": {"name": "spare", "uid": "h", "resourceVersion": "9"},
+            "status": {
+                "observedGeneration": 0,
+                "rooms": "2/2",
+                "wanted": 2,
+                "standing": 2,
+                "nodes": ["n1", "n1"],
+            },
+        },
+    ),
     # Placeholders
     (
         rooms.TryTemplate(reservation()),

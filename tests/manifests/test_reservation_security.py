@@ -96,3 +96,51 @@ def test_sizes_are_limited_by_namespace(control_plane, team, mine):
 def test_a_namespace_alone_is_no_owner(control_plane):
     answer = control_plane.api().create(RESERVATIONS, room([{"object": {"namespace": "default"}}]))
     assert "a namespace alone only confines" in answer.expect(422).body["message"]
+
+
+WINDOWS = RESERVATIONS.replace("/reservations", "/reservationwindows")
+
+
+def window(owners, **template):
+    body = room(owners)
+    spec = {
+        "cron": "0 3 * * *",
+        "duration": "1h",
+        "podNumToReserve": 2,
+        **(template or {"template": body["spec"]["template"]}),
+    }
+    if owners:
+        spec["owners"] = owners
+    return {**body, "kind": "ReservationWindow", "spec": spec}
+
+
+def test_a_window_is_for_pods_of_its_author_and_as_large_as_a_room_may_be(control_plane, team, mine):
+    admin, own = control_plane.api(), [{"controller": {"name": "web", "namespace": mine.namespace}}]
+    body = window(own)
+    team.create(WINDOWS, body).expect(201)
+    path = f"{WINDOWS}/{body['metadata']['name']}"
+    for others in ([{"controller": {"name": "web", "namespace": "default"}}], []):
+        refused = team.create(WINDOWS, window(others)).expect(403)
+        assert "patch pods" in refused.body["message"]
+    team.patch(path, {"spec": {"owners": None}}).expect(403)
+    limit = {"data": {f"{mine.namespace}.cpu": "4"}}
+    try:
+        admin.patch(LIMITS, limit).expect(200)
+        large = {"resources": {"cpu": "5"}}
+        mine.wait(lambda: team.create(WINDOWS, window(own, **large)).status == 403)
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "5"}}}]
+        team.create(WINDOWS, window(own, template={"spec": {"containers": containers}})).expect(403)
+        team.create(WINDOWS, window(own, resources={"cpu": "4"})).expect(201)
+    finally:
+        admin.patch(LIMITS, {"data": None}).expect(200)
+    team.delete(path).expect(200)
+
+
+def test_nobody_makes_the_room_of_a_window(team, mine):
+    own = [{"controller": {"name": "web", "namespace": mine.namespace}}]
+    named, labelled = room(own), room(own)
+    named["metadata"]["name"] += ".room"
+    labelled["metadata"]["labels"] = {"rescheduler.dev/room-of": "somebody"}
+    for body in (named, labelled):
+        answer = team.create(RESERVATIONS, body).expect(403)
+        assert "ReservationWindow" in answer.body["message"]

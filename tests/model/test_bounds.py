@@ -15,15 +15,18 @@ from rescheduler.model.bounds import (
     LENGTHS,
     LONGEST_DURATION_TEXT,
     LONGEST_KEY,
+    MOST,
     MOST_MOVE_TTL,
     MOST_TTL,
     MOST_VALUES,
+    MOST_WINDOW,
 )
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import migration_manifest, reservation_manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase
+from rescheduler.model.room_sets import WindowPhase, YieldTo
 from rescheduler.model.selectors import Operator
 from rescheduler.model.times import parse_duration, parse_timestamp
 
@@ -36,16 +39,24 @@ def spec_of(plural):
     return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
 
 
-@pytest.mark.parametrize(("plural", "most"), [("reservations", MOST_TTL), ("podmigrations", MOST_MOVE_TTL)])
-def test_the_schemas_have_the_limits_of_the_table(plural, most):
-    ttl = spec_of(plural)["ttl"]
+@pytest.mark.parametrize(
+    ("plural", "field", "most"),
+    [
+        ("reservations", "ttl", MOST_TTL),
+        ("podmigrations", "ttl", MOST_MOVE_TTL),
+        ("reservationwindows", "duration", MOST_WINDOW),
+        ("reservationwindows", "startReserveAgo", MOST_WINDOW),
+    ],
+)
+def test_the_schemas_have_the_limits_of_the_table(plural, field, most):
+    ttl = spec_of(plural)[field]
     assert ttl["maxLength"] == LONGEST_DURATION_TEXT
     rules = [rule["rule"] for rule in ttl["x-kubernetes-validations"]]
     assert f"self == '0' || duration(self) <= duration('{most}')" in rules
     assert parse_duration(most) > 0
 
 
-PLURALS = ("reservations", "podmigrations")
+PLURALS = ("reservations", "podmigrations", "reservationwindows", "headrooms")
 TABLES = {
     "maxLength": LENGTHS,
     "maxItems": COUNTS,
@@ -54,15 +65,18 @@ TABLES = {
     "minItems": LEAST,
     "minProperties": LEAST,
     "minimum": LEAST,
+    "maximum": MOST,
 }
 ENUMS = {
     "mode": MoveMode,
     "operator": [Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST],
     ("reservations", "phase"): ReservationPhase,
     ("podmigrations", "phase"): MigrationPhase,
+    ("reservationwindows", "phase"): WindowPhase,
+    "yieldTo": YieldTo,
     "status": ["True", "False", "Unknown"],
 }
-BOUNDS = {*TABLES, "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"}
+BOUNDS = {*TABLES, "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"}
 NUMBERS_OF_RULES = {0, MOST_VALUES, LONGEST_KEY}
 
 
@@ -100,7 +114,7 @@ def test_every_limit_of_the_schemas_is_that_of_the_table(plural):
 
 def test_the_table_has_no_limit_of_which_the_schemas_know_nothing():
     found = [limit for plural in PLURALS for limit in limits(plural)]
-    for table in (LENGTHS, COUNTS, LEAST):
+    for table in (LENGTHS, COUNTS, LEAST, MOST):
         of_table = [path for path, keyword, _ in found if TABLES.get(keyword) is table]
         assert set(table) <= {name for path in of_table for name in (path[-1], ".".join(path[-2:]))}
 

@@ -37,6 +37,31 @@ MANIFESTS = [
         | {"status": {"phase": "Available"}},
     ),
     (
+        Kind.RESERVATION_WINDOW,
+        {
+            "metadata": {"name": "w"},
+            "spec": {
+                "cron": "0 3 * * *",
+                "duration": "1h",
+                "startReserveAgo": "2h",
+                "podNumToReserve": 3,
+                "nodeSelector": {"a": "b"},
+                "resources": {"cpu": "32"},
+                "template": TEMPLATE,
+                "owners": [{"object": {"name": "p"}}],
+            },
+            "status": {"phase": "Open", "start": "2027-01-01T00:00:00Z", "placedPods": ["u"], "nodes": ["n"]},
+        },
+    ),
+    (
+        Kind.HEAD_ROOM,
+        {
+            "metadata": {"name": "h"},
+            "spec": {"rooms": 3, "spreadOver": "z", "yieldTo": "AnyPod", "template": TEMPLATE, "owners": []},
+            "status": {"standing": 1, "nodes": ["n"]},
+        },
+    ),
+    (
         Kind.POD_MIGRATION,
         migration_manifest("s", "m", pod_name="p", ttl_s=5)
         | {"status": {"startedAt": "2027-01-01T00:00:00Z"}},

@@ -214,7 +214,7 @@ def scoped(scope, operator="Exists", values=(), **limits):
 ONE = Resources(cpu_milli=1000)
 PLAIN = PodSpec(requests=ONE)
 HIGH = PodSpec(requests=ONE, priority_class="high")
-DEADLINE = PodSpec(requests=ONE, deadline=True)
+DEADLINE = PodSpec(requests=ONE, deadline_s=60)
 NOTHING = PodSpec()
 ELSEWHERE = PodSpec(requests=ONE, pod_anti_affinity=(PodAffinityTerm(None, "zone", ("other",)),))
 ANYWHERE = PodSpec(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Raw
 
@@ -198,9 +200,7 @@ _decode_template_node = msgspec.json.Decoder(TemplateNodeWire).decode
 def reservation(wire: ReservationWire, meta: MetaWire, shared: SharedParts, pods: PodDecoder) -> Reservation:
     """The record of a Reservation. A template that cannot be decoded is None; ``template_raw`` still contains it."""
     spec = wire.spec or ReservationSpecWire()
-    raw = _compact(spec.template)
-    template, labels = _template(raw, shared)
-    head = template.metadata or ReservationTemplateMetaWire()
+    template = read_template(spec.template, shared, pods)
     return Reservation(
         name=meta.name or "",
         uid=meta.uid or "",
@@ -211,14 +211,14 @@ def reservation(wire: ReservationWire, meta: MetaWire, shared: SharedParts, pods
         labels=shared.labels(meta.labels),
         annotations=_annotations(meta),
         finalizers=tuple(meta.finalizers or ()),
-        template=_template_spec(template.spec, labels, pods),
-        template_labels=labels,
-        template_namespace=head.namespace or "",
-        template_node=_template_node(template.spec),
-        template_raw=raw,
-        owners=tuple(_owner(owner) for owner in spec.owners or ()),
+        template=template.spec,
+        template_labels=template.labels,
+        template_namespace=template.namespace,
+        template_node=template.node,
+        template_raw=template.raw,
+        owners=tuple(owner(one) for one in spec.owners or ()),
         ttl_s=None if spec.ttl is None else parse_duration(spec.ttl),
-        expires_at_s=None if spec.expires is None else parse_timestamp(spec.expires),
+        expires_at_s=optional_time(spec.expires),
         pre_allocation=bool(spec.pre_allocation),
         allocate_once=spec.allocate_once is not False,
         status=_reservation_status(wire.status or ReservationStatusWire()),
@@ -259,11 +259,11 @@ def _reservation_status(wire: ReservationStatusWire) -> ReservationStatus:
         phase=ReservationPhase(wire.phase or ReservationPhase.PENDING),
         observed_generation=wire.observed_generation or 0,
         node_name=wire.node_name or "",
-        conditions=_conditions(wire.conditions),
+        conditions=conditions(wire.conditions),
         allocatable=parse_resources(wire.allocatable),
         allocated=parse_resources(wire.allocated),
         current_owners=tuple(_object_ref(owner) for owner in wire.current_owners or ()),
-        expires_at_s=None if wire.expires is None else parse_timestamp(wire.expires),
+        expires_at_s=optional_time(wire.expires),
     )
 
 
@@ -273,7 +273,7 @@ def _migration_status(wire: MigrationStatusWire) -> MigrationStatus:
         observed_generation=wire.observed_generation or 0,
         reason=wire.reason or "",
         message=wire.message or "",
-        conditions=_conditions(wire.conditions),
+        conditions=conditions(wire.conditions),
         reservation_name=wire.reservation_name or "",
         reservation_uid=wire.reservation_uid or "",
         source_node=wire.source_node or "",
@@ -300,7 +300,13 @@ def _optional_seconds(text: str | None) -> float:
     return parse_timestamp(text) if text else 0.0
 
 
-def _conditions(wires: list[ConditionTextWire] | None) -> tuple[Condition, ...]:
+def optional_time(text: str | None) -> float | None:
+    """A time, or None if it is not given."""
+    return None if text is None else parse_timestamp(text)
+
+
+def conditions(wires: list[ConditionTextWire] | None) -> tuple[Condition, ...]:
+    """status.conditions."""
     return tuple(
         Condition(
             type=w.type or "",
@@ -314,7 +320,8 @@ def _conditions(wires: list[ConditionTextWire] | None) -> tuple[Condition, ...]:
     )
 
 
-def _owner(wire: OwnerWire) -> ReservationOwner:
+def owner(wire: OwnerWire) -> ReservationOwner:
+    """One of spec.owners."""
     controller = wire.controller
     return ReservationOwner(
         object=_object_ref(wire.object) if wire.object else None,
@@ -344,6 +351,25 @@ def _compact(template: Raw) -> bytes:
     """The template as an object without white space; a missing or null one is empty."""
     content = bytes(template)
     return b"{}" if content in (b"", b"null") else msgspec.json.format(content, indent=-1)
+
+
+class ReadTemplate(NamedTuple):
+    """A PodTemplateSpec, as far as it can be read: the schema leaves most of it open."""
+
+    spec: PodSpec | None
+    labels: LabelSet
+    namespace: str
+    node: str
+    raw: bytes
+
+
+def read_template(template: Raw, shared: SharedParts, pods: PodDecoder) -> ReadTemplate:
+    """What is read of spec.template."""
+    raw = _compact(template)
+    wire, labels = _template(raw, shared)
+    head = wire.metadata or ReservationTemplateMetaWire()
+    spec = _template_spec(wire.spec, labels, pods)
+    return ReadTemplate(spec, labels, head.namespace or "", _template_node(wire.spec), raw)
 
 
 def _template(raw: bytes, shared: SharedParts) -> tuple[ReservationTemplateWire, LabelSet]:

@@ -24,6 +24,7 @@ from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koo
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
+from rescheduler.model.decode.room_sets import HeadRoomWire, WindowWire, head_room, reservation_window
 from rescheduler.model.decode.stand_ins import stand_in
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
@@ -49,6 +50,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.resource_quota import ResourceQuota
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.storage_records import (
     CSIDriver,
     CSINode,
@@ -78,6 +80,8 @@ Record = (
     | ResourceQuota
     | Reservation
     | PodMigration
+    | ReservationWindow
+    | HeadRoom
     | KoordinatorReservation
     | ConfigMap
 )
@@ -416,9 +420,13 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         codecs[kind] = _Codec(wire, _with_meta(convert, shared))
     for kind in _WORKLOADS:
         codecs[kind] = _Codec(WorkloadWire, _workload_converter(kind, shared, pods))
-    codecs[Kind.RESERVATION] = _Codec(
-        ReservationWire, lambda wire: reservation(wire, _meta(wire), shared, pods)
-    )
+    templated: dict[Kind, tuple[type[ObjectWire], Callable[..., Record]]] = {
+        Kind.RESERVATION: (ReservationWire, reservation),
+        Kind.RESERVATION_WINDOW: (WindowWire, reservation_window),
+        Kind.HEAD_ROOM: (HeadRoomWire, head_room),
+    }
+    for kind, (wire, convert) in templated.items():
+        codecs[kind] = _Codec(wire, _with_pods(convert, shared, pods))
     return codecs
 
 
@@ -426,6 +434,12 @@ def _with_meta(
     convert: Callable[[Any, MetaWire, SharedParts], Record], shared: SharedParts
 ) -> Callable[[Any], Record]:
     return lambda wire: convert(wire, _meta(wire), shared)
+
+
+def _with_pods(
+    convert: Callable[..., Record], shared: SharedParts, pods: PodDecoder
+) -> Callable[[Any], Record]:
+    return lambda wire: convert(wire, _meta(wire), shared, pods)
 
 
 def _workload_converter(

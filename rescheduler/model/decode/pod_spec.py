@@ -71,7 +71,7 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         fit_score=requests.fit_score,
         priority=wire.priority or 0,
         priority_class=intern(wire.priority_class_name or ""),
-        deadline=wire.active_deadline_seconds is not None,
+        deadline_s=wire.active_deadline_seconds,
         preempts=wire.preemption_policy != "Never",
         scheduler_name=intern(wire.scheduler_name or "default-scheduler"),
         node_selector=tuple(sorted((key, value or "") for key, value in (wire.node_selector or {}).items())),

@@ -129,6 +129,8 @@ def _budget(readable: Readable) -> DisruptionBudget:
 _STAND_INS: Final[Mapping[Kind, Callable[[Readable], Any]]] = {
     Kind.RESERVATION: _reservation,
     Kind.POD_MIGRATION: _migration,
+    Kind.RESERVATION_WINDOW: _marked,
+    Kind.HEAD_ROOM: _marked,
     Kind.POD: _pod,
     Kind.NODE: _node,
     Kind.POD_DISRUPTION_BUDGET: _budget,

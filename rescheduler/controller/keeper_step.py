@@ -1,0 +1,21 @@
+"""One step of something that is looked after in rounds (``keepers``): of what it is, and what is to be done. A value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rescheduler.controller.crashes import Step
+from rescheduler.controller.effects import Action
+from rescheduler.model.records import ObjectKey
+
+
+class KeeperStep(NamedTuple):
+    """To be taken by its machine."""
+
+    step: Step
+    machine: ObjectKey
+    uid: str
+    """Of the object that it is for; "": it is no object of ours."""
+    actions: Callable[[], Sequence[Action]]
+    """Decides; what it raises concerns this machine only."""

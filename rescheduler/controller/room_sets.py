@@ -1,0 +1,167 @@
+"""Looks after ReservationWindows and HeadRooms: when it is looked, what is observed, and what is done for each.
+
+``room_sets`` decides. While there is such an object it is looked once a second at most, not in every round, because a look visits
+all Reservations, and all pods where room is gathered or given back. What is remembered here may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from rescheduler.controller.crashes import Step
+from rescheduler.controller.effects import Action
+from rescheduler.controller.keeper_step import KeeperStep
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.model.names import LABEL_PLACEHOLDER
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.reservation import Reservation, ReservationOwner
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
+from rescheduler.reservations.actions import DeleteReservation
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.room_sets import head_rooms, windows
+from rescheduler.room_sets.foresight import foreseen
+from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
+from rescheduler.room_sets.places import idle_of
+from rescheduler.room_sets.rooms import children_of
+from rescheduler.room_sets.windows import ObservedWindow, gather_from_s, owners_of, running
+
+_BETWEEN_LOOKS_S: Final = 1.0
+_LOOKS_ELSEWHERE_S: Final = 15.0
+_FORGETS_S: Final = 300.0
+"""How long it is remembered that a room was given back to a pod."""
+
+
+@dataclass(slots=True)
+class RoomSetKeeper:
+    """Used by the core thread only."""
+
+    again_s: float | None = None
+    """When to look again at the latest; None: only when something changes."""
+    machines: tuple[ObjectKey, ...] = ()
+    """Of the objects that were found at the last look."""
+    _looked_s: float | None = None
+    _elsewhere_s: dict[str, float] = field(default_factory=dict)
+    _given: dict[str, float] = field(default_factory=dict)
+    """Uids of pods that rooms were given back to, and when."""
+
+    def steps(self, index: RoundIndex, now_s: float) -> Iterator[KeeperStep]:
+        """What is to be done now."""
+        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            self.again_s = self._looked_s + _BETWEEN_LOOKS_S  # what has changed since then is looked at, too
+            return
+        self._looked_s = now_s
+        look = _Look(index, now_s)
+        found = [
+            *(
+                KeeperStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
+                for w in look.snapshot.windows.values()
+            ),
+            *(
+                KeeperStep(Step.HEAD_ROOM, _machine(h), h.uid, partial(self._head_room, look, h))
+                for h in look.snapshot.head_rooms.values()
+            ),
+            *map(_given_back, look.left_over()),
+        ]
+        self.machines = tuple(step.machine for step in found)
+        self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
+        yield from found
+
+    def _window(self, look: _Look, window: ReservationWindow) -> Sequence[Action]:
+        decided = windows.step(
+            ObservedWindow(
+                window=window,
+                rooms=look.children.get(window.uid, ()),
+                taken=look.taken,
+                placed=look.placed(window),
+                places=lambda recipe, rooms: foreseen(look.snapshot, window, recipe, rooms, look.now_s),
+                looks_elsewhere=self._looks_elsewhere(window.uid, look.now_s),
+            ),
+            look.now_s,
+        )
+        told = (decided.status, decided.event)
+        return (*decided.delete, *decided.create, *(action for action in told if action is not None))
+
+    def _head_room(self, look: _Look, head_room: HeadRoom) -> Sequence[Action]:
+        self._given = {uid: at_s for uid, at_s in self._given.items() if 0 <= look.now_s - at_s < _FORGETS_S}
+        decided = head_rooms.step(look.head_room(head_room, self._given), look.now_s)
+        self._given.update(dict.fromkeys(decided.given, look.now_s))
+        told = (decided.status, decided.event)
+        return (*decided.delete, *decided.create, *(action for action in told if action is not None))
+
+    def _looks_elsewhere(self, uid: str, now_s: float) -> bool:
+        """Once in a while: it visits all pods."""
+        if 0 <= now_s - self._elsewhere_s.get(uid, float("-inf")) < _LOOKS_ELSEWHERE_S:
+            return False
+        self._elsewhere_s[uid] = now_s
+        return True
+
+
+class _Look:
+    """What one look has in common for all objects."""
+
+    def __init__(self, index: RoundIndex, now_s: float) -> None:
+        self.index, self.snapshot, self.now_s = index, index.snapshot, now_s
+        self.children = children_of(self.snapshot.reservations.values())
+        self.taken = frozenset(self.snapshot.reservations)
+
+    def placed(self, window: ReservationWindow) -> frozenset[str]:
+        """Uids of its owners that are bound and were created since it is gathered for."""
+        found, _ = running(window, self.now_s)
+        if found is None or (from_s := gather_from_s(window, found)) > self.now_s:
+            return frozenset()
+        owners = tuple(owners_of(window))
+        recent = (p for p in self.snapshot.pods.values() if p.node and p.created_at_s >= int(from_s))
+        return frozenset(pod.uid for pod in recent if self._owned(owners, pod))
+
+    def head_room(self, head_room: HeadRoom, given: Mapping[str, float]) -> ObservedHeadRoom:
+        """What there is for one."""
+        rooms = self.children.get(head_room.uid, ())
+        refused = [
+            pod
+            for pod in self.index.unbound()
+            if pod.unschedulable_message
+            and not (pod.deleting or pod.spec.gates or pod.uid in given)
+            and entitled(head_room, pod)
+            and not self._owned(head_room.owners, pod)
+        ]
+        at = {room.status.node_name for room in rooms} if refused else set()
+        nodes = {name: node for name in at if (node := self.snapshot.nodes.get(name)) is not None}
+        resources = tuple({name for pod in refused for name, amount in pod.spec.requests.items() if amount})
+        idle = idle_of(self.snapshot, nodes, resources, by_s=self.now_s, now_s=self.now_s) if nodes else {}
+        return ObservedHeadRoom(
+            head_room=head_room,
+            rooms=rooms,
+            taken=self.taken,
+            refused=sorted(refused, key=lambda p: (-p.spec.priority, p.created_at_s, p.key)),
+            nodes=nodes,
+            idle={name: amounts.now for name, amounts in idle.items()},
+            given=given,
+        )
+
+    def left_over(self) -> Iterator[Reservation]:
+        """Rooms whose window or head-room is gone."""
+        snapshot = self.snapshot
+        there = {w.uid for w in snapshot.windows.values()} | {h.uid for h in snapshot.head_rooms.values()}
+        for uid, rooms in self.children.items():
+            if uid not in there:
+                yield from (r for r in rooms if r.status.phase not in FINISHED and not r.deleting)
+
+    def _owned(self, owners: Sequence[ReservationOwner], pod: Pod) -> bool:
+        if pod.labels.get(LABEL_PLACEHOLDER) is not None:
+            return False
+        return any_owner_matches(owners, pod, self.index.controllers(pod))
+
+
+def _machine(member: ReservationWindow | HeadRoom) -> ObjectKey:
+    """No Reservation and no move has such a name."""
+    return ObjectKey("room-set", f"{type(member).__name__}/{member.name}")
+
+
+def _given_back(room: Reservation) -> KeeperStep:
+    action = DeleteReservation(room, unchanged=True, why="the object that it was made for is gone")
+    machine = ObjectKey("room-set", f"left-over/{room.uid}")
+    return KeeperStep(Step.RESERVATION, machine, room.uid, lambda: (action,))

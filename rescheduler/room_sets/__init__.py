@@ -1,0 +1,1 @@
+"""ReservationWindows and HeadRooms: which Reservations they have, make and give back. Pure."""

@@ -1,0 +1,46 @@
+"""When a running pod gives its room back, as far as it has been declared (rows V5, V6, V16). Pure.
+
+Declared is the annotation ``volcano.sh/maximum-runtime``, ``activeDeadlineSeconds`` of the pod, or that of its Job; the
+earliest counts. A pod without any counts as one that never ends, and so does one that has run longer than it declared: nothing
+ends it, and its word has been wrong once (A11).
+"""
+
+from __future__ import annotations
+
+from rescheduler.model.names import MAXIMUM_RUNTIME
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import DurationError, parse_duration
+
+
+def released_by(pod: Pod, snapshot: Snapshot, by_s: float, now_s: float) -> bool:
+    """True if the pod has said that it has ended by that time."""
+    if pod.deleting:
+        return True
+    end_s = declared_end_s(pod, snapshot)
+    return end_s is not None and now_s <= end_s <= by_s
+
+
+def declared_end_s(pod: Pod, snapshot: Snapshot) -> float | None:
+    """The earliest declared end; None: it declares none."""
+    started_s = pod.started_at_s or pod.created_at_s
+    ends: list[float] = []
+    runtime_s = _runtime_s(pod.annotations.get(MAXIMUM_RUNTIME))
+    if runtime_s is not None:
+        ends.append(started_s + runtime_s)
+    if pod.spec.deadline_s is not None:
+        ends.append(started_s + pod.spec.deadline_s)
+    owner = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    if owner is not None and owner.job is not None and owner.job.deadline_at_s:
+        ends.append(owner.job.deadline_at_s)
+    return min(ends, default=None)
+
+
+def _runtime_s(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except DurationError:
+        return None
+    return seconds if seconds > 0 else None

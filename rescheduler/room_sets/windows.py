@@ -1,0 +1,378 @@
+"""The life of a ReservationWindow: the table of its phases, and its step. Pure.
+
+Which phase it is in follows from its schedule, the time and the pods that were placed; the status only remembers what cannot
+be seen any more. So a controller that was away, or crashed at any moment, goes on as if it had looked all the time:
+
+- A window whose time has passed meanwhile is not made up (Event ``Missed``); one that is still open is gathered for at once.
+- A clock that is set back by at most ``SET_BACK_S`` ends nothing; set back further, the window begins anew when it is time.
+- A changed spec is followed at once: Reservations that were made from another one are given back, unless a pod has claimed them.
+  Pods that were placed count on as long as the start of the window stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.names import API_VERSION, RESERVEABLE
+from rescheduler.model.records import PodSpec
+from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.resources import Resources
+from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.times import format_seconds
+from rescheduler.reservations.actions import DeleteReservation, RecordEvent
+from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
+from rescheduler.room_sets.places import Place
+from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
+from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
+
+SET_BACK_S: Final = 600.0
+"""How far a clock may be set back without ending a window that is gathered for or open."""
+_GATHERED: Final = "Gathered"
+_VALID: Final = "Valid"
+_MOST_AT_ONCE: Final = 32
+"""Reservations that one step creates."""
+_PATIENCE_S: Final = 60.0
+"""How long a room waits for its node before it is looked for elsewhere."""
+
+_P = WindowPhase
+RUNNING: Final = frozenset({_P.GATHERING, _P.OPEN, _P.FILLED})
+"""The window of the status is kept in them until its end."""
+HOLDING: Final = frozenset({_P.GATHERING, _P.OPEN})
+"""Rooms are held in them; in all others none are."""
+
+RESERVEABLE_PODS: Final = (
+    ReservationOwner(label_selector=LabelSelector((Requirement(RESERVEABLE, Operator.IN, ("true",)),))),
+)
+"""The owners of a window that names none."""
+
+
+class Moment(NamedTuple):
+    """What the phase depends on."""
+
+    spec: ReservationWindow
+    fault: str
+    """What is wrong with the schedule; "": nothing."""
+    window: Window | None
+    """That which is running, else the next one."""
+    placed: int
+    now_s: float
+
+
+PHASES: Final[Sequence[tuple[Callable[[Moment], bool], WindowPhase]]] = (
+    (lambda m: bool(m.fault), _P.INVALID),
+    (lambda m: m.spec.suspend, _P.SUSPENDED),
+    (lambda m: m.window is None, _P.ENDED),
+    (lambda m: m.now_s < _gather_from(m), _P.WAITING),
+    (lambda m: m.placed >= m.spec.pods, _P.FILLED),
+    (lambda m: m.window is not None and m.now_s < m.window.start_s, _P.GATHERING),
+    (lambda _: True, _P.OPEN),
+)
+"""The first row whose condition holds is the phase."""
+
+EVENTS: Final[Mapping[WindowPhase, tuple[str, str]]] = {
+    _P.INVALID: ("Invalid", "no window will open: {fault}"),
+    _P.GATHERING: ("Gathering", "gathers {wanted} rooms until {start}"),
+    _P.OPEN: ("Opened", "open until {end}: {gathered} of {wanted} rooms are held"),
+    _P.FILLED: ("Filled", "{placed} pods were placed; the rest is given back"),
+    _P.WAITING: ("Closed", "{placed} pods were placed; the next window begins at {start}"),
+    _P.ENDED: ("Ended", "no window will open any more"),
+}
+"""Event of a phase that is entered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedWindow:
+    """One ReservationWindow and what there is for it."""
+
+    window: ReservationWindow
+    rooms: Sequence[Reservation]
+    """Those that were made for it."""
+    taken: frozenset[str] = frozenset()
+    """Names of all Reservations."""
+    placed: frozenset[str] = frozenset()
+    """Uids of owners that are bound and were created since ``gather_from`` of the window."""
+    places: Callable[[Recipe, int], Sequence[Place]] = lambda _recipe, _missing: ()
+    """Nodes that will have so many rooms at the start."""
+    looks_elsewhere: bool = True
+    """Rooms that wait for too long are looked for on other nodes, which visits all pods."""
+
+
+class WindowStep(NamedTuple):
+    """What is to be done now."""
+
+    create: tuple[CreateRoom, ...] = ()
+    delete: tuple[DeleteReservation, ...] = ()
+    status: WriteWindowStatus | None = None
+    event: RecordEvent | None = None
+    wake_at_s: float | None = None
+
+
+def running(window: ReservationWindow, now_s: float) -> tuple[Window | None, str]:
+    """The window that is gathered for or open, else the next one; and what is wrong with the schedule."""
+    try:
+        schedule = schedule_of(window)
+    except ScheduleError as error:
+        return None, str(error)
+    return _current(window, schedule, now_s), ""
+
+
+def gather_from_s(window: ReservationWindow, found: Window) -> float:
+    """When gathering begins."""
+    return found.start_s - max(0.0, window.start_reserve_ago_s)
+
+
+def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:
+    """What the Reservations of that window are made from; None: the template cannot be read."""
+    if window.template_raw and window.template is None:
+        return None
+    template = window.template if window.template is not None and window.template_raw else PodSpec()
+    return Recipe(
+        kind="ReservationWindow",
+        name=window.name,
+        uid=window.uid,
+        template=window.template_raw,
+        room=template.requests if window.template_raw else part_of(window.resources, window.pods),
+        owners=window.owners or RESERVEABLE_PODS,
+        node_selector=window.node_selector,
+        expires_at_s=found.end_s,
+        gathers=True,
+    )
+
+
+def part_of(total: Resources, parts: int) -> Resources:
+    """The sum in equal parts, each amount rounded up."""
+    parts = max(1, parts)
+    return Resources(
+        cpu_milli=-(-total.cpu_milli // parts),
+        memory_bytes=-(-total.memory_bytes // parts),
+        ephemeral_bytes=-(-total.ephemeral_bytes // parts),
+        scalars=tuple((name, -(-amount // parts)) for name, amount in total.scalars),
+    )
+
+
+def step(observed: ObservedWindow, now_s: float) -> WindowStep:
+    """One step of a ReservationWindow."""
+    window = observed.window
+    if window.unreadable or window.deleting:
+        return WindowStep()
+    found, fault = running(window, now_s)
+    recipe = recipe_of(window, found) if found is not None else None
+    if found is not None and recipe is None:
+        fault = "spec.template cannot be read as a pod"
+    placed = _placed(observed, found)
+    moment = Moment(window, fault, found, len(placed), now_s)
+    phase = next(phase for holds, phase in PHASES if holds(moment))
+    wanted = max(0, window.pods - len(placed)) if phase in HOLDING else 0
+    have = changes(observed.rooms, recipe, wanted)
+    create, moved = _orders(observed, have, recipe, found, now_s)
+    status = _status(moment, phase, placed, have, wanted)
+    return WindowStep(
+        create=create,
+        delete=(*have.surplus, *moved),
+        status=WriteWindowStatus(window, status) if status != window.status else None,
+        event=_event(moment, phase, status),
+        wake_at_s=_wake_at_s(moment, phase),
+    )
+
+
+def _current(window: ReservationWindow, schedule: Schedule, now_s: float) -> Window | None:
+    status = window.status
+    if status.phase in RUNNING and status.observed_generation == window.generation:
+        start_s, end_s = status.start_s, status.end_s
+        if start_s is not None and end_s is not None and now_s < end_s:
+            was = Window(start_s, end_s)
+            if now_s >= gather_from_s(window, was) - SET_BACK_S:
+                return was
+    return schedule.window_at(now_s) or schedule.next_after(now_s)
+
+
+def _gather_from(moment: Moment) -> float:
+    window = moment.window
+    return gather_from_s(moment.spec, window) - _slack(moment, window) if window is not None else 0.0
+
+
+def _slack(moment: Moment, window: Window) -> float:
+    """What has begun goes on although the clock was set back a little."""
+    status = moment.spec.status
+    same = status.start_s == window.start_s and status.observed_generation == moment.spec.generation
+    return SET_BACK_S if same and status.phase in RUNNING else 0.0
+
+
+def _placed(observed: ObservedWindow, found: Window | None) -> tuple[str, ...]:
+    """All that were seen in this window, also those that are gone; as many as are asked for."""
+    status = observed.window.status
+    before = status.placed_pods if found is not None and status.start_s == found.start_s else ()
+    landed = {
+        owner.uid
+        for room in observed.rooms
+        if room.status.phase is ReservationPhase.SUCCEEDED and found is not None and room.expires_at_s == found.end_s
+        for owner in room.status.current_owners
+    }  # fmt: skip
+    new = sorted((observed.placed | landed) - set(before))
+    return (*before, *new)[: max(observed.window.pods, len(before))]
+
+
+def _orders(
+    observed: ObservedWindow, have: Changes, recipe: Recipe | None, found: Window | None, now_s: float
+) -> tuple[tuple[CreateRoom, ...], tuple[DeleteReservation, ...]]:
+    """What is missing, on the nodes that will have it in time, the rest wherever it becomes free; what goes elsewhere."""
+    if recipe is None or found is None or now_s >= found.end_s or any(map(beyond_share, have.live)):
+        return (), ()
+    shut, late = _stuck(observed, have, found, now_s)
+    asked = have.missing + sum(child.rooms for child in (*shut, *late))
+    if not asked:
+        return (), ()
+    closed = {child.room.template_node for child in (*shut, *late)}
+    free = [
+        place.node
+        for place in observed.places(recipe, asked)
+        if place.node not in closed
+        for _ in range(place.rooms)
+    ]
+    nodes = _first(free, have.missing) + [""] * max(0, have.missing - len(free))
+    free = free[have.missing :]
+    leaving: list[Child] = []
+    for child in (*shut, *late):
+        if len(free) < child.rooms and child in late:
+            continue  # what has gathered there stays, as long as there is nothing better
+        nodes += _first(free, child.rooms) + [""] * max(0, child.rooms - len(free))
+        free = free[child.rooms :]
+        leaving.append(child)
+    return _created(recipe, nodes, observed.taken), tuple(
+        given_back(child, "its node did not become free in time, or refuses it") for child in leaving
+    )
+
+
+def _first(nodes: Sequence[str], count: int) -> list[str]:
+    return list(nodes[:count])
+
+
+def _stuck(
+    observed: ObservedWindow, have: Changes, found: Window, now_s: float
+) -> tuple[list[Child], list[Child]]:
+    """Rooms whose node refuses them, and, from the start on, those that still wait for pods there to end."""
+    old = [
+        child
+        for child in have.live
+        if child.room.template_node != observed.window.template_node
+        and not child.claimed
+        and child.rooms
+        and now_s - child.room.created_at_s >= _PATIENCE_S
+    ]
+    shut = [c for c in old if c.room.status.phase is ReservationPhase.PENDING]
+    waiting = [c for c in old if c.room.status.phase is ReservationPhase.WAITING]
+    return shut, waiting if observed.looks_elsewhere and now_s >= found.start_s else []
+
+
+def _created(recipe: Recipe, nodes: Sequence[str], taken: frozenset[str]) -> tuple[CreateRoom, ...]:
+    """One Reservation for each; those of several pods are one for each node."""
+    names = recipe.names(taken)
+    pinned = Counter(node for node in nodes if node)
+    orders = list(pinned.items()) if recipe.shared else [(n, 1) for n in nodes if n]
+    orders += [("", 1) for node in nodes if not node]
+    return tuple(recipe.create(next(names), rooms, node) for node, rooms in orders[:_MOST_AT_ONCE])
+
+
+def _status(
+    moment: Moment, phase: WindowPhase, placed: tuple[str, ...], have: Changes, wanted: int
+) -> WindowStatus:
+    window, found = moment.spec, moment.window
+    held = [child for child in have.live if child.held]
+    gathered = min(wanted, sum(child.rooms for child in held))
+    status = WindowStatus(
+        phase=phase,
+        observed_generation=window.generation,
+        start_s=found.start_s if found is not None else None,
+        end_s=found.end_s if found is not None else None,
+        gather_from_s=gather_from_s(window, found) if found is not None else None,
+        wanted=wanted,
+        gathered=gathered,
+        placed_pods=placed,
+        nodes=tuple(sorted({child.room.status.node_name for child in held if child.room.status.node_name})),
+        conditions=window.status.conditions,
+    )
+    valid = Condition(
+        _VALID, "False" if moment.fault else "True", "Invalid" if moment.fault else "Valid", moment.fault
+    )
+    gather = _gathered(phase, have, gathered, wanted)
+    return msgspec.structs.replace(
+        status, conditions=_told(_told(status.conditions, valid, moment.now_s), gather, moment.now_s)
+    )
+
+
+def _gathered(phase: WindowPhase, have: Changes, gathered: int, wanted: int) -> Condition:
+    if phase not in HOLDING:
+        return Condition(_GATHERED, "False", phase.value, "nothing is held")
+    if have.refused:
+        return Condition(_GATHERED, "False", "Invalid", have.refused)
+    if gathered >= wanted:
+        return Condition(_GATHERED, "True", "AllHeld", f"all {wanted} rooms are held")
+    waits: dict[str, int] = {}
+    for child in have.live:
+        if not child.held and child.room.template_node:
+            waits[child.room.template_node] = waits.get(child.room.template_node, 0) + child.rooms
+    named = ", ".join(f"{node} ({count})" for node, count in sorted(waits.items())[:5])
+    where = f"; some are to become free on {named}" if named else ""
+    return Condition(_GATHERED, "False", "RoomIsMissing", f"{gathered} of {wanted} rooms are held{where}")
+
+
+def _told(conditions: tuple[Condition, ...], new: Condition, now_s: float) -> tuple[Condition, ...]:
+    old = condition(conditions, new.type)
+    if old is not None and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
+        return conditions
+    moment = format_seconds(now_s)
+    return with_condition(
+        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
+    )
+
+
+def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> RecordEvent | None:
+    before = moment.spec.status
+    if (
+        before.phase is _P.WAITING
+        and before.end_s is not None
+        and before.end_s <= moment.now_s
+        and before.start_s != status.start_s
+    ):
+        words = f"nobody looked at the window from {_at(before.start_s)} to {_at(before.end_s)}; it is not made up for"
+        return _record(moment.spec, "Missed", words, warning=True)
+    told = EVENTS.get(phase)
+    if told is None or phase is before.phase or (phase is _P.WAITING and before.phase not in RUNNING):
+        return None
+    reason, words = told
+    said = words.format(
+        fault=moment.fault, wanted=status.wanted, gathered=status.gathered, start=_at(status.start_s),
+        end=_at(status.end_s), placed=len(before.placed_pods if phase is _P.WAITING else status.placed_pods),
+    )  # fmt: skip
+    lacks = phase is _P.OPEN and status.gathered < status.wanted
+    return _record(moment.spec, reason, said, warning=lacks or phase is _P.INVALID)
+
+
+def _record(window: ReservationWindow, reason: str, message: str, *, warning: bool) -> RecordEvent:
+    return RecordEvent(
+        API_VERSION, "ReservationWindow", "", window.name, window.uid, reason, message, warning=warning
+    )
+
+
+def _at(at_s: float | None) -> str:
+    return format_seconds(at_s) if at_s is not None else "never"
+
+
+def _wake_at_s(moment: Moment, phase: WindowPhase) -> float | None:
+    found = moment.window
+    if found is None or phase in (_P.SUSPENDED, _P.INVALID):
+        return None
+    ahead = (gather_from_s(moment.spec, found), found.start_s, found.end_s)
+    return min((at_s for at_s in ahead if at_s > moment.now_s), default=None)
+
+
+def owners_of(window: ReservationWindow) -> Iterable[ReservationOwner]:
+    """Who may use the rooms."""
+    return window.owners or RESERVEABLE_PODS

@@ -1,0 +1,105 @@
+"""Future idle, and the nodes that are chosen by it."""
+
+import pytest
+
+from rescheduler.model.cluster import ClusterState
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import MAXIMUM_RUNTIME
+from rescheduler.model.resources import Resources
+from rescheduler.model.room_sets import ReservationWindow, WindowStatus
+from rescheduler.room_sets.foresight import foreseen
+from rescheduler.room_sets.places import Place, chosen
+from rescheduler.room_sets.releases import declared_end_s
+from rescheduler.room_sets.windows import recipe_of, running
+from rescheduler.testing.builders import node, object_of, pod
+
+NOW_S = 1_790_000_000.0
+START_S = 1_790_035_200.0
+"""The next 00:00 UTC."""
+STARTED = "2026-09-21T13:00:00Z"
+
+
+def window(**more):
+    spec = {"cron": "0 0 * * *", "duration_s": 3600.0, "pods": 4, "start_reserve_ago_s": 43200.0, **more}
+    spec.setdefault("resources", Resources(cpu_milli=8000))
+    return ReservationWindow(name="w", uid="w", status=WindowStatus(), **spec)
+
+
+def snapshot(*builders):
+    state = ClusterState()
+    for built in builders:
+        state.apply(built[0], built[1].build())
+    return state.snapshot(NOW_S)
+
+
+def n(name, cpu="8", **more):
+    made = node(name).cpu(cpu).memory("32Gi")
+    for key, value in more.items():
+        made = made.label(**{key: value})
+    return Kind.NODE, made
+
+
+def p(name, on, cpu="2", *, runs="", deadline=None):
+    made = pod(name).on(on).cpu(cpu).set("status.startTime", STARTED).set("status.phase", "Running")
+    made = made.set("metadata.creationTimestamp", STARTED)
+    if runs:
+        made = made.annotate(**{MAXIMUM_RUNTIME: runs})
+    if deadline is not None:
+        made = made.set("spec.activeDeadlineSeconds", deadline)
+    return Kind.POD, made
+
+
+def places(found, window_, rooms):
+    recipe = recipe_of(window_, running(window_, NOW_S)[0])
+    return list(foreseen(found, window_, recipe, rooms, NOW_S))
+
+
+def test_the_nodes_that_will_have_most_rooms_come_first_and_are_filled():
+    assert chosen({"a": 1, "b": 4, "c": 3, "d": 4}, 9) == [Place("b", 4), Place("d", 4), Place("c", 1)]
+    assert chosen({"a": 1, "b": 0}, 5) == [Place("a", 1)]
+    found = snapshot(n("full", "64"), p("x", "full", "63"), n("half", "8"), p("y", "half", "4"))
+    assert places(found, window(), 4) == [Place("half", 2)], "allocatable alone says nothing"
+
+
+def test_what_ends_in_time_counts_as_idle_and_what_overran_does_not():
+    found = snapshot(
+        n("ends"), p("a", "ends", "8", runs="10h"),
+        n("late"), p("b", "late", "8", runs="12h"),
+        n("overran"), p("c", "overran", "8", runs="30m"),
+        n("silent"), p("d", "silent", "8"),
+    )  # fmt: skip
+    assert places(found, window(), 8) == [Place("ends", 4)]
+
+
+def test_a_room_needs_every_resource():
+    found = snapshot(n("thin", "64"), n("round", "8"))
+    sum_ = Resources(cpu_milli=8000, memory_bytes=4 * 16 * 2**30)
+    assert places(found, window(resources=sum_), 4) == [Place("round", 2), Place("thin", 2)]
+
+
+def test_only_nodes_that_let_the_pods_in_are_counted():
+    found = snapshot(n("other"), n("mine", pool="night"), (Kind.NODE, node("shut").cpu("8").taint("k")))
+    assert places(found, window(node_selector=(("pool", "night"),)), 4) == [Place("mine", 4)]
+    assert {place.node for place in places(found, window(), 8)} == {"mine", "other"}
+
+
+def test_rooms_that_are_ordered_count_before_they_have_a_placeholder():
+    template = {
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "6"}}}]}
+    }
+    ordered = object_of(Kind.RESERVATION, "r", spec={"template": template, "owners": []})
+    assert places(snapshot(n("n"), (Kind.RESERVATION, ordered)), window(), 4) == [Place("n", 1)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "deadline", "seconds"),
+    [
+        ("500s", None, 500), ("1h30m", 900, 900), ("", 60, 60), ("", None, None),
+        ("soon", None, None), ("-5s", 70, 70), ("9" * 200, None, None),
+    ],
+)  # fmt: skip
+def test_the_earliest_declared_end_counts(runs, deadline, seconds):
+    found = snapshot(p("a", "n", runs=runs, deadline=deadline))
+    (one,) = found.pods.values()
+    end_s = declared_end_s(one, found)
+    assert end_s == (None if seconds is None else one.started_at_s + seconds)

@@ -1,0 +1,86 @@
+"""Single steps of a ReservationWindow: what was placed, clocks that jump, rooms that are late."""
+
+import msgspec
+import pytest
+
+from rescheduler.model.reservation import ReservationOwner
+from rescheduler.model.resources import Resources
+from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.room_sets.places import Place
+from rescheduler.room_sets.windows import ObservedWindow, step
+
+START_S = 1_790_035_200.0
+OWNERS = (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.IN, ("b",)),))),)
+
+
+def window(**more):
+    spec = {"cron": "0 0 * * *", "duration_s": 3600.0, "pods": 3, "start_reserve_ago_s": 7200.0, **more}
+    spec.setdefault("resources", Resources(cpu_milli=3000))
+    spec.setdefault("status", WindowStatus())
+    return ReservationWindow(name="w", uid="u", generation=1, owners=OWNERS, **spec)
+
+
+def after(seen, decided):
+    """As the API server has it after that step."""
+    status = decided.status.status if decided.status is not None else seen.status
+    return msgspec.structs.replace(seen, status=status)
+
+
+def phase(seen, now_s, **more):
+    return step(ObservedWindow(window=seen, rooms=(), **more), now_s)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "expected"),
+    [
+        (START_S - 7201, WindowPhase.WAITING), (START_S - 7200, WindowPhase.GATHERING), (START_S - 1, WindowPhase.GATHERING),
+        (START_S, WindowPhase.OPEN), (START_S + 3599, WindowPhase.OPEN), (START_S + 3600, WindowPhase.WAITING),
+    ],
+)  # fmt: skip
+def test_the_phase_follows_from_the_time(at_s, expected):
+    assert phase(window(), at_s).status.status.phase is expected
+
+
+def test_pods_that_were_placed_and_are_gone_count_on():
+    seen = window()
+    for placed in ({"a"}, {"b"}, set()):
+        seen = after(seen, phase(seen, START_S, placed=frozenset(placed)))
+    assert (seen.status.placed_pods, seen.status.wanted) == (("a", "b"), 1)
+    seen = after(seen, phase(seen, START_S + 5, placed=frozenset({"c"})))
+    assert seen.status.phase is WindowPhase.FILLED
+    seen = after(seen, phase(seen, START_S + 3600))
+    assert seen.status.placed_pods == ()
+
+
+def test_a_clock_that_is_set_back_a_little_ends_nothing():
+    seen = after(window(), phase(window(), START_S - 7195))
+    assert seen.status.phase is WindowPhase.GATHERING
+    seen = after(seen, phase(seen, START_S - 7200 - 590))
+    assert seen.status.phase is WindowPhase.GATHERING
+    seen = after(seen, phase(seen, START_S - 7200 - 700))
+    assert seen.status.phase is WindowPhase.WAITING
+    assert not phase(seen, START_S - 7200 - 600).create
+
+
+def test_a_clock_that_jumps_ahead_over_a_window_is_told():
+    seen = after(window(), phase(window(), START_S - 9000))
+    found = phase(seen, START_S + 4000)
+    assert found.event.reason == "Missed"
+    assert found.status.status.start_s == START_S + 86_400
+
+
+def test_what_is_foreseen_nowhere_is_gathered_wherever_it_becomes_free():
+    found = phase(window(), START_S - 100, places=lambda _recipe, _rooms: (Place("n1", 2),))
+    templates = [msgspec.json.decode(order.body)["spec"]["template"]["spec"] for order in found.create]
+    cpus = [t["containers"][0]["resources"]["requests"]["cpu"] for t in templates]
+    assert [(t.get("nodeName"), cpu) for t, cpu in zip(templates, cpus, strict=True)] == [
+        ("n1", "2"),
+        (None, "1"),
+    ]
+
+
+def test_an_unreadable_window_takes_no_step():
+    assert phase(window(unreadable="spec.duration: no"), START_S) == step(
+        ObservedWindow(window=window(deleting=True), rooms=()), START_S
+    )
