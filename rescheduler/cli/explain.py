@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import click
 
-from rescheduler.cli.api_access import namespace_of_context
+from rescheduler.cli.api_access import api_of, namespace_of_context
 from rescheduler.cli.configuration_input import load_configuration, load_profile
+from rescheduler.cli.controller_configuration import configuration_of
+from rescheduler.cli.controller_presence import leader
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.moved_or_not import move_answers
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
+    controller_namespace_option,
     now_option,
     scheduler_config_option,
     target_namespace_option,
@@ -20,6 +25,7 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText
+from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -60,6 +66,7 @@ def explain_group() -> None:
 )
 @config_option
 @scheduler_config_option
+@controller_namespace_option
 @cluster_options
 @now_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -72,6 +79,7 @@ def explain_pod_command(
     replacement: bool,
     config_file: str | None,
     scheduler_config: str | None,
+    controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
     now: str | None,
@@ -79,12 +87,18 @@ def explain_pod_command(
 ) -> None:
     """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node.
 
+    Of a bound pod it is said, too, whether the controller moves it, and what keeps it.
+
     With --replacement: the pod that its controller would create if this one were evicted, or why there is none. With
     -o json each line is the document of one pod.
     """
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAMESPACE/NAME, or use --all-pending")
-    configuration = load_configuration(config_file)
+    configuration = (
+        load_configuration(config_file)
+        if paths
+        else _configuration(kubeconfig, context, controller_namespace, config_file)
+    )
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
         paths=paths,
@@ -93,6 +107,7 @@ def explain_pod_command(
         context=context,
         now=now,
         rules=configuration.replacements,
+        namespace=configuration.reservations.namespace if config_file else controller_namespace,
     )
     wanted = namespace or (_IN_DUMPS if paths else namespace_of_context(kubeconfig, context))
     chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
@@ -114,8 +129,22 @@ def explain_pod_command(
         judges=state.profile.judges,
     )
     nearest = NearestWays(state, replacements, protector, budgets)
-    for explanation in explain_all(state, chosen, nearest):
+    answers = move_answers(found.snapshot, configuration, chosen, state, protector)
+    for explained in explain_all(state, chosen, nearest):
+        explanation = replace(explained, moved=answers.get(explained.pod.key))
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
+
+
+def _configuration(
+    kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
+) -> Configuration:
+    """That of the controller of the live cluster, unless a file is named; what may be wrong with it is told."""
+    api = api_of(kubeconfig, context)
+    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
+    read = configuration_of(api, namespace, config_file, found)
+    if read.warning:
+        tell(f"warning: {read.warning}")
+    return read.configuration
 
 
 def choose(

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,11 @@ def wants_colour() -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal; None where stdout is none, so that nothing is cut in files and pipes."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def style() -> Callable[[str, str], str]:

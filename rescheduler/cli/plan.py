@@ -22,7 +22,7 @@ from rescheduler.cli.options import (
     now_option,
     scheduler_config_option,
 )
-from rescheduler.cli.output import emit, style, tell
+from rescheduler.cli.output import emit, style, tell, terminal_width
 from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.cli.text_files import PathText
@@ -199,4 +199,4 @@ def render(plan: Plan, output: str, *, coloured: bool) -> str:
         case "html":
             return plan_html(plan)
         case _:
-            return plan_text(plan, style()) if coloured else plan_text(plan)
+            return plan_text(plan, style(), terminal_width()) if coloured else plan_text(plan)

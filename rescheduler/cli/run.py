@@ -11,7 +11,7 @@ from rescheduler import logs
 from rescheduler.cli.api_access import connected
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options, config_option
-from rescheduler.cli.output import emit, style
+from rescheduler.cli.output import emit, style, terminal_width
 from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import Controller, MissingParts, Options
@@ -91,7 +91,7 @@ def run_command(
     except OSError as error:
         raise CommandError(f"cannot start: {error}") from error
     if once and dry_run and controller.decision is not None:
-        emit(plan_text(controller.decision.plan, style()))
+        emit(plan_text(controller.decision.plan, style(), terminal_width()))
     elif once and controller.decision is not None:
         emit(outcomes_text(controller.outcomes(), style()))
     if controller.lost_leadership:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,16 @@ import msgspec
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.nearest_way import NearestWay
+from rescheduler.reports.move_answer import MoveAnswer, move_answer_document, move_answer_lines
 from rescheduler.reports.table import amount, plural, table
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict
+from rescheduler.visible import visible_line
 
 _INSUFFICIENT = "Insufficient "
 _NODES_SHOWN = 10
+_WIDTH = 100
+"""Columns of the text, on terminals and elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class Explanation:
     """By resource: the largest free amount of the nodes that do not fit."""
     nearest: NearestWay | None = None
     """Which pods would have to stand elsewhere; None if it fits already, or no way was found."""
+    moved: MoveAnswer | None = None
+    """Whether the controller moves it, and what keeps it; None for a pending pod."""
     notes: tuple[str, ...] = ()
     """Aspects that the result does not cover, for example dynamic resource allocation."""
 
@@ -43,6 +50,8 @@ def explanation_json(explanation: Explanation) -> str:
     }
     if explanation.nearest is not None:
         document["nearest"] = _nearest_document(explanation.nearest)
+    if explanation.moved is not None:
+        document["move"] = move_answer_document(explanation.moved)
     if explanation.notes:
         document["notes"] = list(explanation.notes)
     return msgspec.json.encode(document).decode() + "\n"
@@ -76,13 +85,21 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     total = len(explanation.verdicts)
     role = "good" if feasible else "bad"
     answer = f"{len(feasible)} of {plural(total, 'node')} would take it" if total else "there are no nodes"
-    lines = [f"{style(f'{pod.namespace}/{pod.name}', 'heading')} ({where}): {style(answer, role)}"]
+    name = f"{pod.namespace}/{pod.name}"
+    lines = [f"{style(name, 'heading')} ({where}): {style(answer, role)}"]
+    if len(f"{name} ({where}): {answer}") > _WIDTH and pod.node:
+        lines = [
+            f"{style(name, 'heading')} (on {pod.node}):",
+            f"  computed as if it were removed: {style(answer, role)}",
+        ]
     lines += [f"  note: {note}" for note in explanation.notes]
+    if explanation.moved is not None:
+        lines += [line for text in move_answer_lines(explanation.moved) for line in _wrapped(text)]
     if feasible:
         lines += _scores(feasible)
     lines += _refusals(explanation)
     if explanation.nearest is not None:
-        lines.append(_nearest(explanation.nearest))
+        lines += _wrapped(_nearest(explanation.nearest))
     elif not feasible and not pod.node and total:
         lines.append("  no one or two pods of a node could stand elsewhere so that it fits there")
     return "\n".join(lines) + "\n"
@@ -90,20 +107,36 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
 
 def _scores(feasible: list[NodeVerdict]) -> list[str]:
     plugins = [name for name, _ in feasible[0].scores]
-    rows = [
-        (verdict.node, str(verdict.score), *(str(score) for _, score in verdict.scores))
-        for verdict in feasible[:_NODES_SHOWN]
-    ]
-    lines = table(("NODE", "SCORE", *plugins), rows, right=frozenset(range(1, len(plugins) + 2)))
+    shown = feasible[:_NODES_SHOWN]
+    differing = [i for i in range(len(plugins)) if len({verdict.scores[i][1] for verdict in shown}) > 1]
+    rows = [(v.node, str(v.score), *(str(v.scores[i][1]) for i in differing)) for v in shown]
+    header = ["NODE", "SCORE", *(plugins[i] for i in differing)]
+    widths = [max(len(row[i]) for row in (header, *rows)) + 2 for i in range(len(header))]
+    fit = max((n for n in range(2, len(header) + 1) if sum(widths[:n]) <= _WIDTH), default=2)
+    lines = table(header[:fit], [row[:fit] for row in rows], right=frozenset(range(1, fit)), width=_WIDTH)
+    if len(header) > fit:
+        lines += _wrapped(f"they differ, too, by {', '.join(header[fit:])} (-o json has all scores)")
     if len(feasible) > _NODES_SHOWN:
         lines.append(f"  and {plural(len(feasible) - _NODES_SHOWN, 'more node')}")
     return lines
 
 
+def _wrapped(text: str) -> list[str]:
+    """Lines of at most so many columns; what goes on is indented by more."""
+    return textwrap.wrap(
+        visible_line(text),
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=True,
+        break_on_hyphens=False,
+    )
+
+
 def _nearest(way: NearestWay) -> str:
     moved = " and ".join(f"{step.pod.key} (to {step.target})" for step in way.steps)
     held = "".join(f"; {step.pod.key} {step.held}" for step in way.steps if step.held)
-    return f"  it would fit on {way.node} if {moved} moved{held}"
+    return f"it would fit on {way.node} if {moved} moved{held}"
 
 
 def _refusals(explanation: Explanation) -> list[str]:
@@ -118,8 +151,8 @@ def _refusals(explanation: Explanation) -> list[str]:
     for reason, nodes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         named = ", ".join(nodes[:3]) + (", …" if len(nodes) > 3 else "")  # noqa: PLR2004 - three examples fit a line
         remark = "; evicting pods there would not help" if reason in hopeless else ""
-        lines.append(
-            f"  {plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]"
+        lines += _wrapped(
+            f"{plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]"
         )
     return lines
 

@@ -6,15 +6,28 @@ from collections.abc import Sequence
 
 from rescheduler.visible import visible_line
 
+_READABLE = 24
+"""A last column, which says why, is cut to so much before other columns are cut."""
+_LEAST_CELL = 8
 _BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: frozenset[int] = frozenset(),
+    width: int | None = None,
 ) -> list[str]:
-    """Lines of a table, indented by two spaces. Columns in ``right`` are right-aligned; the last one is not padded."""
+    """Lines of a table, indented by two spaces. Columns in ``right`` are right-aligned; the last one is not padded.
+
+    ``width``: no line is longer, as far as the headers allow; cells that are cut end with an ellipsis. None: nothing is cut.
+    """
     shown = [[visible_line(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
+    if width is not None:
+        _narrow(widths, [len(name) for name in header], width)
+        shown = [[cut(cell, widths[i]) for i, cell in enumerate(row)] for row in shown]
     lines = []
     for row in shown:
         cells = [
@@ -23,6 +36,26 @@ def table(
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its beginning with an ellipsis."""
+    return text if len(text) <= width else f"{text[: max(width - 1, 0)]}…"
+
+
+def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
+    """Take from the last column first, then from whichever is the widest."""
+    over = sum(widths) + 2 * len(widths) - width
+    last = len(widths) - 1
+    taken = min(max(over, 0), max(widths[last] - max(least[last], _READABLE), 0))
+    widths[last] -= taken
+    over -= taken
+    while over > 0:
+        wide = max(range(len(widths)), key=lambda i: widths[i] - max(least[i], _LEAST_CELL))
+        if widths[wide] <= max(least[wide], _LEAST_CELL):
+            return
+        widths[wide] -= 1
+        over -= 1
 
 
 def percent(part: int, whole: int) -> str:

@@ -1,4 +1,4 @@
-"""A Plan as text: what gets better, moves, skipped pods with reasons, policies and nodes before and after."""
+"""A Plan as text: what gets better, by policy, what is blocked and by whom, the moves, and nodes before and after."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Style = Callable[[str, str], str]
 
 _BAR_WIDTH = 10
 _NODES_SHOWN = 40
+_REASONS_SHOWN = 40
 
 
 def plain(text: str, role: str) -> str:
@@ -25,16 +26,19 @@ def plain(text: str, role: str) -> str:
     return text
 
 
-def plan_text(plan: Plan, style: Style = plain) -> str:
-    """The whole report, ending in a newline."""
+def plan_text(plan: Plan, style: Style = plain, width: int | None = None) -> str:
+    """The whole report, ending in a newline: first what gets better and what is blocked, then the moves.
+
+    ``width``: of the terminal; rows of tables are cut to it. None: nothing is cut.
+    """
     parts = [
         _headline(plan),
-        _moves(plan, style),
-        _rooms(plan, style),
-        _skipped(plan, style),
-        _placed(plan, style),
-        _bounds(plan, style),
-        _nodes(plan, style),
+        _placed(plan, style, width),
+        _rooms(plan, style, width),
+        _skipped(plan, style, width),
+        _bounds(plan, style, width),
+        _moves(plan, style, width),
+        _nodes(plan, style, width),
     ]
     if plan.metadata.warnings:
         parts.insert(1, "\n".join(style(f"warning: {w}", "bad") for w in plan.metadata.warnings))
@@ -50,10 +54,11 @@ def _headline(plan: Plan) -> str:
     )
     named = plan.metadata.configuration
     configuration = f"\nconfiguration: {named}" if isinstance(named, str) else ""
-    return f"{first}{configuration}\n{headline(plan)}"
+    more = f"\nThe list is cut: {beyond(plan.beyond)}" if plan.beyond else ""
+    return f"{first}{configuration}\n{headline(plan)}{more}"
 
 
-def _moves(plan: Plan, style: Style) -> str:
+def _moves(plan: Plan, style: Style, width: int | None) -> str:
     if not plan.moves:
         return ""
     before = numbers_before(plan.moves)
@@ -85,22 +90,20 @@ def _moves(plan: Plan, style: Style) -> str:
         "CHANGES",
         "WHY",
     )
-    lines = table(header, rows, right=frozenset({0, len(header) - 4, len(header) - 3}))
-    if plan.beyond:
-        lines.append(f"  {beyond(plan.beyond)}")
+    lines = table(header, rows, right=frozenset({0, len(header) - 4, len(header) - 3}), width=width)
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
 
 
-def _rooms(plan: Plan, style: Style) -> str:
+def _rooms(plan: Plan, style: Style, width: int | None) -> str:
     if not plan.rooms:
         return ""
-    lines = table([cell.upper() for cell in HEADER], room_rows(plan))
+    lines = table([cell.upper() for cell in HEADER], room_rows(plan), width=width)
     if len(plan.rooms) > ROOMS_SHOWN:
         lines.append(f"  and {len(plan.rooms) - ROOMS_SHOWN:,} more")
     return "\n".join([style("ROOM FOR PENDING PODS", "heading"), *lines])
 
 
-def _skipped(plan: Plan, style: Style) -> str:
+def _skipped(plan: Plan, style: Style, width: int | None) -> str:
     if not plan.skipped:
         return ""
     groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
@@ -111,35 +114,42 @@ def _skipped(plan: Plan, style: Style) -> str:
         first = members[0]
         example = f"{first.pod.namespace}/{first.pod.name}: {first.message}"
         rows.append((reason, str(len(members)), blocked_by or "-", example))
-    lines = table(("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"), rows, right=frozenset({1}))
+    lines = table(
+        ("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"),
+        rows[:_REASONS_SHOWN],
+        right=frozenset({1}),
+        width=width,
+    )
+    if len(rows) > _REASONS_SHOWN:
+        lines.append(f"  and {len(rows) - _REASONS_SHOWN:,} more reasons")
     heading = f"WANTED BUT NOT MOVED ({len(plan.skipped)})"
     return "\n".join([style(heading, "heading"), *lines])
 
 
-def _placed(plan: Plan, style: Style) -> str:
+def _placed(plan: Plan, style: Style, width: int | None) -> str:
     header, rows = policy_rows(plan)
     if not rows:
         return ""
-    lines = table([cell.upper() for cell in header], rows)
+    lines = table([cell.upper() for cell in header], rows, width=width)
     return "\n".join([style("BY POLICY", "heading"), *lines])
 
 
-def _bounds(plan: Plan, style: Style) -> str:
+def _bounds(plan: Plan, style: Style, width: int | None) -> str:
     header, rows = bound_rows(plan)
     if not rows:
         return ""
-    lines = table([cell.upper() for cell in header], rows, right=frozenset({1, 2, 4}))
+    lines = table([cell.upper() for cell in header], rows, right=frozenset({1, 2, 4}), width=width)
     return "\n".join([style("BESIDE THE BEST PLAN THERE CAN BE", "heading"), *lines])
 
 
-def _nodes(plan: Plan, style: Style) -> str:
+def _nodes(plan: Plan, style: Style, width: int | None) -> str:
     after = {n.name: n for n in plan.after.nodes}
     changed = [n for n in plan.before.nodes if after.get(n.name) != n]
     shown = changed or list(plan.before.nodes)
     rows = [_node_row(node, after.get(node.name, node)) for node in shown[:_NODES_SHOWN]]
     if not rows:
         return ""
-    lines = table(("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"), rows)
+    lines = table(("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"), rows, width=width)
     heading = "NODES THAT CHANGE" if changed else "NODES"
     if len(shown) > _NODES_SHOWN:
         lines.append(f"  and {len(shown) - _NODES_SHOWN:,} more")
