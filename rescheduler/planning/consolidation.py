@@ -7,8 +7,9 @@ its pods go to nodes that stay; the room that they leave is not used (the moves 
 
 A pass takes the nodes in the order of their cost, fewest pods first, and puts the pods of each where pods have gone
 already, else where nothing is lost, best fit. A node that has received pods is emptied all the same if all of them fit
-elsewhere. Passes are repeated, from the start or from the best that was found, with other orders: a fixed number of
-times, by a seeded generator, so the same input gives the same result. The first pass has no chance in it, and nothing
+elsewhere. Passes are repeated, from the start or from what was found before, with other orders: a fixed number of
+times, by a seeded generator, so the same input gives the same result. They go on from the last choice that is worth as much as
+the best, whatever moves it takes. The first pass has no chance in it, and nothing
 worse than it is ever given.
 
 The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod. Pure.
@@ -27,7 +28,10 @@ from rescheduler.planning.company import Bound, Company, Mark
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 PLACEMENTS_PER_PASS: Final = 500
-"""A search ends early once it has tried so many placements for each of its passes: on big clusters one pass is thousands."""
+"""A search ends early once it has tried so many placements for each pass it was asked for: on big clusters one pass is thousands."""
+
+ORDERS_PER_PASS: Final = 3
+"""On small clusters, where passes cost little, so many are made for each that was asked for besides the first."""
 
 EXCHANGES: Final = 4
 """Exchanges that a pass tries until one fits."""
@@ -97,10 +101,10 @@ class Emptied(NamedTuple):
 def consolidate(cluster: ConsolidationProblem, passes: int) -> list[Emptied]:
     """The nodes to empty, in an order in which each fits after those before it. ``passes``: how often it is tried."""
     search = _Search(cluster)
-    best = search.run(_Order(pods=1.0), ())
+    best = current = search.run(_Order(pods=1.0), ())
     rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
     most = search.placements + passes * PLACEMENTS_PER_PASS
-    for number in range(1, passes):
+    for number in range(1, 1 + (passes - 1) * ORDERS_PER_PASS):
         if search.placements >= most or best.complete:
             break
         order = _Order(
@@ -110,10 +114,12 @@ def consolidate(cluster: ConsolidationProblem, passes: int) -> list[Emptied]:
             tilt=_TILT[number // 4 % len(_TILT)],
         )
         if number % 2:
-            found = search.exchange(order, best.emptied, rng)
+            found = search.exchange(order, current.emptied, rng)
         else:
-            kept = _some(best.emptied, _KEPT[number // 2 % len(_KEPT)], rng) if number % 8 else ()
+            kept = _some(current.emptied, _KEPT[number // 2 % len(_KEPT)], rng) if number % 8 else ()
             found = search.run(order, kept, rng)
+        if found.worth[0] >= current.worth[0]:
+            current = found
         if found.worth > best.worth:
             best = found
     return list(best.emptied)

@@ -46,6 +46,18 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
     assert round(-found.objective) == best
 
 
+@pytest.mark.parametrize("seed", [880_000, 880_001, 880_010])
+def test_the_usual_effort_empties_all_nodes_that_can_be_emptied(seed):
+    cluster = random_cluster(Kind.CONSOLIDATION, seed)
+    places = Places(cluster.snapshot)
+    placement, thresholds = places.placement, cluster.thresholds
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, None, any_order=True)
+    done = planned(cluster.snapshot, cluster.policies)
+    emptied = placement.in_use(placement.start) - placement.in_use(places.counts(done.snapshot))
+    assert emptied == round(-most_emptied(placement, asked, SECONDS).objective)
+    assert done.refused == 0
+
+
 def test_the_solver_does_not_cut_off_the_best_before_it_begins():
     """Of this cluster a plan empties 8 nodes with 20 moves; with HiGHS's presolve 7 were called optimal."""
     cluster = random_cluster(Kind.CONSOLIDATION, 880_002)
