@@ -1,7 +1,7 @@
 """Looks after ReservationWindows and HeadRooms: when it is looked, what is observed, and what is done for each.
 
-``room_sets`` decides. While there is such an object it is looked once a second at most, not in every round, because a look visits
-all Reservations, and all pods where room is gathered or given back. What is remembered here may be lost.
+``room_sets`` decides. It is looked in rounds, which begin when something changes, but once a second at most, because a look visits all
+Reservations, and all pods where room is gathered or given back. What is remembered here may be lost.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from rescheduler.room_sets.foresight import foreseen
 from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
 from rescheduler.room_sets.places import idle_of
 from rescheduler.room_sets.rooms import children_of
-from rescheduler.room_sets.windows import ObservedWindow, gather_from_s, owners_of, running
+from rescheduler.room_sets.windows import LOOKS_ELSEWHERE_S, ObservedWindow, gather_from_s, owners_of, running
 
 _BETWEEN_LOOKS_S: Final = 1.0
-_LOOKS_ELSEWHERE_S: Final = 15.0
 _FORGETS_S: Final = 300.0
 """How long it is remembered that a room was given back to a pod."""
 
@@ -51,9 +50,9 @@ class RoomSetKeeper:
     def steps(self, index: RoundIndex, now_s: float) -> Iterator[KeeperStep]:
         """What is to be done now."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
-            self.again_s = self._looked_s + _BETWEEN_LOOKS_S  # what has changed since then is looked at, too
+            self._wake(self._looked_s + _BETWEEN_LOOKS_S)  # what has changed since then is looked at, too
             return
-        self._looked_s = now_s
+        self._looked_s, self.again_s = now_s, None
         look = _Look(index, now_s)
         found = [
             *(
@@ -67,8 +66,11 @@ class RoomSetKeeper:
             *map(_given_back, look.left_over()),
         ]
         self.machines = tuple(step.machine for step in found)
-        self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
         yield from found
+
+    def _wake(self, at_s: float | None) -> None:
+        if at_s is not None:
+            self.again_s = at_s if self.again_s is None else min(self.again_s, at_s)
 
     def _window(self, look: _Look, window: ReservationWindow) -> Sequence[Action]:
         decided = windows.step(
@@ -82,6 +84,7 @@ class RoomSetKeeper:
             ),
             look.now_s,
         )
+        self._wake(decided.wake_at_s)
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(action for action in told if action is not None))
 
@@ -89,12 +92,13 @@ class RoomSetKeeper:
         self._given = {uid: at_s for uid, at_s in self._given.items() if 0 <= look.now_s - at_s < _FORGETS_S}
         decided = head_rooms.step(look.head_room(head_room, self._given), look.now_s)
         self._given.update(dict.fromkeys(decided.given, look.now_s))
+        self._wake(decided.wake_at_s)
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(action for action in told if action is not None))
 
     def _looks_elsewhere(self, uid: str, now_s: float) -> bool:
         """Once in a while: it visits all pods."""
-        if 0 <= now_s - self._elsewhere_s.get(uid, float("-inf")) < _LOOKS_ELSEWHERE_S:
+        if 0 <= now_s - self._elsewhere_s.get(uid, float("-inf")) < LOOKS_ELSEWHERE_S:
             return False
         self._elsewhere_s[uid] = now_s
         return True

@@ -59,6 +59,7 @@ class HeadRoomStep(NamedTuple):
     """Uids of the pods that rooms are given back to."""
     status: WriteHeadRoomStatus | None = None
     event: RecordEvent | None = None
+    wake_at_s: float | None = None
 
 
 def recipe_of(head_room: HeadRoom) -> Recipe | None:
@@ -103,6 +104,7 @@ def step(observed: ObservedHeadRoom, now_s: float) -> HeadRoomStep:
         given=given,
         status=WriteHeadRoomStatus(head_room, status) if status != head_room.status else None,
         event=_event(observed, gives),
+        wake_at_s=now_s + YIELDS_FOR_S if yields else None,
     )
 
 

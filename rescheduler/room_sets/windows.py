@@ -38,6 +38,8 @@ _GATHERED: Final = "Gathered"
 _VALID: Final = "Valid"
 _MOST_AT_ONCE: Final = 32
 """Reservations that one step creates."""
+LOOKS_ELSEWHERE_S: Final = 15.0
+"""How often rooms that wait are looked for on other nodes, which visits all pods."""
 _PATIENCE_S: Final = 60.0
 """How long a room waits for its node before it is looked for elsewhere."""
 
@@ -369,7 +371,9 @@ def _wake_at_s(moment: Moment, phase: WindowPhase) -> float | None:
     found = moment.window
     if found is None or phase in (_P.SUSPENDED, _P.INVALID):
         return None
-    ahead = (gather_from_s(moment.spec, found), found.start_s, found.end_s)
+    # While room is held, also for what no event tells: a node that refuses, or is late.
+    again_s = moment.now_s + LOOKS_ELSEWHERE_S if phase in HOLDING else found.end_s
+    ahead = (gather_from_s(moment.spec, found), found.start_s, found.end_s, again_s)
     return min((at_s for at_s in ahead if at_s > moment.now_s), default=None)
 
 

@@ -12,6 +12,7 @@ SUBCOMMANDS: Final = {
     "create": LazyCommand("rescheduler.cli.reserve.create:create_command", "Hold room."),
     "list": LazyCommand("rescheduler.cli.reserve.list:list_command", "List Reservations."),
     "watch": LazyCommand("rescheduler.cli.reserve.watch:watch_command", "Show every change of Reservations."),
+    "window": LazyCommand("rescheduler.cli.reserve.window:window_group", "Room at certain hours."),
     "release": LazyCommand("rescheduler.cli.reserve.release:release_command", "Release reserved room."),
 }
 
