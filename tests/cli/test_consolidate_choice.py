@@ -6,6 +6,7 @@ import pytest
 
 from rescheduler.cli.consolidate.choosing import NodesWanted, choose
 from rescheduler.configuration.document import default_configuration
+from rescheduler.model.migration import PodMigration
 from rescheduler.testing import builders as b
 
 
@@ -97,6 +98,17 @@ def test_an_interrupted_one_goes_first_and_its_pods_go_to_no_empty_node(web):
     assert [(m.pod.name, m.target) for m in chosen.moves] == [("web-0", "n2")]
     emptied = objects[0].label({"rescheduler.dev/consolidation": "Emptied"})
     assert found(emptied, *objects[1:], nodes=1).resumed == ()
+
+
+def test_moves_of_an_interrupted_one_that_are_under_way_are_waited_for(web):
+    objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
+    objects[0] = objects[0].cordoned().label({"rescheduler.dev/consolidation": "Emptying"})
+    snapshot = b.snapshot(*objects)
+    move = PodMigration(namespace="default", name="first-try", pod_name="web-0", target_node="n2")
+    snapshot = dataclasses.replace(snapshot, migrations={move.key: move})
+    chosen = choose(snapshot, default_configuration(), NodesWanted(nodes=1))
+    assert (chosen.resumed, chosen.moves) == (("n1",), ())
+    assert [(pod.name, key.name) for pod, key in chosen.under_way] == [("web-0", "first-try")]
 
 
 def test_the_same_cluster_gives_the_same_answer_in_whatever_order_it_was_read(web):

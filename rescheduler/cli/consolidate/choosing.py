@@ -75,6 +75,8 @@ class ConsolidationPlan:
     """Without pods that count."""
     emptied: tuple[str, ...]
     moves: tuple[DrainMove, ...]
+    under_way: tuple[tuple[Pod, ObjectKey], ...]
+    """Pods of ``resumed`` that an unfinished PodMigration moves already."""
     closed: frozenset[str]
     """Nodes that receive nothing: those that go, empty ones that stay, and those out of the pool."""
     stay: tuple[tuple[str, str], ...]
@@ -111,6 +113,7 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
         empty=tuple(name for name in empty if name in chosen),
         emptied=emptied,
         moves=(*again.moves, *(move for name in emptied for move in by_node[name])),
+        under_way=again.under_way,
         closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(empty),
         stay=tuple(_staying(plan, pool, going, [*empty, *by_node], kept)),
         before=share_of(snapshot, [name for name, node in pool.items() if node.usable]),

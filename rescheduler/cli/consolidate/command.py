@@ -16,7 +16,7 @@ from rescheduler.cli.consolidate.marks import NodeMarks, Then
 from rescheduler.cli.consolidate.printing import consolidation_json, consolidation_text, headline
 from rescheduler.cli.controller_configuration import configuration_of
 from rescheduler.cli.controller_presence import leader, need_controller
-from rescheduler.cli.drain.carrying_out import Drain
+from rescheduler.cli.drain.carrying_out import Drain, NotDrainedError
 from rescheduler.cli.drain.giving_back import withdraw_moves
 from rescheduler.cli.drain.plan import DrainPlan
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
@@ -133,7 +133,7 @@ def consolidate_command(
         then=Then(then),
     )
     job.check()
-    if chosen.moves:
+    if chosen.moves or chosen.under_way:
         need_controller(found, controller_namespace, elects=read.configuration.leader_election.enabled)
     tell(headline(chosen))
     job.carry_out(lambda: again(snapshot(), read.configuration, chosen.going, chosen.closed), limit_s)
@@ -179,16 +179,20 @@ class _Job:
             how_to_go_on="To see what can go now: rescheduler consolidate --plan",
         )
         try:
-            drain.carry_out(DrainPlan(nodes=self.chosen.going, moves=self.chosen.moves))
+            chosen = self.chosen
+            drain.carry_out(DrainPlan(nodes=chosen.going, moves=chosen.moves, under_way=chosen.under_way))
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(_GO_ON)
             raise
         except CommandError:
             self._end(give_back=True)
             raise
-        self._end(give_back=False)
+        if filled := self._end(give_back=False):
+            raise NotDrainedError(f"pods have come to {', '.join(filled)} meanwhile\n{_GO_ON}")
 
-    def _end(self, *, give_back: bool) -> None:
+    def _end(self, *, give_back: bool) -> list[str]:
+        """Hand over or give back each node; returns those that pods have filled again, which stay cordoned."""
+        filled: list[str] = []
         for name in self.chosen.going:
             left = [pod for pod in self._pods([name]) if not pod.terminal and not belongs_to_node(pod)]
             if not left:
@@ -198,7 +202,9 @@ class _Job:
                 self.marks.give_back(name)
                 emit(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed\n")
             else:
+                filled.append(name)
                 emit(f"node/{name} cordoned, not empty: {left[0].key} has come\n")
+        return filled
 
     def _pods(self, names: Sequence[str]) -> list[Pod]:
         return [pod for name in names for pod in find_pods(self.api, "", (), node=name)]
