@@ -87,7 +87,6 @@ class Cycle:
             "decision", snapshot, begun_s, lambda sight: self._decide(sight, snapshot, configuration)
         )
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
-        plan = _without_rooms(plan)
         held_back = () if gate_ready else self._held_back(plan.moves, configuration)
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
@@ -97,6 +96,7 @@ class Cycle:
             mode=configuration.mode,
             modes=configuration.modes,
             ttl_s=configuration.reservations.ttl_s,
+            rooms=plan.rooms,
         )
         now_s = self._clock()
         issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
@@ -167,13 +167,6 @@ def _inputs(configuration: Configuration, sight: Sight, whole: Snapshot) -> Plan
     under_way = sum(move.status.phase not in (MigrationPhase.PENDING, *FINISHED) for move in left_out)
     at_once = max(0, limits.moves_at_once - under_way)
     return msgspec.structs.replace(inputs, limits=msgspec.structs.replace(limits, moves_at_once=at_once))
-
-
-def _without_rooms(plan: Plan) -> Plan:
-    """Without the moves that make room for pending pods, which nothing holds yet: the plan only tells of them."""
-    aside = {pod for room in plan.rooms for pod in room.moves}
-    moves = tuple(m for m in plan.moves if m.pod not in aside and aside.isdisjoint(m.after))
-    return msgspec.structs.replace(plan, moves=moves) if aside else plan
 
 
 def _without_gate(move: Move) -> Skipped:

@@ -32,16 +32,19 @@ from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode, by_policy
-from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
-from rescheduler.planning.plan import Move, PodRef
+from rescheduler.planning.plan import Move, PendingRoom, PodRef
 from rescheduler.planning.stages import stages_of
+from rescheduler.reservations.pending_room import pending_room_manifest, pending_room_name
 
 FRESH_S: Final = 10.0
 """How old a decision may be when one of its moves begins: after slow answers the rest is decided anew."""
+_MOST_STAGES: Final = 4
+"""The room of a pending pod is kept for as long as its moves may take, one after the other, and it may take to land."""
 _CHAINS: Final = OWN_LANE
 """The row of all moves of chains, which may lead through several namespaces."""
 _NAME_LIMIT: Final = 52
@@ -60,6 +63,8 @@ class Order:
     mode: MoveMode
     ttl_s: float
     modes: Mapping[str, MoveMode] = field(default_factory=dict)
+    rooms: Sequence[PendingRoom] = ()
+    """Of pending pods: each is reserved before the moves that make it are created."""
 
 
 @dataclass(slots=True)
@@ -111,6 +116,8 @@ class ToCreate(NamedTuple):
     earlier: tuple[ObjectKey, ...]
     """The PodMigrations that it begins after."""
     stage: int
+    room: PendingRoom | None = None
+    """Of the pending pod that its pod steps aside for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,15 +174,18 @@ class ApiIssuer:
     def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
         """Create one PodMigration for each move, those of one namespace or one chain in their order."""
         issue, decided_s = Issue(self.pool), self.clock()
-        chained = {pod for move in moves if move.after for pod in (*move.after, move.pod)}
+        made = {pod: room for room in order.rooms for pod in room.moves}
+        chained = {pod for move in moves if move.after for pod in (*move.after, move.pod)} | made.keys()
         rows: dict[str, list[ToCreate]] = {}
+        reserved: dict[PodRef, str] = {}
         for move, stage in zip(moves, stages_of(moves), strict=True):
             row = _CHAINS if move.pod in chained else move.pod.namespace
-            rows.setdefault(row, []).append(ToCreate(move, _earlier(move, order), stage))
+            wanted = ToCreate(move, _earlier(move, order), stage, made.get(move.pod))
+            rows.setdefault(row, []).append(wanted)
         issue.waiting = [
             Creations(
                 lane=row,
-                create=partial(self._create, order),
+                create=partial(self._create, order, reserved),
                 wanted=wanted,
                 issue=issue,
                 age_s=lambda: self.clock() - decided_s,
@@ -187,16 +197,23 @@ class ApiIssuer:
         return issue
 
     def _create(
-        self, order: Order, wanted: ToCreate, issued: Collection[ObjectKey | None]
+        self,
+        order: Order,
+        reserved: dict[PodRef, str],
+        wanted: ToCreate,
+        issued: Collection[ObjectKey | None],
     ) -> ObjectKey | None:
-        """Runs on any thread."""
+        """Runs on any thread. ``reserved``: rooms of pending pods that were reserved or refused ("") for these moves."""
         if not self.still_leader():
             raise NotLeaderError("leadership was lost while a decision was made")
         move = wanted.move
         if not all(key in issued for key in wanted.earlier):
             self.log.warning("A move is left out: one that it begins after was refused", **_facts(move))
             return None
-        body = _manifest(move, order, wanted.earlier, wanted.stage)
+        room = self._reserve(order, wanted.room, reserved) if wanted.room is not None else ""
+        if room is None:
+            return None
+        body = _manifest(move, order, wanted.earlier, wanted.stage, room)
         key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
         try:
             created = self.api.create(RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, ""), body)
@@ -208,6 +225,29 @@ class ApiIssuer:
             self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
             return None
         return key
+
+    def _reserve(self, order: Order, room: PendingRoom, reserved: dict[PodRef, str]) -> str | None:
+        """The Reservation of a pending pod, which stands before anybody is moved for it; None: it was refused."""
+        if room.pod not in reserved:
+            reserved[room.pod] = self._reserved(order, room)
+        return reserved[room.pod] or None
+
+    def _reserved(self, order: Order, room: PendingRoom) -> str:
+        pod = order.snapshot.pods.get(ObjectKey(room.pod.namespace, room.pod.name))
+        if pod is None:
+            return ""
+        name = pending_room_name(pod.name, pod.uid, order.snapshot.taken_at_s)
+        ttl_s = _MOST_STAGES * order.ttl_s
+        body = pending_room_manifest(name, pod, room.node, moves=len(room.moves), ttl_s=ttl_s)
+        try:
+            self.api.create(RESOURCES[Kind.RESERVATION].object_path("", ""), body)
+        except AlreadyExistsError:
+            pass  # by an earlier try of this creation, whose answer was lost
+        except (RejectedError, NotFoundError) as error:
+            self.log.warning("The room of a pending pod was refused", pod=str(pod.key), error=str(error))
+            return ""
+        self.log.info("Room is made for a pending pod", pod=str(pod.key), node=room.node, reservation=name)
+        return name
 
     def _tell(self, move: Move, key: ObjectKey | None) -> None:
         if key is not None:
@@ -253,8 +293,13 @@ def _earlier(move: Move, order: Order) -> tuple[ObjectKey, ...]:
     return tuple(ObjectKey(pod.namespace, migration_name(pod, decided_at_s)) for pod in move.after)
 
 
-def _manifest(move: Move, order: Order, earlier: Sequence[ObjectKey], stage: int) -> dict[str, Any]:
-    """The PodMigration of a move. A later stage may wait for as long as each of the earlier ones may take."""
+def _manifest(
+    move: Move, order: Order, earlier: Sequence[ObjectKey], stage: int, room: str
+) -> dict[str, Any]:
+    """The PodMigration of a move. A later stage may wait for as long as each of the earlier ones may take.
+
+    ``room``: the Reservation that its pod steps aside for; "": none.
+    """
     pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
     labels = {LABEL_CREATED_BY: CREATED_BY}
     if pod is not None and (uid := order.snapshot.workload_uid(pod)):
@@ -271,6 +316,7 @@ def _manifest(move: Move, order: Order, earlier: Sequence[ObjectKey], stage: int
         policy=move.policy,
         after=earlier,
         labels=labels,
+        annotations={ANNOTATION_MAKES_ROOM: room} if room else {},
     )
 
 

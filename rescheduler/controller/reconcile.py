@@ -35,6 +35,7 @@ from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.leftovers import Leftover, leftovers
+from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
@@ -265,11 +266,7 @@ class Reconciler:
         step = Step.POD_MIGRATION if isinstance(member, PodMigration) else Step.RESERVATION
         self._crashed(step, machine_of(member), error, member.uid)
 
-    def _migrations(
-        self,
-        objects: RoundObjects,
-        found: Gathered,
-    ) -> MigrationObserver:
+    def _migrations(self, objects: RoundObjects, found: Gathered) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
         return MigrationObserver(
             index=found.index,
@@ -277,6 +274,7 @@ class Reconciler:
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
             earlier_moves=objects.earlier,
+            made_rooms=MadeRooms.of(found.index.snapshot),
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(

@@ -2,6 +2,7 @@
 
 - Replacements of mode StartFirst without a live move are adopted or deleted.
 - Pods that wait for a Reservation of Koordinator that is lost are released.
+- Rooms that others were to make for a pending pod are given back if they are not made any more.
 - Placeholders that are terminating on a node that does not answer are removed: only its kubelet ends a pod, and on a node
   that never comes back it never does. The node gets some time first, because it often comes back.
 """
@@ -12,12 +13,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.migrations.actions import MigrationAction
 from rescheduler.migrations.start_first_orphans import orphan_actions
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.reservations.actions import RemovePlaceholder, ReservationAction
+from rescheduler.reservations.actions import DeleteReservation, RemovePlaceholder, ReservationAction
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.observed import ReservationSettings
 
@@ -44,6 +46,10 @@ def leftovers(
     return (
         *(Leftover(_machine("orphan", pod.uid), action) for pod, action in orphans),
         *(Leftover(_machine("release", action.uid), action) for action in lost),
+        *(
+            Leftover(_machine("room", room.uid), DeleteReservation(room, unchanged=True, why=why))
+            for room, why in MadeRooms.of(snapshot).given_up(now_s)
+        ),
         *_unanswered(index, sightings, settings, now_s),
     )
 

@@ -133,6 +133,8 @@ def still_wanted(draft: Draft) -> bool:
         draft.fail(Why.POD_GONE, f"pod {pod.key} is terminating or has ended already")
     elif not pod.node:
         draft.fail(Why.NOT_MOVABLE, f"pod {pod.key} is not on any node yet")
+    elif observed.made_room.given_up:
+        draft.fail(Why.ROOM_GIVEN_UP, observed.made_room.given_up)
     elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(

@@ -96,6 +96,15 @@ def _decision_holds(draft: Draft) -> bool:
     return False
 
 
+def _others_ready(draft: Draft) -> bool:
+    """False while the room that this pod steps aside for is not kept, or another one has nowhere to go yet."""
+    waits_for = draft.observed.made_room.waits_for
+    if waits_for:
+        draft.say(Why.MAKING_ROOM, waits_for)
+        draft.wake(draft.now_s + _LOOK_AGAIN_S)
+    return not waits_for
+
+
 def _looked(draft: Draft) -> bool:
     return asked(draft, LAST_LOOK_S) and is_its_turn(draft)
 
@@ -113,6 +122,9 @@ def _rehearse(draft: Draft) -> None:
         retry_at_s = _refused_until(draft)
         if draft.now_s < retry_at_s:
             draft.wake(retry_at_s)
+            return
+        # Only now, so that a move that says it waits for others could evict itself (``coordination.made_rooms``).
+        if not _others_ready(draft):
             return
         draft.change(eviction_requested_at_s=draft.now_s)
         draft.say(Why.EVICTING if draft.soft else Why.PROVING_GATE, "the eviction is being prepared")
@@ -193,6 +205,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
             draft.change(eviction_requested_at_s=0.0)
     elif (
         held(draft)
+        and _others_ready(draft)
         and _stays_available(draft, result)
         and _gated_and_recorded(draft)
         and asked(draft, LAST_LOOK_S, settled_s(draft))

@@ -135,6 +135,19 @@ NO_EARLIER_MOVES = ObservedEarlierMoves()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedMadeRoom:
+    """The room of a pending pod that the pod of this move steps aside for."""
+
+    waits_for: str = ""
+    """What is missing before anybody is evicted for it; "": nothing."""
+    given_up: str = ""
+    """Why nobody is evicted for it any more; "": it is made."""
+
+
+NO_MADE_ROOM = ObservedMadeRoom()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedStartFirst:
     """The further input of mode StartFirst."""
 
@@ -204,6 +217,7 @@ class ObservedMigration:
     replacement_delay_s: float = 0.0
     """How long the controller may wait after the end of the old pod before it creates the new one."""
     earlier: ObservedEarlierMoves = NO_EARLIER_MOVES
+    made_room: ObservedMadeRoom = NO_MADE_ROOM
     awaited: bool = False
     """An unfinished move begins after this one, so it is kept until that has ended."""
     another: str = ""

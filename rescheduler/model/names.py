@@ -36,6 +36,15 @@ ANNOTATION_MIGRATION: Final = "rescheduler.dev/migration"
 ANNOTATION_MIGRATION_UID: Final = "rescheduler.dev/migration-uid"
 """On a Reservation: uid of that PodMigration. Admission lets nobody but the controller write these two."""
 
+ANNOTATION_PENDING_POD: Final = "rescheduler.dev/pending-pod"
+"""On a Reservation: NAMESPACE/NAME of the pending pod that others step aside for. Written by the controller only."""
+
+ANNOTATION_PENDING_POD_MOVES: Final = "rescheduler.dev/pending-pod-moves"
+"""On such a Reservation: how many pods are moved for it. Written by the controller only."""
+
+ANNOTATION_MAKES_ROOM: Final = "rescheduler.dev/makes-room"
+"""On a PodMigration: the Reservation that its pod steps aside for. It means something in planned moves only."""
+
 ANNOTATION_REQUESTED_BY: Final = "rescheduler.dev/requested-by"
 """On a PodMigration or Reservation: the user who created it. Admission writes it, and lets nobody write another one."""
 
@@ -50,6 +59,10 @@ ANNOTATION_RECIPE: Final = "rescheduler.dev/room-recipe"
 
 ROOM_SUFFIX: Final = ".room"
 """The end of the names of such Reservations."""
+
+PENDING_SUFFIX: Final = ".pending"
+"""The end of the names of those for pending pods that others step aside for."""
+
 
 ANNOTATION_MODE: Final = "rescheduler.dev/mode"
 """On a Reservation: "Soft" if its placeholder yields to its owner; there is no gate then.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodSpec
@@ -36,7 +37,8 @@ def apply_present(
         if move.pod.uid not in gone and _continue(trial, move, placeholders, replacements):
             gone.add(move.pod.uid)
     pending = [p for p in trial.state.unplaced.values() if not p.node and not p.deleting]
-    waiting = _hand_over(trial, pending, placeholders)
+    placed = _take_made_rooms(trial, placeholders)
+    waiting = _hand_over(trial, [pod for pod in pending if pod.uid not in placed], placeholders)
     _expect_pending(trial, waiting)
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
         _hold(trial, reservation, placeholders)
@@ -93,6 +95,20 @@ def _unadopted_gone(trial: Trial, migration: PodMigration) -> bool:
     if not unadopted.terminal:
         trial.take_off(unadopted)
     return True
+
+
+def _take_made_rooms(trial: Trial, placeholders: dict[str, Pod]) -> set[str]:
+    """Pods for which others step aside stand where their room is made; gives their uids."""
+    placed: set[str] = set()
+    for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
+        pod = waiting_pod(reservation, trial.snapshot.pods)
+        node = reservation.template_node
+        live = reservation.status.phase in _LIVE and not reservation.deleting
+        if pod is not None and live and pod.uid not in placed and node in trial.state.node_index:
+            _dismiss(trial, placeholders, reservation.uid)
+            trial.assume(pod, node)
+            placed.add(pod.uid)
+    return placed
 
 
 def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -> list[Pod]:

@@ -6,6 +6,7 @@ them by the planner and the controller (docs/design/06-room-for-pending-pods.md)
 
 from __future__ import annotations
 
+import enum
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar, Final
@@ -23,18 +24,32 @@ from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
+KARPENTER_NODE_POOL: Final = "karpenter.sh/nodepool"
+"""Label of nodes that Karpenter has made."""
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
 _GAIN: Final = 1.0
 
 
+class NodeAutoscaler(enum.StrEnum):
+    """Argument ``nodeAutoscaler``."""
+
+    AUTO = "Auto"
+    PRESENT = "Present"
+    ABSENT = "Absent"
+
+
 class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """``after``: for how long the scheduler must have called a pod unschedulable.
 
+    ``after_node_autoscaler``: the same where a node autoscaler is at work, which gets the time to add a node.
+    ``node_autoscaler``: whether one is; Auto: if Karpenter made a node.
     ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes (``RoomBounds``).
     """
 
     after: str = "1m"
+    after_node_autoscaler: str = "10m"
+    node_autoscaler: NodeAutoscaler = NodeAutoscaler.AUTO
     depth: int = MOST_DEPTH
     most_moves: int = 6
     move_higher_priorities: bool = False
@@ -42,11 +57,12 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fiel
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        try:
-            if parse_duration(self.after) < 0:
-                yield ("after",), f"is {self.after}: must not be below 0"
-        except DurationError as error:
-            yield ("after",), f"is wrong: {error}"
+        for field, text in (("after", self.after), ("afterNodeAutoscaler", self.after_node_autoscaler)):
+            try:
+                if parse_duration(text) < 0:
+                    yield (field,), f"is {text}: must not be below 0"
+            except DurationError as error:
+                yield (field,), f"is wrong: {error}"
         for field, value, most in (
             ("depth", self.depth, MOST_DEPTH),
             ("mostMoves", self.most_moves, MOST_MOVES),
@@ -68,6 +84,8 @@ class PendingPods:
     def __init__(self, args: PendingPodsArgs) -> None:
         self._scope = args.scope()
         self._after_s = parse_duration(args.after)
+        self._after_autoscaler_s = max(self._after_s, parse_duration(args.after_node_autoscaler))
+        self._autoscaler = args.node_autoscaler
         self.bounds = RoomBounds(
             depth=args.depth, most_moves=args.most_moves, higher_priorities=args.move_higher_priorities
         )
@@ -106,9 +124,16 @@ class PendingPods:
         del pod, replacement
         return unchanged(view.nodes.size)
 
+    def _waits_s(self, view: PolicyView) -> float:
+        """For how long a pod must have waited."""
+        present = self._autoscaler is NodeAutoscaler.PRESENT
+        if self._autoscaler is NodeAutoscaler.AUTO:
+            present = bool(view.nodes.column(KARPENTER_NODE_POOL).present.any())
+        return self._after_autoscaler_s if present else self._after_s
+
     def _waiting(self, view: PolicyView) -> Iterator[Pod]:
         """Pods that fit nowhere in the state, were refused for long enough, and that no hand-over is under way for."""
-        since_s = view.snapshot.taken_at_s - self._after_s
+        since_s = view.snapshot.taken_at_s - self._waits_s(view)
         for pod in view.state.unplaced.values():
             if (
                 waits_for_room(pod)

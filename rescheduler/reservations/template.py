@@ -77,7 +77,7 @@ def reservation_manifest(
                 "annotations": annotations,
             },
             "spec": {
-                "template": _template(pod.namespace, template or pod.spec, volumes, node),
+                "template": template_of(pod.namespace, template or pod.spec, volumes, node),
                 "owners": [encode_owner(_owner(pod.namespace, pod.controller))] if pod.controller else [],
                 "ttl": f"{int(ttl_s)}s",
                 "allocateOnce": True,
@@ -94,7 +94,8 @@ def _owner(namespace: str, ref: OwnerRef) -> ReservationOwner:
     )
 
 
-def _template(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], node: str) -> Json:
+def template_of(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], node: str) -> Json:
+    """The template of a Reservation on this node for a pod of that spec. ``volumes``: node affinity of its bound volumes."""
     requests = pod.requests
     container: Json = {
         "name": "replacement",

@@ -251,7 +251,7 @@ def named(kind, version, name, **fields):
                     "template": {"spec": {"containers": [{"name": "c"}]}},
                 },
             ),
-            "makes Reservations for moves only",
+            "makes Reservations for moves",
         ),
         (
             f"/apis/{MOVES}/namespaces/default/podmigrations",

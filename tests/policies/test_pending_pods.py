@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
-from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.policies.pending_pods import NodeAutoscaler, PendingPods, PendingPodsArgs
 from rescheduler.policies.wire import NamespacesArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -49,6 +49,15 @@ def test_a_pod_that_was_refused_a_moment_ago_is_left_to_the_scheduler():
     assert found(WAITS, after="0s") == ["big"]
 
 
+def test_a_node_autoscaler_gets_its_time_first():
+    karpenter = b.node("k").cpu("1").label({"karpenter.sh/nodepool": "default"})
+    late = {"after": "0s", "after_node_autoscaler": "999999h"}
+    assert found(WAITS, **late) == ["big"]
+    assert found(WAITS, karpenter, **late) == []
+    assert found(WAITS, karpenter, node_autoscaler=NodeAutoscaler.ABSENT, **late) == ["big"]
+    assert found(WAITS, node_autoscaler=NodeAutoscaler.PRESENT, **late) == []
+
+
 def test_only_pods_of_its_namespaces_count():
     assert found(WAITS, namespaces=NamespacesArgs(include=("shop",))) == []
 
@@ -58,6 +67,7 @@ def test_only_pods_of_its_namespaces_count():
     [
         ({"after": "soon"}, "after"),
         ({"after": "-1m"}, "after"),
+        ({"after_node_autoscaler": "soon"}, "afterNodeAutoscaler"),
         ({"depth": 0}, "depth"),
         ({"depth": 4}, "depth"),
         ({"most_moves": 0}, "mostMoves"),

@@ -1,0 +1,110 @@
+"""Rooms that others make for a pending pod: what the moves of one room wait for, and when a room is given up. Pure.
+
+All or nothing: nobody is evicted before the Reservation of the pending pod keeps its node, and all moves that begin at once have their
+own room and a dry run that shows that they may evict. If one of the moves fails, or the pod needs the room no more, the Reservation is deleted; then the moves that have evicted
+nobody end, and those that have end as every move does, in the rooms that they have. Everything is read off the objects, so it is
+the same after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
+from rescheduler.model.made_room import made_for_pod, moves_of_room, room_of, waiting_pod
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.observed import ObservedReservation
+
+MOVES_SHOWN_S: Final = 60.0
+"""So long after the Reservation its moves may be created and shown by the watch: longer than a decision may be old."""
+_KEPT: Final = frozenset({ReservationPhase.WAITING, ReservationPhase.AVAILABLE})
+_OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
+_EVICTED: Final = frozenset({MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED})
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRooms:
+    """The moves of each room in one round."""
+
+    snapshot: Snapshot
+    moves: Mapping[str, tuple[PodMigration, ...]]
+    """By name of the Reservation."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> MadeRooms:
+        """Gathered from all moves."""
+        found: defaultdict[str, list[PodMigration]] = defaultdict(list)
+        for move in snapshot.migrations.values():
+            if room := room_of(move):
+                found[room].append(move)
+        return cls(snapshot, {name: tuple(moves) for name, moves in found.items()})
+
+    def before(self, migration: PodMigration, rooms: Mapping[str, ObservedReservation]) -> ObservedMadeRoom:
+        """What a move that makes room waits for before it evicts, and why it never will."""
+        name = room_of(migration)
+        if not name:
+            return NO_MADE_ROOM
+        reservation = self.snapshot.reservations.get(name)
+        if reservation is None or reservation.deleting or reservation.status.phase in _OVER:
+            # A pod that has its room already, while moves of others for it still run, is no reason to go on.
+            return ObservedMadeRoom(given_up=f"Reservation {name}, for whose pod it makes room, is gone")
+        if reservation.status.phase not in _KEPT or not _keeps(rooms.get(name)):
+            return ObservedMadeRoom(waits_for=f"Reservation {name} does not keep its node yet")
+        moves = self.moves.get(name, ())
+        late = [move for move in moves if not move.after and move.key != migration.key and not _ready(move)]
+        missing = moves_of_room(reservation) - len(moves)
+        if missing > 0 or late:
+            others = f"{len(late) + max(missing, 0)} other moves for Reservation {name} may not evict yet"
+            return ObservedMadeRoom(waits_for=others)
+        return NO_MADE_ROOM
+
+    def given_up(self, now_s: float) -> Iterator[tuple[Reservation, str]]:
+        """Reservations whose room is not made any more, with the reason."""
+        for reservation in self.snapshot.reservations.values():
+            key = made_for_pod(reservation)
+            if key is None or reservation.deleting or reservation.status.phase in _OVER:
+                continue
+            if reservation.status.current_owners:
+                continue  # it is being handed over
+            why = self._why_given_up(reservation, now_s)
+            if why:
+                yield reservation, f"the room for pod {key} is given up: {why}"
+
+    def _why_given_up(self, reservation: Reservation, now_s: float) -> str:
+        if waiting_pod(reservation, self.snapshot.pods) is None:
+            return "it does not wait any more"
+        moves = self.moves.get(reservation.name, ())
+        failed = next((move for move in moves if move.status.phase is MigrationPhase.FAILED), None)
+        if failed is not None:
+            evicted = sum(bool(move.status.evicted_at_s) for move in moves)
+            done = (
+                f"{evicted} of {len(moves)} pods were moved, they stay where they are"
+                if evicted
+                else "nobody was evicted"
+            )
+            return f"move {failed.key} failed ({failed.status.reason}); {done}"
+        late = now_s >= reservation.created_at_s + MOVES_SHOWN_S
+        held = reservation.status.phase is ReservationPhase.AVAILABLE
+        if late and not held and len(moves) < moves_of_room(reservation):
+            return f"{len(moves)} of {moves_of_room(reservation)} moves were created"
+        return ""
+
+
+def _ready(move: PodMigration) -> bool:
+    """True if nothing but others keeps it from evicting, or if it has evicted."""
+    status = move.status
+    waits = status.phase is MigrationPhase.EVICTING and status.reason == MigrationReason.MAKING_ROOM
+    return waits or bool(status.eviction_requested_at_s) or status.phase in _EVICTED
+
+
+def _keeps(room: ObservedReservation | None) -> bool:
+    """True if kube-scheduler keeps the node for it: its placeholder is nominated there, or stands there."""
+    placeholder: Pod | None = room.placeholder if room is not None else None
+    return placeholder is not None and bool(placeholder.node or placeholder.nominated_node)

@@ -1,0 +1,145 @@
+"""Pods that kube-scheduler cannot place start where others have stepped aside for them. On the sandbox, with the whole controller."""
+
+import os
+
+import pytest
+from scenes import Scene
+
+from harness.histories.user_requests import MOVE, ROOM
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM, ANNOTATION_PENDING_POD
+from rescheduler.sandbox.controllers.unstructured import POD, status
+
+NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+DOCUMENT = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
+policies:
+- name: PendingPods
+  after: 5s
+"""
+
+
+def waits(scene, name="big", cpu="2"):
+    """A pod of a Deployment that fits nowhere."""
+    scene.api.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {
+                        "containers": [
+                            {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+                        ]
+                    },
+                },
+            },
+        }
+    )
+    scene.until(lambda: scene.pods(name) and status(scene.pods(name)[0]).get("conditions"))
+
+
+def full():
+    """big needs all of n0: a can go to n1 only if b leaves it for n2."""
+    scene = Scene({"n0": 4, "n1": 3, "n2": 2})
+    scene.workload("Deployment", "a", ["n0"], cpu="3")
+    scene.workload("Deployment", "b", ["n1"], cpu="2")
+    return scene
+
+
+def rooms(scene):
+    return [
+        r for r in scene.api.list(ROOM) if ANNOTATION_PENDING_POD in (r["metadata"].get("annotations") or {})
+    ]
+
+
+def landed(scene):
+    return [p["spec"]["nodeName"] for app in ("big", "a", "b") for p in scene.ready(app)] == [
+        "n0",
+        "n1",
+        "n2",
+    ]
+
+
+def check_end(scene):
+    scene.until(lambda: landed(scene), 900.0)
+    scene.advance(60.0)
+    assert landed(scene)
+    assert scene.leftovers() == []
+    assert scene.faults == []
+
+
+def test_the_room_stands_before_anybody_is_evicted_and_the_pod_lands_in_it():
+    scene = full()
+    waits(scene, cpu="4")
+    name = scene.pods("big")[0]["metadata"]["name"]
+    scene.start(document=DOCUMENT)
+    scene.until(lambda: scene.calls.of(lambda call: call.evicts), 300.0)
+    (room,) = rooms(scene)
+    assert room["metadata"]["annotations"][ANNOTATION_PENDING_POD] == f"default/{name}"
+    assert (room["spec"]["preAllocation"], status(room)["phase"]) == (True, "Waiting")
+    moves = scene.api.list(MOVE)
+    assert {m["metadata"]["annotations"][ANNOTATION_MAKES_ROOM] for m in moves} == {room["metadata"]["name"]}
+    check_end(scene)
+    assert len(scene.calls.of(lambda call: call.evicts)) == 2
+    assert scene.pods("big")[0]["metadata"]["name"] == name, "the very pod that waited"
+
+
+def test_others_that_wait_for_room_do_not_get_it():
+    scene = full()
+    waits(scene, cpu="4")
+    scene.crowd(4, cpu_milli=3500)
+    scene.start(document=DOCUMENT)
+    check_end(scene)
+
+
+def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
+    """Two must leave n0; the eviction of one is refused by the API server for good while it is rehearsed."""
+    scene = Scene({"n0": 2, "n1": 1, "n2": 1})
+    scene.workload("Deployment", "a", ["n0"])
+    scene.workload("Deployment", "b", ["n0"])
+    waits(scene)
+    scene.refuse(403, "Forbidden", lambda call: call.rehearses and "/pods/b-" in call.path)
+    scene.refuse(403, "Forbidden", lambda call: call.evicts and "/pods/b-" in call.path)
+    scene.start(document=DOCUMENT)
+    scene.until(lambda: rooms(scene), 120.0)
+    scene.until(lambda: "RoomGivenUp" in {status(m).get("reason") for m in scene.api.list(MOVE)}, 300.0)
+    assert scene.calls.of(lambda call: call.evicts) == []
+    assert [p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)] == ["n0", "n0"]
+
+
+def test_the_room_is_given_back_once_the_pod_waits_no_more():
+    scene = full()
+    waits(scene, cpu="4")
+    scene.budget("b", minAvailable=1)
+    scene.start(document=DOCUMENT)
+    scene.advance(20.0)
+    scene.api.delete(scene.api.get(POD, "default", scene.pods("big")[0]["metadata"]["name"]))
+    scene.scale(0, name="big")
+    scene.advance(120.0)
+    assert rooms(scene) == []
+    assert scene.leftovers() == []
+
+
+@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+def test_a_controller_that_dies_in_the_middle_goes_on(part):
+    """It dies at each eighth write, nightly at each, once in each cluster; the pod lands all the same."""
+    scene = full()
+    waits(scene, cpu="4")
+    scene.start(document=DOCUMENT)
+    check_end(scene)
+    total = len(scene.calls.of(lambda call: call.writes))
+    for write in range(1 + part, total + 1, 8):
+        scene = full()
+        waits(scene, cpu="4")
+        program = scene.start(document=DOCUMENT)
+        program.line.doom(write, after=False)
+        check_end(scene)
+        assert program.died <= 1

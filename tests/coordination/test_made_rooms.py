@@ -1,0 +1,170 @@
+"""Rooms that others make for a pending pod: what their moves wait for, and when they are given up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, MadeRooms
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import (
+    ANNOTATION_MAKES_ROOM,
+    ANNOTATION_PENDING_POD,
+    ANNOTATION_PENDING_POD_MOVES,
+    CREATED_BY,
+    LABEL_CREATED_BY,
+)
+from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.selectors import LabelSet
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.testing import builders as b
+
+NOW_S = 1000.0
+BIG = Pod(namespace="shop", name="big", uid="uid-big", spec=PodSpec(), unschedulable_message="0/1 nodes")
+PHASE = MigrationPhase
+
+
+def room(moves=2, **fields):
+    marks = {ANNOTATION_PENDING_POD: "shop/big", ANNOTATION_PENDING_POD_MOVES: str(moves)}
+    owner = ReservationOwner(object=ObjectRef("shop", "big", "uid-big"))
+    known = {
+        "owners": (owner,),
+        "created_at_s": NOW_S,
+        "status": ReservationStatus(phase=ReservationPhase.WAITING),
+    }
+    return Reservation(name="big.room", uid="r", annotations=LabelSet(marks), **{**known, **fields})
+
+
+def move(name, phase=PHASE.EVICTING, reason="MakingRoom", *, after=(), mark="big.room", **status):
+    return PodMigration(
+        namespace="shop",
+        name=name,
+        pod_name=name,
+        policy="PendingPods",
+        labels=LabelSet({LABEL_CREATED_BY: CREATED_BY}),
+        annotations=LabelSet({ANNOTATION_MAKES_ROOM: mark}),
+        after=after,
+        status=MigrationStatus(phase=phase, reason=reason, **status),
+    )
+
+
+def cluster(*moves, reservation=None, pod=BIG):
+    return dataclasses.replace(
+        b.snapshot(),
+        pods={pod.key: pod} if pod is not None else {},
+        migrations={m.key: m for m in moves},
+        reservations={r.name: r for r in ([reservation] if reservation else [])},
+    )
+
+
+def observed(reservation, nominated="n1"):
+    placeholder = Pod(namespace="rescheduler", name="p", uid="p", spec=PodSpec(), nominated_node=nominated)
+    return {
+        reservation.name: ObservedReservation(
+            reservation=reservation, node=Node(name="n1"), placeholders=(placeholder,)
+        )
+    }
+
+
+def before(one, *others, reservation, nominated="n1"):
+    snapshot = cluster(one, *others, reservation=reservation)
+    return MadeRooms.of(snapshot).before(one, observed(reservation, nominated))
+
+
+def test_a_move_waits_until_the_others_may_evict():
+    a, late = move("a"), move("b", PHASE.RESERVING, "Reserving")
+    assert "1 other moves" in before(a, late, reservation=room()).waits_for
+    assert before(a, move("b"), reservation=room()).waits_for == ""
+    assert "1 other moves" in before(a, reservation=room()).waits_for, "one was not created"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        move("b", PHASE.EVICTING, "ProvingGate", eviction_requested_at_s=NOW_S),
+        move("b", PHASE.HANDING_OVER, ""),
+        move("b", PHASE.SUCCEEDED, ""),
+        move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),)),
+    ],
+    ids=["intends", "evicted", "landed", "begins later"],
+)
+def test_who_is_on_the_way_or_comes_later_is_not_waited_for(other):
+    assert before(move("a"), other, reservation=room()).waits_for == ""
+
+
+@pytest.mark.parametrize("reason", ["DisruptionBudget", "Forbidden"])
+def test_who_may_not_evict_is_waited_for(reason):
+    assert before(move("a"), move("b", reason=reason), reservation=room()).waits_for
+
+
+def test_nobody_is_evicted_before_the_node_is_kept():
+    assert "keep its node" in before(move("a"), reservation=room(1), nominated="").waits_for
+    pending = room(1, status=ReservationStatus())
+    assert "keep its node" in before(move("a"), reservation=pending).waits_for
+
+
+def test_without_the_reservation_the_moves_end():
+    one = move("a")
+    assert MadeRooms.of(cluster(one)).before(one, {}).given_up
+    over = room(status=ReservationStatus(phase=ReservationPhase.FAILED))
+    assert before(one, reservation=over).given_up
+
+
+def test_what_people_write_makes_no_room():
+    asked = msgspec.structs.replace(move("a"), labels=LabelSet({}))
+    assert MadeRooms.of(cluster(asked)).before(asked, {}) == MadeRooms.of(cluster()).before(
+        move("x", mark=""), {}
+    )
+
+
+def given_up(*moves, reservation=None, pod=BIG, now_s=NOW_S):
+    found = MadeRooms.of(cluster(*moves, reservation=reservation or room(), pod=pod)).given_up(now_s)
+    return [why for _, why in found]
+
+
+def test_a_room_is_given_up_with_the_first_move_that_fails():
+    failed = move("b", PHASE.FAILED, "DecisionStale")
+    (why,) = given_up(move("a"), failed)
+    assert why.endswith("move shop/b failed (DecisionStale); nobody was evicted")
+    (why,) = given_up(move("a", PHASE.SUCCEEDED, "", evicted_at_s=NOW_S), failed)
+    assert why.endswith("1 of 2 pods were moved, they stay where they are")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [None, msgspec.structs.replace(BIG, node="n9"), msgspec.structs.replace(BIG, uid="other")],
+    ids=["gone", "runs", "another"],
+)
+def test_a_room_is_given_up_when_its_pod_waits_no_more(pod):
+    (why,) = given_up(move("a"), move("b"), pod=pod)
+    assert why == "the room for pod shop/big is given up: it does not wait any more"
+
+
+def test_moves_that_were_never_created_are_not_waited_for_for_ever():
+    assert given_up(move("a")) == []
+    assert given_up(move("a"), now_s=NOW_S + MOVES_SHOWN_S)
+    assert given_up(move("a"), move("b"), now_s=NOW_S + MOVES_SHOWN_S) == []
+
+
+def test_a_room_that_is_handed_over_is_left_alone():
+    claimed = ReservationStatus(
+        phase=ReservationPhase.AVAILABLE, current_owners=(ObjectRef("shop", "big", "uid-big"),)
+    )
+    assert given_up(move("b", PHASE.FAILED), reservation=room(status=claimed)) == []
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "9" * 40, "\u0663"])
+def test_any_number_of_moves_can_be_read(text):
+    odd = msgspec.structs.replace(
+        room(), annotations=LabelSet({ANNOTATION_PENDING_POD: "shop/big", ANNOTATION_PENDING_POD_MOVES: text})
+    )
+    assert before(move("a"), reservation=odd).waits_for == ""
