@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from itertools import islice
+from itertools import islice, zip_longest
 
 import click
 import structlog
@@ -29,7 +29,12 @@ _COUNTED = ("moves", "restless", "returns", "returns after others", "swaps")
 @click.option(
     "--controller", default=0, help="Run the controller on so many clusters for each document, and no plans."
 )
-@click.option("--hours", default=3, show_default=True, help="Of virtual time, for each cluster.")
+@click.option(
+    "--hours",
+    default=3,
+    show_default=True,
+    help="Of virtual time, for each cluster; with moves in the last one, more.",
+)
 @click.option("--show", default=5, show_default=True, help="How many faults of a set to print.")
 def main(
     *, clusters: int, pair_clusters: int, first: int, only: str, controller: int, hours: int, show: int
@@ -58,7 +63,8 @@ def _controllers(seeds: range, only: str, hours: int, show: int) -> bool:
     for path in sorted(DOCUMENTS.glob("*.yaml")):
         if only in ("", path.stem):
             courses = {seed: controller_course(seed, path.read_bytes(), hours=hours) for seed in seeds}
-            moves = [sum(course.moves[hour] for course in courses.values()) for hour in range(hours)]
+            by_hour = zip_longest(*(course.moves for course in courses.values()), fillvalue=0)
+            moves = [sum(numbers) for numbers in by_hour]
             after_others = sum(len(course.returns_after_others) for course in courses.values())
             faults = [f"seed {seed}: {fault}" for seed, course in courses.items() for fault in course.faults]
             click.echo(

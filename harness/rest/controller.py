@@ -25,6 +25,8 @@ from rescheduler.sandbox.nodes import SandboxNode
 from rescheduler.sandbox.sandbox import Sandbox
 
 HOUR_S: Final = 3600.0
+MOST_HOURS: Final = 24
+"""The cool-down of workloads spreads what is to be moved of one over hours: as long as there are moves it goes on, up to here."""
 _BEGIN_S: Final = 10.0
 """Until all pods run."""
 
@@ -91,7 +93,7 @@ class ControllerCourse:
 
 
 def controller_course(seed: int, document: bytes, *, hours: int) -> ControllerCourse:
-    """Run the controller with this configuration for so many hours of virtual time."""
+    """Run the controller with this configuration for at least so many hours of virtual time, and then until one without a move."""
     chance = random.Random(seed)  # noqa: S311 -- no secret, and the same course for the same seed
     cluster = Sandbox(
         seed=seed, interleave=True, kubelet=KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=0.5)
@@ -105,9 +107,12 @@ def controller_course(seed: int, document: bytes, *, hours: int) -> ControllerCo
     cluster.api.subscribe(landings.hear)
     program = Program(cluster, chance, ProgramOptions(document=document))
     cluster.add(program)
-    cluster.advance(hours * HOUR_S)
+    ran = 0
+    while ran < hours or (landings.by_hour[ran - 1] and ran < MOST_HOURS):
+        cluster.advance(HOUR_S)
+        ran += 1
     return ControllerCourse(
-        tuple(landings.by_hour[hour] for hour in range(hours)),
+        tuple(landings.by_hour[hour] for hour in range(ran)),
         tuple(landings.returns),
         tuple(landings.after_others),
         tuple(landings.failed),

@@ -33,7 +33,7 @@ from rescheduler.scheduling.framework import FloatArray
 MOST_WORK: Final = 1_200_000
 """Nodes that are looked at for all chains of one decision, each look counted as ``_LEAST_WORK`` nodes more: about 0.2 s."""
 WORK_OF_A_PLAN: Final = 6
-"""A plan that shows all moves looks so many times longer if it is the only one: nobody waits for it every few seconds."""
+"""A plan that shows all moves looks so many times longer, in all attempts together: nobody waits for it every few seconds."""
 _LEAST_WORK: Final = 6_000
 LOOKS_PER_POD: Final = 150
 """Pods for which a target is looked for, so that one badly placed pod finds its place."""

@@ -243,8 +243,8 @@ class _Planner:
         asked = self._ask_all()
         self._began_at = self.trial.version
         more = attempts(len(self._snapshot.pods), self._inputs.effort)
-        if self._inputs.unlimited and not more:
-            self._work_for_chains *= WORK_OF_A_PLAN
+        if self._inputs.unlimited:
+            self._work_for_chains *= max(1, WORK_OF_A_PLAN // (1 + more))
         plan_best(partial(self._attempt, asked), more)
 
     def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
