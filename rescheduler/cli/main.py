@@ -42,6 +42,9 @@ COMMANDS: Final = {
         "rescheduler.cli.status.command:status_command",
         "Show the controller, its moves, and what is blocked.",
     ),
+    "ui": LazyCommand(
+        "rescheduler.cli.ui:ui_command", "Serve a page of the cluster and its plan on this machine."
+    ),
     "history": LazyCommand(
         "rescheduler.cli.history:history_command", "Show what was moved when, why, and how it ended."
     ),

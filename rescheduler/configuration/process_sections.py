@@ -46,6 +46,8 @@ class ServerSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     port: int = 8080
     """0: any free one."""
+    page: bool = False
+    """Also the live page, with the names of nodes and of pods that are moved."""
 
 
 def read_gate(reader: SectionReader) -> GateSection:

@@ -25,6 +25,7 @@ START_ONLY: Final = (
     "gate.url",
     "leaderElection.enabled",
     "server.port",
+    "server.page",
 )
 """The whole list; every other key is taken while the process runs."""
 

@@ -21,7 +21,7 @@ from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Listener
 from rescheduler.controller.crashes import CrashReports
-from rescheduler.controller.cycle import Cycle
+from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
@@ -59,6 +59,7 @@ from rescheduler.model.names import (
     KOORDINATOR_SCHEDULER,
 )
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -82,6 +83,10 @@ class EventSink(Protocol):
     def record(self, what: Occurrence) -> None:
         """Record it. Neither blocks nor fails."""
         ...
+
+
+def unseen(_snapshot: Snapshot, _decision: Decision | None) -> None:
+    """Where nothing shows what the core thread sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,8 @@ class Ports:
     """Where calls wait for their answers."""
     gate_proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""
+    show: Callable[[Snapshot, Decision | None], None] = unseen
+    """Called by the core thread with what it has seen and decided last; it keeps nothing that grows with pods."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing
     """A context for each decision; the argument is True for the first one of the process."""
 
@@ -200,6 +207,7 @@ class _Assembly:
             on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
             deciding=ports.deciding,
             informed=reconciler.informed,
+            show=ports.show,
             once=ports.once,
             timings=ports.timings,
             clock=ports.clock,

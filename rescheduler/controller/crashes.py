@@ -43,6 +43,7 @@ class Step(enum.StrEnum):
     CONFIGURATION = "configuration"
     OWNER_KINDS = "owner kinds"
     ANSWER = "answer"
+    PAGE = "page"
 
 
 _WITH_EVENT: Final = frozenset({Step.RESERVATION, Step.POD_MIGRATION})

@@ -40,12 +40,13 @@ from rescheduler.scheduling.state import SharedSchedulingState
 class Decision:
     """The result of one cycle. ``plan``: lists each skipped pod only if ``whole_plans`` is set.
 
-    ``issue``: its moves as they begin.
+    ``issue``: its moves as they begin. ``blockers``: how many pods are skipped for which reason, because of what.
     """
 
     plan: Plan
     issue: Issue
     seconds: float
+    blockers: Mapping[tuple[SkipReason, str], int]
 
     @property
     def issued(self) -> tuple[ObjectKey, ...]:
@@ -101,15 +102,15 @@ class Cycle:
         now_s = self._clock()
         issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
         # After the moves have begun, because counting the skipped pods and what is bad takes time. They go on if it crashes.
-        reasons, before = Counter(s.reason for s in held_back), dict[str, Badness]()
+        blockers, before = Counter((s.reason, s.blocked_by) for s in held_back), dict[str, Badness]()
         try:
-            reasons += decided.skipped.counts()
+            blockers += decided.skipped.counts()
             before |= badness_now(seen, self._policies, self._states.at(seen, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()
             self._crashes.tell(Step.DECISION, None, error)
-        self._count(plan, reasons, before, seconds)
-        return Decision(plan=plan, issue=issue, seconds=seconds)
+        self._count(plan, _by_reason(blockers), before, seconds)
+        return Decision(plan=plan, issue=issue, seconds=seconds, blockers=blockers)
 
     def _decide(
         self, sight: Sight, whole: Snapshot, configuration: Configuration
@@ -156,6 +157,13 @@ class Cycle:
             change={name: found.by_tier() for name, found in change.items()},
             seconds=round(seconds, 3),
         )
+
+
+def _by_reason(blockers: Mapping[tuple[SkipReason, str], int]) -> Counter[SkipReason]:
+    reasons = Counter[SkipReason]()
+    for (reason, _), pods in blockers.items():
+        reasons[reason] += pods
+    return reasons
 
 
 def _inputs(configuration: Configuration, sight: Sight, whole: Snapshot) -> PlanningInputs:

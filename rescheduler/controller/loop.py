@@ -134,6 +134,7 @@ class Loop:
         on_configuration: Callable[[Reload], None],
         deciding: Callable[[bool], AbstractContextManager[None]],
         informed: Callable[[Snapshot, float], Snapshot],
+        show: Callable[[Snapshot, Decision | None], None],
         once: bool,
         timings: LoopTimings,
         clock: Callable[[], float],
@@ -146,13 +147,15 @@ class Loop:
 
         ``informed``: adds to a snapshot what the API server has answered besides its objects.
 
+        ``show``: called with what was seen and decided last, after each round and each decision.
+
         ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``cpu``: CPU seconds of this thread.
         """
         self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
         self._configuration, self._owner_kinds = configuration, owner_kinds
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
         self._pool, self._inputs = pool, inputs
-        self._deciding, self._informed = deciding, informed
+        self._deciding, self._informed, self._show = deciding, informed, show
         self._crashes = crashes
         self._on_configuration = on_configuration
         self._once = once
@@ -303,6 +306,7 @@ class Loop:
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
         )
+        self._attempt(Step.PAGE, lambda _: self._show(snapshot, self.decision), now_s)
         wake_s = self._reconciler.reconcile(snapshot, wall_s)
         gap_s = self._timings.reconcile_gap_s
         # It runs now and then in any case, as a resync: a change may be missed, and no event tells what became of the
@@ -322,9 +326,11 @@ class Loop:
         self._state.set_usage(inputs.usage)
         self._state.set_past_moves(inputs.past_moves)
         with self._deciding(first):
+            snapshot = self.snapshot()
             self.decision = self._cycle.run(
-                self.snapshot(), self._configuration.current, gate_ready=inputs.gate_ready
+                snapshot, self._configuration.current, gate_ready=inputs.gate_ready
             )
+        self._attempt(Step.PAGE, lambda _: self._show(snapshot, self.decision), now_s)
         self._issue = self.decision.issue
         self._put_off = False
         rest_s = max(self._timings.rest_s, 5 * self.decision.seconds)

@@ -21,14 +21,15 @@ import structlog
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
-from rescheduler.controller.assembly import Ports, assemble, leadership
+from rescheduler.controller.assembly import Ports, assemble, leadership, unseen
 from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.loop import WAKE, Loop, LoopTimings
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening
+from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
@@ -89,6 +90,9 @@ class Controller:
         self._identity = options.identity or f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.stop = stop or threading.Event()
         self.lost_leadership = False
+        self._elector: Elector | None = None
+        self._page: LivePage | None = None
+        """None: it is off."""
         self.loop: Loop | None = None
         self.port = 0
         """The port of the server; 0 while there is none."""
@@ -125,6 +129,10 @@ class Controller:
         self._configuration.decide(
             partial(with_engine, koordinator_served=capabilities.koordinator_reservations)
         )
+        if self._configuration.current.server.page and self._served:
+            self._page = LivePage(
+                leadership=self._leadership, source=self._identity, dry_run=self._options.dry_run
+            )
         with ExitStack() as stack:
             informers = Informers(self._transport, Decoder(), resources=_to_read(capabilities))
             loop = assemble(self._configuration, self._ports(stack, informers, capabilities))
@@ -198,6 +206,7 @@ class Controller:
             dry_run=options.dry_run,
             once=options.once,
             server_time=self._time,
+            show=self._page.publish if self._page is not None else unseen,
         )
 
     def _pool(self, stack: ExitStack, informers: Informers) -> CallPool:
@@ -223,9 +232,16 @@ class Controller:
             on_lost=self._lose,
             wall=self._time.now_s,
         )
+        self._elector = elector
         elector.start()
         stack.callback(elector.stop)
         return leadership(elector, self._metrics)
+
+    def _leadership(self) -> Leadership:
+        """Who leads, for the page: a dry run and a process without leader election do what they do by themselves."""
+        if self._elector is None:
+            return Leadership()
+        return Leadership(self._elector.still_leader(), self._elector.holder)
 
     def _lose(self, reason: str) -> None:
         self.lost_leadership = True
@@ -246,20 +262,29 @@ class Controller:
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:
         self._metrics.configuration_ok.set(not self._configuration.careful)
-        # With ``--once`` the process ends before it is probed or scraped. A dry run may be a Deployment, which needs the server.
-        if self._options.once or not self._options.serve:
+        if not self._served:
             return
         port = self._configuration.current.server.port
         with listening("the server of health and metrics", port=port, key="server.port"):
             server = Server(
                 port=port,
-                health=lambda: health(self._heartbeat, self._dead(informers)),
-                ready=loop.ready,
-                metrics=self._metrics.render,
+                routes={
+                    **probes(
+                        health=lambda: health(self._heartbeat, self._dead(informers)),
+                        ready=loop.ready,
+                        metrics=self._metrics.render,
+                    ),
+                    **(self._page.routes() if self._page is not None else {}),
+                },
             )
         server.start()
         stack.callback(server.stop)
         self.port = server.port
+
+    @property
+    def _served(self) -> bool:
+        """With ``--once`` the process ends before it is probed or scraped. A dry run may be a Deployment, which needs the server."""
+        return self._options.serve and not self._options.once
 
 
 def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:

@@ -65,11 +65,11 @@ class SkippedPods:
             self._known.update((skip.candidate.pod.uid, skip) for skip in list(self._left_over()))
             self._left.clear()
 
-    def counts(self) -> Counter[SkipReason]:
-        """How many pods are skipped for which reason."""
-        counted = Counter(skip.why.reason for skip in self._known.values())
+    def counts(self) -> Counter[tuple[SkipReason, str]]:
+        """How many pods are skipped for which reason, because of what."""
+        counted = Counter((skip.why.reason, skip.why.by) for skip in self._known.values())
         for _, why, pods in self._runs():
-            counted[why.reason] += len(pods)
+            counted[why.reason, why.by] += len(pods)
         return counted
 
     def records(self) -> tuple[Skipped, ...]:

@@ -25,6 +25,7 @@ OTHER_VALUES = {
     "gate.url": "https://10.0.0.7:9443",
     "leaderElection.enabled": False,
     "server.port": 8081,
+    "server.page": True,
 }
 
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from rescheduler.controller.metrics import Metrics, MoveResult
-from rescheduler.controller.server import HealthReport, Heartbeat, Server
+from rescheduler.controller.server import HealthReport, Heartbeat, Server, probes
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
@@ -34,7 +34,7 @@ def server():
             "metrics": lambda: b"m 1\n",
             **answers,
         }
-        servers.append(Server(port=0, host="127.0.0.1", **options))
+        servers.append(Server(port=0, host="127.0.0.1", routes=probes(**options)))
         servers[-1].start()
         return servers[-1]
 
@@ -59,7 +59,7 @@ def test_each_path_has_its_own_answer(server):
     assert get(running, "/metrics") == (200, "m 1\n")
     assert get(running, "/secret")[0] == 404
     assert get(running, "/healthz", "HEAD") == (200, "")
-    assert get(running, "/healthz", "POST")[0] == 501
+    assert get(running, "/healthz", "POST")[0] == 405
 
 
 def test_a_silent_client_holds_nobody_up(server):

@@ -41,7 +41,7 @@ def decided(*names, **limits):
 def test_counts_are_those_of_the_records(names, moves):
     made = decided(*names, moves_at_once=moves, per_node=20, per_namespace=20, per_workload=20)
     skipped = made.plan().skipped
-    assert made.skipped.counts() == Counter(s.reason for s in skipped)
+    assert made.skipped.counts() == Counter((s.reason, s.blocked_by) for s in skipped)
     uids = [s.pod.uid for s in skipped] + [m.pod.uid for m in made.moving.moves]
     assert len(set(uids)) == len(uids)
 
@@ -50,7 +50,10 @@ def test_what_was_left_is_told_with_its_reason():
     made = decided("NodeTaints", moves_at_once=1)
     assert len(made.moving.moves) == 1
     assert made.moving.skipped == ()
-    assert made.skipped.counts() == {"DisruptionBudget": 3, "LimitMovesAtOnce": 2}
+    assert made.skipped.counts() == {
+        ("DisruptionBudget", "db"): 3,
+        ("LimitMovesAtOnce", "limits.movesAtOnce"): 2,
+    }
     assert [s.pod.name for s in made.plan().skipped] == sorted(s.pod.name for s in made.plan().skipped)
 
 

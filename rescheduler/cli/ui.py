@@ -1,0 +1,177 @@
+"""``rescheduler ui``: the live page on this machine, for a live cluster or a dump, with the plan as its state."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import click
+
+from rescheduler.cli.api_access import api_of
+from rescheduler.cli.configuration_input import load_configuration
+from rescheduler.cli.controller_configuration import ReadConfiguration, configuration_of
+from rescheduler.cli.controller_presence import Leader, leader
+from rescheduler.cli.controller_readiness import hindrances
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.options import (
+    cluster_options,
+    config_option,
+    controller_namespace_option,
+    from_options,
+    now_option,
+)
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.snapshot_input import SnapshotInput, need_from, read_input
+from rescheduler.controller.live_page import Leadership, LivePage
+from rescheduler.controller.server import CannotListenError, Server, listening
+from rescheduler.errors import ReschedulerError
+from rescheduler.planning.planner import plan as make_plan
+from rescheduler.reports.live.state import LivePicture, SeenObjects, blockers_of
+from rescheduler.reports.live.trends import Trends
+from rescheduler.reports.objective_words import headline
+from rescheduler.scheduling.state import SchedulingState
+
+_MOST_MOVES: Final = 1000
+"""As a plan has."""
+_LOOPBACK: Final = "127.0.0.1"
+_HOSTS: Final = frozenset({_LOOPBACK, "localhost"})
+
+
+@click.command("ui")
+@from_options
+@config_option
+@controller_namespace_option
+@cluster_options
+@now_option
+@click.option(
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port on 127.0.0.1; 0 takes a free one.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=5),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often a live cluster is read and planned again.",
+)
+def ui_command(
+    *,
+    paths: tuple[str, ...],
+    more_paths: tuple[str, ...],
+    config_file: str | None,
+    controller_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    now: str | None,
+    port: int,
+    every: float,
+) -> None:
+    """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed.
+
+    It shows the nodes, what is badly placed, what blocks, and the moves that plan would show. A live cluster is read again
+    every minute, and planned by the configuration of its controller; --config plans by another one.
+    """
+    need_from(paths, more_paths)
+    source = _Source(
+        paths=paths,
+        more_paths=more_paths,
+        config_file=config_file,
+        namespace=controller_namespace,
+        kubeconfig=kubeconfig,
+        context=context,
+        now=now,
+    )
+    page = LivePage(leadership=lambda: source.leadership)
+    try:
+        with listening("the page", port=port, key="--port"):
+            server = Server(port=port, routes=page.routes(), host=_LOOPBACK, hosts=_HOSTS)
+    except CannotListenError as error:
+        raise CommandError(str(error)) from error
+    try:
+        page.show(source.picture())
+        server.start()
+        emit(f"http://{_LOOPBACK}:{server.port}/\n")
+        _serve(page, source.picture, None if paths else every)
+    finally:
+        server.stop()
+
+
+def _serve(page: LivePage, picture: Callable[[], LivePicture], every_s: float | None) -> None:
+    """Until interrupted, with a new picture each time; None: the first one stays."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):  # its ordinary ends from now on
+        signal.signal(number, lambda *_: stop.set())
+    tell("Interrupt (Ctrl-C) to end it.")
+    while not stop.wait(every_s):
+        try:
+            page.show(picture())
+        except ReschedulerError as error:
+            tell(f"warning: the page keeps the former state: {error}")
+    tell("The page is not served any more.")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Source:
+    """Reads and plans what the page shows."""
+
+    paths: tuple[str, ...]
+    more_paths: tuple[str, ...]
+    config_file: str | None
+    namespace: str
+    kubeconfig: str | None
+    context: str | None
+    now: str | None
+    leadership: Leadership = field(default_factory=Leadership)
+    _trends: Trends = field(default_factory=Trends)
+
+    def picture(self) -> LivePicture:
+        """The cluster now, or the dump, with its plan."""
+        read, hindered = (
+            (ReadConfiguration(load_configuration(self.config_file)), ()) if self.paths else self._live()
+        )
+        configuration = read.configuration
+        found = self._read(read)
+        state = SchedulingState(found.snapshot, configuration.profile)
+        inputs = configuration.inputs(unlimited=True, max_moves=_MOST_MOVES)
+        plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
+        self._trends.add(plan, found.snapshot.migrations.values(), found.snapshot.taken_at_s)
+        return LivePicture(
+            seen=SeenObjects.of(found.snapshot),
+            plan=plan,
+            blockers=blockers_of(Counter((s.reason, s.blocked_by) for s in plan.skipped)),
+            samples=self._trends.samples,
+            source="; ".join(filter(None, (found.source, read.source))),
+            headline=headline(plan),
+            dry_run=True,
+            planned=True,
+            warnings=(*hindered, *found.warnings, *plan.metadata.warnings),
+        )
+
+    def _read(self, read: ReadConfiguration) -> SnapshotInput:
+        return read_input(
+            paths=self.paths,
+            more_paths=self.more_paths,
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            now=self.now,
+            rules=read.configuration.replacements,
+            namespace=self.namespace,
+        )
+
+    def _live(self) -> tuple[ReadConfiguration, tuple[str, ...]]:
+        """The configuration of the controller, and what keeps it from doing anything."""
+        api = api_of(self.kubeconfig, self.context)
+        found: Leader = leader(api, self.namespace, now_s=time.time, pause=time.sleep)
+        read = configuration_of(api, self.namespace, self.config_file, found)
+        self.leadership = Leadership(leads=True, leader=found.holder)
+        warnings = (read.warning,) if read.warning else ()
+        return read, (*warnings, *hindrances(api, found, self.namespace, read.configuration.mode))

@@ -1,0 +1,155 @@
+"""The live page: its files, and its state as JSON. Read-only, off unless it is configured (``server.page``).
+
+The core thread hands over what it has seen (``publish``), which is a few references and no work that grows with pods.
+The threads of requests make the JSON of it, once for each picture and at most once a second, however many ask. They
+read nothing but what was handed over, none of which ever changes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from rescheduler.controller.cycle import Decision
+from rescheduler.controller.server import HttpAnswer, Routes
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
+from rescheduler.reports.live.document import Blocker, LiveState
+from rescheduler.reports.live.state import LivePicture, SeenObjects, blockers_of, live_state
+from rescheduler.reports.live.trends import Trends
+from rescheduler.reports.objective_words import headline
+
+STATE_PATH: Final = "/state.json"
+EVERY_S: Final = 1.0
+"""Shortest time between two documents."""
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_FILES: Final = {
+    "/": (LIVE_PAGE, "text/html"),
+    "/style.css": (STYLE, "text/css"),
+    "/parts.js": (PARTS, "text/javascript"),
+    "/live.js": (LIVE_SCRIPT, "text/javascript"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads, as far as this process knows."""
+
+    leads: bool = True
+    leader: str = ""
+
+
+class LivePage:
+    """Keeps the last picture, and answers requests for it."""
+
+    def __init__(
+        self,
+        *,
+        leadership: Callable[[], Leadership] = Leadership,
+        source: str = "",
+        dry_run: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``leadership``: called by the threads of requests. ``clock``: monotonic seconds."""
+        self._leadership = leadership
+        self._source = source
+        self._dry_run = dry_run
+        self._clock = clock
+        self._trends = Trends()
+        self._decision: Decision | None = None
+        self._words = ""
+        self._blockers: tuple[Blocker, ...] = ()
+        self._picture: LivePicture | None = None
+        self._lock = threading.Lock()
+        self._made: tuple[LivePicture | None, Leadership] | None = None
+        self._made_at_s = float("-inf")
+        self._answer = HttpAnswer(body=b"")
+
+    def publish(self, snapshot: Snapshot, decision: Decision | None) -> None:
+        """What the core thread has seen and decided last. Called by it only."""
+        seen = SeenObjects.of(snapshot)
+        if decision is not None and decision is not self._decision:
+            self._trends.add(decision.plan, snapshot.migrations.values(), snapshot.taken_at_s)
+            self._words = headline(decision.plan)
+            self._blockers = blockers_of(decision.blockers)
+            self._decision = decision
+        self.show(
+            LivePicture(
+                seen=seen,
+                plan=decision.plan if decision is not None else None,
+                blockers=self._blockers,
+                samples=self._trends.samples,
+                source=self._source,
+                headline=self._words,
+                dry_run=self._dry_run,
+                planned=self._dry_run,
+                warnings=decision.plan.metadata.warnings if decision is not None else (),
+            )
+        )
+
+    def show(self, picture: LivePicture) -> None:
+        """Show this from now on."""
+        self._picture = picture
+
+    def state(self) -> HttpAnswer:
+        """The document as it is now, or as it was less than a second ago."""
+        with self._lock:
+            now_s = self._clock()
+            wanted = (self._picture, self._leadership())
+            fresh = self._made is not None and now_s - self._made_at_s < EVERY_S
+            if not fresh and not self._is_made_of(wanted):
+                self._answer = _json(_state(*wanted))
+                self._made, self._made_at_s = wanted, now_s
+            return self._answer
+
+    def routes(self) -> Routes:
+        """The paths of the page."""
+        return {
+            **{path: _file(name, kind) for path, (name, kind) in _FILES.items()},
+            STATE_PATH: self.state,
+        }
+
+    def _is_made_of(self, wanted: tuple[LivePicture | None, Leadership]) -> bool:
+        return self._made is not None and self._made[0] is wanted[0] and self._made[1] == wanted[1]
+
+
+def _state(picture: LivePicture | None, leadership: Leadership) -> LiveState:
+    if picture is None:
+        return LiveState(leads=leadership.leads, leader=leadership.leader)
+    return live_state(picture, leads=leadership.leads, leader=leadership.leader)
+
+
+def _json(state: LiveState) -> HttpAnswer:
+    body = msgspec.json.encode(state)
+    return _packed(body, "application/json")
+
+
+def _file(name: str, kind: str) -> Callable[[], HttpAnswer]:
+    answer = _packed(asset(name).encode(), f"{kind}; charset=utf-8")
+    return lambda: answer
+
+
+def _packed(body: bytes, content_type: str) -> HttpAnswer:
+    packed = gzip.compress(body, compresslevel=5, mtime=0)
+    # The checksum of the content at the end of the packed form names it well enough for a cache.
+    return HttpAnswer(
+        body=body,
+        content_type=content_type,
+        gzipped=packed,
+        etag=f'"{packed[-8:].hex()}"',
+        headers=HEADERS,
+    )

@@ -1,0 +1,118 @@
+// The live page: asks for state.json every few seconds and shows it. It changes nothing in the cluster.
+"use strict";
+
+(() => {
+  const EVERY_MS = 3000;
+  const { el, count, plural, percent } = parts;
+  const at = (id) => document.getElementById(id);
+  let state = null, tag = "", chosen = "";
+
+  const moveColumns = [
+    { title: "pod", kind: "name", of: (m) => m.pod },
+    { title: "from", kind: "name", of: (m) => m.from },
+    { title: "to", kind: "name", of: (m) => m.to },
+    { title: "step", of: (m) => m.phase },
+    { title: "by", of: (m) => m.by },
+    { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
+  ];
+  const groups = { policy: (m) => m.by, namespace: (m) => m.pod.split("/")[0], step: (m) => m.phase };
+  const showMoves = parts.table(at("moves"), moveColumns, groups);
+  const showFinished = parts.table(at("finished"),
+    [{ title: "ended", of: (m) => m.endedAt }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
+      moveColumns[4], { title: "how", kind: "long", of: (m) => m.message || m.reason }], groups);
+  const showPolicies = parts.table(at("policies"),
+    [{ title: "policy", of: (p) => p.name }, { title: "pods", kind: "number", of: (p) => p.badlyPlaced }]);
+  const showBlocked = parts.table(at("blocked"),
+    [{ title: "reason", of: (b) => b.reason }, { title: "by", kind: "long", of: (b) => b.blockedBy },
+      { title: "pods", kind: "number", of: (b) => b.pods }], { reason: (b) => b.reason });
+  const ratio = (part, whole) => (whole > 0 ? part / whole : 0);
+  const showNodes = parts.table(at("nodes"), [
+    { title: "node", kind: "name", of: (n) => n.name },
+    { title: "zone", of: (n) => n.zone },
+    { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
+    { title: "pods", kind: "number", of: (n) => n.pods || 0 },
+    { title: "cpu requested", kind: "number", of: (n) => ratio(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli), show: (n) => percent(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli) },
+    { title: "memory requested", kind: "number", of: (n) => ratio(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes), show: (n) => percent(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes) },
+  ], { zone: (n) => n.zone });
+
+  function drawMap() {
+    parts.nodeMap(at("map"), state.nodes, {
+      shows: at("shows").value, filter: at("node-filter").value.trim(), chosen,
+      choose: (node) => { chosen = node.name; parts.nodeDetail(at("detail"), node); },
+    });
+  }
+
+  function drawBadges() {
+    const found = [];
+    if (state.dryRun) found.push(el("span", { class: "badge alert" }, "dry run: nothing is changed"));
+    if (state.leader) found.push(el("span", { class: "badge" }, state.leads ? `leads: ${state.leader}` : `led by ${state.leader}`));
+    else if (!state.leads) found.push(el("span", { class: "badge alert" }, "nobody leads yet"));
+    at("badges").replaceChildren(...found);
+  }
+
+  function draw() {
+    drawBadges();
+    const known = state.decidedAt !== "";
+    at("content").hidden = !known;
+    at("about").textContent = known
+      ? parts.clean(`State of ${state.at}, decided at ${state.decidedAt}${state.source ? `; ${state.source}` : ""}.`)
+      : state.leads ? "There was no decision yet." : "This process does not lead: the page of the leader has the state.";
+    at("headline").textContent = parts.clean(state.headline || "");
+    at("warnings").replaceChildren(...state.warnings.map((text) => el("p", { class: "warning" }, text)));
+    at("cards").replaceChildren();
+    if (!known) return;
+    const bad = state.policies.reduce((sum, p) => sum + p.badlyPlaced, 0);
+    const blocked = state.blocked.reduce((sum, b) => sum + b.pods, 0);
+    const planned = state.moves.some((m) => m.phase === "Planned");
+    at("cards").replaceChildren(
+      parts.card(count(bad), "found badly placed"), parts.card(count(blocked), "wanted, but not moved"),
+      parts.card(count(state.movesInAll), planned ? "moves planned" : "moves under way"),
+      parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, "nodes / pods"),
+      parts.card(count(state.pendingPods), "pods pending"));
+    at("moves-title").textContent = planned ? "Planned moves" : "Moves under way";
+    at("no-moves").textContent = !state.movesInAll ? "None."
+      : state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
+    showMoves(state.moves);
+    showPolicies(state.policies);
+    showBlocked(state.blocked);
+    showFinished(state.finished);
+    at("finished-section").hidden = !state.finished.length;
+    showNodes(state.nodes);
+    at("legend").replaceChildren(parts.mapLegend(state.nodes));
+    const measured = state.nodes.some((n) => n.cpuUsedMilli !== undefined);
+    at("shows").querySelector("[value=used]").disabled = !measured;
+    const node = state.nodes.find((n) => n.name === chosen);
+    if (node) parts.nodeDetail(at("detail"), node);
+    drawMap();
+    at("trends-section").hidden = state.samples.length < 2;
+    at("trends").replaceChildren(...(state.samples.length < 2 ? [] : [
+      parts.trend("badly placed", state.samples, (s) => s.badlyPlaced, count),
+      parts.trend("moves under way", state.samples, (s) => s.movesUnderWay, count),
+      parts.trend("pods pending", state.samples, (s) => s.pendingPods, count),
+      parts.trend("nodes in use", state.samples, (s) => s.nodesInUse, count),
+      parts.trend("cpu requested", state.samples, (s) => s.cpuRequested, (v) => `${Math.round(100 * v)}%`),
+      parts.trend("memory requested", state.samples, (s) => s.memoryRequested, (v) => `${Math.round(100 * v)}%`),
+    ]));
+    document.body.dataset.drawn = state.at;
+  }
+
+  async function ask() {
+    try {
+      const answer = await fetch("state.json", { cache: "no-cache" });
+      const seen = answer.headers.get("ETag") || "";
+      if (!answer.ok) throw new Error(plural(answer.status, "status"));
+      if (!state || seen !== tag) { state = await answer.json(); tag = seen; draw(); }
+      at("about").classList.remove("warning");
+    } catch {
+      at("about").classList.add("warning");
+      at("about").textContent = `No answer since ${state ? parts.clean(state.at) : "the page was opened"}; it is asked again.`;
+      tag = "";
+    }
+    setTimeout(ask, document.hidden ? 10 * EVERY_MS : EVERY_MS);
+  }
+
+  at("shows").addEventListener("change", () => state && drawMap());
+  at("node-filter").addEventListener("input", () => state && drawMap());
+  addEventListener("resize", () => state && state.decidedAt && drawMap());
+  ask();
+})();
