@@ -52,7 +52,8 @@ controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the 
 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
-	  $(MAKE) --no-print-directory controlplane && { $(call pytest,-m realcluster); }; \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.helm && \
+	  { $(call pytest,-m realcluster); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \

@@ -1,0 +1,171 @@
+"""The Helm chart has the objects that kustomize makes of ``manifests/``, for each overlay and component."""
+
+import os
+import re
+import subprocess
+import time
+
+import pytest
+import yaml
+
+from harness.controlplane import binaries, helm
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.servers import ControlPlane
+from rescheduler.configuration.document import parse_configuration
+from tests.packaging.image import ROOT
+
+pytestmark = pytest.mark.realcluster
+
+CHART = ROOT / "charts" / "rescheduler"
+KUBERNETES = "1.37.0"
+
+
+@pytest.fixture(scope="module")
+def programs():
+    try:
+        return str(helm.find()), binaries.find().path("kubectl")
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def render(programs):
+    def run(*values, namespace="rescheduler"):
+        words = [
+            word for value in ("namespace.create=true", *values) for word in ("--set-json", _json(value))
+        ]
+        line = [programs[0], "template", "rescheduler", str(CHART), "--namespace", namespace]
+        return subprocess.run(
+            [*line, "--kube-version", KUBERNETES, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def kustomize(programs, tmp_path_factory):
+    def run(*resources, components=()):
+        folder = tmp_path_factory.mktemp("overlay")
+        document = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [os.path.relpath(ROOT / "manifests" / each, folder) for each in resources],
+            "components": [
+                os.path.relpath(ROOT / "manifests/components" / each, folder) for each in components
+            ],
+        }
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(document))
+        line = [programs[1], "kustomize", str(folder)]
+        return subprocess.run(line, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    return run
+
+
+def _json(value):
+    return value if re.search(r"=(true|false|[\[{\"])", value) else value.replace("=", '="', 1) + '"'
+
+
+def objects(text):
+    """By kind and name. Line breaks in folded expressions are written differently by kustomize, and mean nothing in CEL."""
+    found = [each for each in yaml.safe_load_all(text) if each]
+    keys = [(o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]) for o in found]
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, map(plain, found), strict=True))
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return re.sub(r"\s*\n\s*", "\n", value) if isinstance(value, str) else value
+
+
+def rendered(done):
+    assert done.returncode == 0, done.stderr
+    return objects(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("values", "resources", "components"),
+    [
+        ((), ("base",), ()),
+        (("dryRun=true",), ("overlays/dry-run",), ()),
+        (("highlyAvailable=true",), ("overlays/ha",), ()),
+        (("highlyAvailable=true", "webhook=true"), ("overlays/webhook",), ()),
+        (("startFirst=true", "dryRunCreation=true"), ("base",), ("start-first", "dry-run-creation")),
+        (("monitoring=true",), ("base", "monitoring"), ()),
+    ],
+    ids=str,
+)
+def test_the_objects_are_those_of_kustomize(render, kustomize, values, resources, components):
+    ours, theirs = rendered(render(*values)), objects(kustomize(*resources, components=components))
+    assert ours.keys() == theirs.keys()
+    assert {key for key in ours if ours[key] != theirs[key]} == set()
+
+
+def test_the_configuration_and_the_deployment_are_those_of_the_values(render):
+    found = rendered(
+        render(
+            'configuration={"aggressiveness":"balanced","policies":[{"name":"NodeTaints"}]}',
+            'image={"repository":"registry.example/rescheduler","tag":"1.2.3"}',
+            'nodeSelector={"pool":"system"}',
+            'imagePullSecrets=[{"name":"pull"}]',
+        )
+    )
+    document = found["ConfigMap", "rescheduler", "rescheduler"]["data"]["config.yaml"]
+    assert parse_configuration(document, "values").aggressiveness == 0.5
+    pod = found["Deployment", "rescheduler", "rescheduler"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "registry.example/rescheduler:1.2.3"
+    assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "system"}, [{"name": "pull"}])
+
+
+def test_the_namespace_is_that_of_the_release_unless_the_chart_is_to_make_it(render):
+    found = rendered(render("namespace.create=false"))
+    assert ("Namespace", "", "rescheduler") not in found
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (("replicas=3",), "replicas"),
+        (('dryRun="yes"',), "dryRun"),
+        (('image={"repository":"a"}', 'image.tag=""'), "tag"),
+    ],
+    ids=str,
+)
+def test_values_that_mean_nothing_are_refused(render, values, said):
+    done = render(*values)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_another_namespace_is_refused_with_the_reason(render):
+    done = render(namespace="elsewhere")
+    assert done.returncode != 0
+    assert "install with --namespace rescheduler" in done.stderr
+
+
+def test_it_is_installed_and_removed_on_a_real_control_plane(programs, control_plane):
+    with ControlPlane(binaries=control_plane.binaries) as plane:
+
+        def helm_command(*words):
+            line = [programs[0], *words, "--namespace", "rescheduler", "--kubeconfig", str(plane.kubeconfig)]
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+            assert done.returncode == 0, done.stderr
+
+        helm_command("install", "rescheduler", str(CHART), "--create-namespace")
+        ends_s = time.monotonic() + 60  # a new kind is served a moment later
+        while not plane.api().get("/apis/rescheduler.dev/v1alpha1/podmigrations").ok:
+            assert time.monotonic() < ends_s
+            time.sleep(0.2)
+        changed = ("--set", "highlyAvailable=true")
+        helm_command("upgrade", "rescheduler", str(CHART), *changed)
+        path = "/apis/apps/v1/namespaces/rescheduler/deployments/rescheduler"
+        assert plane.api().get(path).body["spec"]["replicas"] == 2
+        helm_command("uninstall", "rescheduler")
+        assert not plane.api().get(path).ok
