@@ -87,7 +87,8 @@ class Schedule:
 
     def _window(self, start_s: float) -> Window:
         if self.end is None:
-            return Window(start_s, start_s + (self.duration_s or 0.0))
+            # Whole seconds, as the API writes times: what is read back must be the same window.
+            return Window(start_s, start_s + float(max(1, int(self.duration_s or 0.0))))
         start = dt.datetime.fromtimestamp(start_s, self.zone)
         end_s = dt.datetime.combine(start.date(), self.end, self.zone).timestamp()
         if end_s <= start_s:

@@ -126,8 +126,8 @@ def running(window: ReservationWindow, now_s: float) -> tuple[Window | None, str
 
 
 def gather_from_s(window: ReservationWindow, found: Window) -> float:
-    """When gathering begins."""
-    return found.start_s - max(0.0, window.start_reserve_ago_s)
+    """When gathering begins, in whole seconds, as the API writes times."""
+    return found.start_s - float(max(0, int(window.start_reserve_ago_s)))
 
 
 def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:

@@ -1,7 +1,7 @@
 """ReservationWindows from their making to their end: the program at work on the sandbox, in virtual time."""
 
 import pytest
-from window_scene import NODE, OWNERS, WINDOW, WindowScene, template
+from window_scene import HEAD_ROOM, NODE, OWNERS, WINDOW, WindowScene, template
 
 from rescheduler.model.names import LABEL_PLACEHOLDER, MAXIMUM_RUNTIME
 from rescheduler.sandbox.controllers.api import ApiRefusal
@@ -94,6 +94,24 @@ def test_pods_that_run_are_left_alone_and_what_they_leave_is_kept():
     assert scene.state()["gathered"] == 2
     assert all(scene.api.get(POD, "default", f"job-{n}") for n in (2, 3)), "nobody is preempted"
     assert [scene.node_of(f"queued-{n}") for n in range(4)] == ["", "", "", ""]
+
+
+def test_nothing_is_written_while_nothing_happens():
+    scene = WindowScene()
+    scene.window(duration="3600.5s", startReserveAgo="299.9s")
+    scene.head_room()
+    for phase in ("Waiting", "Gathering", "Open"):
+        scene.until(lambda now=phase: scene.phase() == now)
+        scene.advance(20)
+        before = versions(scene)
+        scene.advance(120)
+        assert versions(scene) == before, phase
+    assert len(scene.rooms()) == 4
+
+
+def versions(scene):
+    kinds = {WINDOW: "nightly", HEAD_ROOM: "spare"}
+    return [scene.api.get(kind, "", name)["metadata"]["resourceVersion"] for kind, name in kinds.items()]
 
 
 def test_a_sum_is_held_in_few_big_rooms_that_pods_of_any_size_share():

@@ -1,0 +1,91 @@
+"""A window and a head-room with the scheduler at work, on the sandbox and on the real control plane."""
+
+import time
+
+from harness.controlplane.world import World, node_of
+from rescheduler.model.names import API_VERSION
+
+GROUP = f"/apis/{API_VERSION}"
+
+
+def template(node_pool, cpu="1"):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    tolerations = [{"operator": "Exists"}]
+    return {
+        "spec": {"nodeSelector": {"pool": node_pool}, "tolerations": tolerations, "containers": [container]}
+    }
+
+
+def make(world, kind, plural, name, spec):
+    body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    world.api.create(f"{GROUP}/{plural}", body).expect(201)
+    return lambda: world.api.get(f"{GROUP}/{plural}/{name}").body.get("status") or {}
+
+
+def soon():
+    """The cron of a window that begins within the next hour."""
+    at = time.gmtime(time.time() + 1200)
+    return f"{at.tm_min} {at.tm_hour} * * *"
+
+
+def mine(world):
+    return [{"object": {"namespace": world.namespace}, "labelSelector": {"matchLabels": {"app": "mine"}}}]
+
+
+def owner(world, name, pool):
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "mine"}},
+        **template(pool),
+    }
+    world.api.create(world.path("pods"), body).expect(201)
+
+
+def rooms(world, name):
+    found = world.api.get(f"{GROUP}/reservations").items
+    ours = [r for r in found if r["metadata"].get("ownerReferences", [{}])[0].get("name") == name]
+    return [r for r in ours if (r.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+
+
+def test_room_is_gathered_used_and_given_back(api):
+    with World(api, "win") as world:
+        node = world.node("night", cpu="4", labels={"pool": "night"})
+        spec = {"cron": soon(), "duration": "1h", "startReserveAgo": "2h", "podNumToReserve": 2}
+        look = make(
+            world,
+            "ReservationWindow",
+            "reservationwindows",
+            "win",
+            {**spec, "template": template("night"), "owners": mine(world)},
+        )
+        try:
+            world.wait(lambda: look().get("rooms") == "2/2", 30)
+            assert (look()["phase"], look()["nodes"]) == ("Gathering", [node])
+            owner(world, "a", "night")
+            world.wait(lambda: node_of(world.get_pod("a")) == node, 30)
+            world.wait(lambda: look().get("placed") == 1, 30)
+            assert len(rooms(world, "win")) == 1
+        finally:
+            world.api.delete(f"{GROUP}/reservationwindows/win").expect()
+        world.wait(lambda: not rooms(world, "win"), 30)
+
+
+def test_head_room_stands_and_is_made_again(api):
+    with World(api, "head") as world:
+        world.node("spare", cpu="4", labels={"pool": "spare"})
+        look = make(
+            world,
+            "HeadRoom",
+            "headrooms",
+            "head",
+            {"rooms": 2, "template": template("spare"), "owners": mine(world)},
+        )
+        try:
+            world.wait(lambda: look().get("rooms") == "2/2", 30)
+            owner(world, "a", "spare")
+            world.wait(lambda: node_of(world.get_pod("a")), 30)
+            world.wait(lambda: look().get("rooms") == "2/2" and len(rooms(world, "head")) == 2, 30)
+        finally:
+            world.api.delete(f"{GROUP}/headrooms/head").expect()
+        world.wait(lambda: not rooms(world, "head"), 30)
