@@ -101,7 +101,7 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     if explanation.nearest is not None:
         lines += _wrapped(_nearest(explanation.nearest))
     elif not feasible and not pod.node and total:
-        lines.append("  no one or two pods of a node could stand elsewhere so that it fits there")
+        lines.append("  no pods could stand elsewhere so that it fits there")
     return "\n".join(lines) + "\n"
 
 

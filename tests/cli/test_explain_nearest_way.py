@@ -69,6 +69,12 @@ def test_a_pod_of_higher_priority_is_said_to_hold(nearest):
     assert said.endswith("; default/a-1 has a higher priority")
 
 
+def test_one_pod_may_need_the_room_of_another(nearest):
+    items = [*nodes("4", "3", "2"), *web("a", "n1", cpu="3"), *web("b", "n2", cpu="2")]
+    said, _ = nearest(*items, big=b.pod("big").cpu("4"))
+    assert said == "it would fit on n1 if default/b-1 (to n3) and default/a-1 (to n2) moved"
+
+
 def test_host_ports_are_a_reason_to_step_aside_too(nearest):
     owner = b.replicaset("a").cpu("100m").host_port(8080).replicas(1)
     said, _ = nearest(
@@ -92,7 +98,7 @@ def test_host_ports_are_a_reason_to_step_aside_too(nearest):
 )
 def test_where_nothing_helps_it_says_so(nearest, items):
     said, way = nearest(*items, big=BIG)
-    assert (said, way) == ("no one or two pods of a node could stand elsewhere so that it fits there", None)
+    assert (said, way) == ("no pods could stand elsewhere so that it fits there", None)
 
 
 def test_a_pod_that_fits_needs_nobody_to_move(nearest):
