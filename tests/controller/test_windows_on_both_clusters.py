@@ -2,7 +2,7 @@
 
 import time
 
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.model.names import API_VERSION
 
 GROUP = f"/apis/{API_VERSION}"
@@ -89,3 +89,24 @@ def test_head_room_stands_and_is_made_again(api):
         finally:
             world.api.delete(f"{GROUP}/headrooms/head").expect()
         world.wait(lambda: not rooms(world, "head"), 30)
+
+
+def test_a_pod_that_is_annotated_as_volcano_writes_it_is_held_for_the_room(api):
+    with World(api, "seed") as world:
+        node = world.node("seed", cpu="4", labels={"pool": "seed"})
+        spec = {"cron": soon(), "duration": "1h", "startReserveAgo": "2h", "podNumToReserve": 1}
+        look = make(
+            world, "ReservationWindow", "reservationwindows", "seed", {**spec, "template": template("seed")}
+        )
+        try:
+            world.wait(lambda: look().get("rooms") == "1/1", 30)
+            meta = {"name": "a", "annotations": {"volcano.sh/reserveable": "true"}}
+            body = world.spec() | {"nodeSelector": {"pool": "seed"}}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
+            made = world.api.create(world.path("pods"), pod).expect(201).body
+            assert made["metadata"]["labels"] == {"volcano.sh/reserveable": "true"}
+            assert gates_of(made) == ["rescheduler.dev/hold"]
+            world.wait(lambda: node_of(world.get_pod("a")) == node, 30)
+            world.wait(lambda: look().get("phase") == "Filled", 30)
+        finally:
+            world.api.delete(f"{GROUP}/reservationwindows/seed").expect()
