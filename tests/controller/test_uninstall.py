@@ -43,7 +43,8 @@ class Installation(Scene):
         return uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
 
     def busy(self):
-        """Rooms, a pod at the gate, a move that cannot end, a hint and a taint."""
+        """Rooms, also of a window and a head-room, a pod at the gate, a move that cannot end, a hint and a taint."""
+        self.standing()
         room = self.room("held", node="n2", allocateOnce=False)
         assert self.until(lambda: self.phase(room) == "Available")
         self.refuse(429, "TooManyRequests", lambda call: call.rehearses)
@@ -56,6 +57,23 @@ class Installation(Scene):
             node,
             {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}, "spec": {"taints": taints}},
         )
+
+    def standing(self):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+        made = {"template": {"spec": {"containers": [container]}}, "owners": [{"object": {"name": "x"}}]}
+        window = {"cron": "0 0 * * *", "duration": "24h", "startReserveAgo": "1h", "podNumToReserve": 1}
+        for kind, body in (("HeadRoom", {"rooms": 1}), ("ReservationWindow", window)):
+            meta = {"name": kind.lower()}
+            self.api.create(
+                {"apiVersion": names.API_VERSION, "kind": kind, "metadata": meta, "spec": {**body, **made}}
+            )
+            which, done = GroupKind("rescheduler.dev", kind), {"HeadRoom": "standing"}.get(kind, "gathered")
+            assert self.until(
+                lambda which=which, name=meta["name"], done=done: self.count(which, name, done) == 1
+            )
+
+    def count(self, kind, name, field):
+        return (self.api.get(kind, "", name).get("status") or {}).get(field)
 
     def stop(self):
         self.program.frozen = True

@@ -4,6 +4,7 @@ import pytest
 from window_scene import HEAD_ROOM, NODE, OWNERS, WINDOW, WindowScene, template
 
 from rescheduler.model.names import LABEL_PLACEHOLDER, MAXIMUM_RUNTIME
+from rescheduler.room_sets import windows
 from rescheduler.sandbox.controllers.api import ApiRefusal
 from rescheduler.sandbox.controllers.unstructured import POD, annotations_of, spec, status
 
@@ -269,3 +270,25 @@ def cluster():
 def test_what_the_api_server_can_judge_it_refuses(cluster, wrong, words):
     with pytest.raises(ApiRefusal, match=words):
         cluster.window("wrong", **wrong)
+
+
+def test_a_window_of_which_the_controller_crashes_stops_no_other(monkeypatch):
+    whole = windows.step
+
+    def step(observed, now_s):
+        if observed.window.name == "broken":
+            raise RuntimeError("a defect")
+        return whole(observed, now_s)
+
+    monkeypatch.setattr(windows, "step", step)
+    scene = WindowScene()
+    scene.window("broken")
+    scene.window("nightly")
+    scene.head_room()
+    scene.until(lambda: scene.phase() == "Open", 700)
+    assert scene.state()["rooms"] == "2/2"
+    assert scene.state("spare", HEAD_ROOM)["rooms"] == "2/2"
+    assert scene.program.events.damaged
+    assert set(scene.program.events.damaged) == {"a step of ReservationWindow crashed"}
+    monkeypatch.undo()
+    scene.until(lambda: scene.phase("broken") == "Open", 60)
