@@ -1,7 +1,7 @@
 """Room for pending pods in a plan: who steps aside for which of them, within budgets and limits, and why nothing helps.
 
 Pods of higher priority come first, then those that need the fewest moves. What one of them takes another one may lack, so the pods are
-planned a few times, each time those first that found nothing before, and the best is kept: room for most, the highest
+planned a few times, each time those first that found nothing before or took many moves, and the best is kept: room for most, the highest
 priorities first, then with the fewest moves. A way is planned as a whole or not at all, and so is a gang.
 """
 
@@ -137,9 +137,10 @@ class PendingRooms:
         best_blame = Counter(blame)
         for _ in range(_TRIES):
             done = self.limits.exhausted or self._work.left <= 0
-            if done or not last.failed or len(last.failed) == len(gangs):
+            dear = self._dear(last)
+            if done or not (last.failed or dear) or len(last.failed) == len(gangs):
                 break
-            blame.update(gang[0].pod.uid for gang in last.failed)
+            blame.update([*(gang[0].pod.uid for gang in last.failed), *dear])
             self._undo(last.rooms)
             last = self._try(bounds, gangs, blame)
             if last.value < best.value:
@@ -163,6 +164,12 @@ class PendingRooms:
             failed += self._cheapest_first(bounds, [g for g in members if not blame[g[0].pod.uid]])
             value.append(len(failed) - before)
         return _Tried(rooms, failed, (*value, sum(len(room.way.steps) for room in self._rooms)))
+
+    def _dear(self, tried: _Tried) -> list[str]:
+        """Uids of pods for which more moves are planned than for others: planned first, they may need fewer."""
+        rooms = self._rooms[tried.rooms :]
+        least = min((len(room.way.steps) for room in rooms), default=0)
+        return [room.candidate.pod.uid for room in rooms if len(room.way.steps) > max(least, 1)]
 
     def _cheapest_first(self, bounds: RoomBounds, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room."""
