@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from rescheduler import logs
 from rescheduler.cli.api_access import api_of
 from rescheduler.cli.configuration_input import load_configuration
 from rescheduler.cli.controller_configuration import ReadConfiguration, configuration_of
@@ -81,6 +82,7 @@ def ui_command(
     every minute, and planned by the configuration of its controller; --config plans by another one.
     """
     need_from(paths, more_paths)
+    logs.configure("warning")
     source = _Source(
         paths=paths,
         more_paths=more_paths,

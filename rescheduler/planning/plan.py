@@ -7,6 +7,7 @@ import enum
 import msgspec
 
 from rescheduler.model.migration import MoveMode
+from rescheduler.model.node_marks import NodeMark
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
 
 
@@ -99,6 +100,7 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     zone: str = ""
     schedulable: bool = True
+    marks: tuple[NodeMark, ...] = ()
     pods: int = 0
     pods_allocatable: int = 0
     cpu_requested_milli: int = 0

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.names import ZONE
+from rescheduler.model.node_marks import marks_of
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, by_policy, tier_name
@@ -80,6 +81,7 @@ def summarise(
                 name=name,
                 zone=node.labels.get(ZONE) or "",
                 schedulable=node.usable,
+                marks=marks_of(node),
                 pods=amounts[0],
                 pods_allocatable=amounts[1],
                 cpu_requested_milli=amounts[2],

@@ -1,6 +1,9 @@
 """Reports of a Plan: complete, the same bytes each time, safe against names, openable anywhere."""
 
+import base64
+import hashlib
 import json
+import re
 from html.parser import HTMLParser
 
 import msgspec
@@ -128,14 +131,19 @@ def test_moves_that_begin_after_others_name_them_everywhere(plan):
     lines = plan_text(staged).splitlines()
     assert any(line.split()[:3] == ["#", "AFTER", "POD"] for line in lines)
     assert any(line.split()[:3] == ["2", "1", "shop/db-9"] for line in lines)
-    assert "<td class='number'>2</td><td>1</td><td><code>shop/db-9</code>" in plan_html(staged)
+    second = data_of(plan_html(staged))["moves"][1]
+    assert (second["number"], second["after"], second["pod"]) == (2, "1", "shop/db-9")
     assert stages_of(staged.moves) == [1, 2]
     with pytest.raises(LookupError):
         stages_of((later, first))
 
 
+def data_of(page):
+    return json.loads(page.partition('id="plan">')[2].partition("</script>")[0])
+
+
 class _Checker(HTMLParser):
-    VOID = frozenset({"meta", "br", "rect", "line"})
+    VOID = frozenset({"meta", "br", "input"})
 
     def __init__(self):
         super().__init__(convert_charrefs=True)
@@ -160,9 +168,27 @@ def test_html_is_well_formed_self_contained_and_escaped(plan):
     checker.feed(page)
     assert checker.stack == []
     assert checker.fetched == []
-    assert "<script" not in page
-    assert "http" not in page
-    assert "shop/web-<b>1" in checker.texts
+    assert "https" not in page
+    assert data_of(page)["moves"][0]["pod"] == "shop/web-<b>1"
+    assert "web-<b>1" not in page
+
+
+def test_the_page_may_run_its_own_script_and_nothing_else(plan):
+    hostile = "</script><script>document.title=1</script>"
+    renamed = msgspec.structs.replace(plan.moves[0], pod=PodRef(hostile, hostile), message=hostile)
+    page = plan_html(msgspec.structs.replace(plan, moves=(renamed,)))
+    assert page.count("<script") == page.count("</script>") == 2
+    assert data_of(page)["moves"][0]["pod"] == f"{hostile}/{hostile}"
+    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)[0]
+    style = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)[0]
+    for text in (script, style):
+        assert (
+            base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in page.partition("<body>")[0]
+        )
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page.partition("<style>")[0]
+    assert " style=" not in page
+    assert " onclick=" not in page
 
 
 def test_the_same_plan_gives_the_same_bytes(plan):

@@ -13,6 +13,7 @@ STYLE: Final = "style.css"
 PARTS: Final = "parts.js"
 LIVE_PAGE: Final = "live.html"
 LIVE_SCRIPT: Final = "live.js"
+REPORT_SCRIPT: Final = "report.js"
 
 
 @cache

@@ -1,15 +1,23 @@
-"""The HTML page of a Plan: cards, maps before and after, moves, and what is blocked and why."""
+"""The HTML page of a Plan: the verdict and what blocks first, then what gets better, moves and nodes.
+
+What people look through (moves, what stays, nodes) is data in the page, which its script shows with filter, order and groups; the verdict, what blocks
+and what gets better by policy are there without it. The page may run its own script and load nothing: its policy says so by hashes.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import base64
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from html import escape
+from typing import Final
+
+import msgspec
 
 from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
-from rescheduler.reports.html.drawing import change_bars, legend, load, node_map
-from rescheduler.reports.html.style import CSS
+from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
 from rescheduler.reports.objective_words import (
     TOLD,
     badness_of,
@@ -22,37 +30,174 @@ from rescheduler.reports.objective_words import (
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond, plural
 
-_BARS_SHOWN = 60
-_SHOWN_PER_REASON = 200
-_MOVES_SHOWN = 2000
+_BLOCKERS_SHOWN: Final = 12
+_SHOWN_PER_REASON: Final = 200
+_MOVES_SHOWN: Final = 2000
+_SECTIONS: Final = """<section id="nodes-section"><h2>Nodes</h2>
+<div class="tools"><input id="node-filter" type="search" placeholder="name of a node" aria-label="name of a node">
+<span class="faint">One cell for each node, by zone; the fuller its fullest resource, the warmer. Outlined: changed by the plan. Click a node for its figures.</span></div>
+<div id="legend"></div><div class="columns"><figure><figcaption>before</figcaption><div id="map-before"></div></figure>
+<figure><figcaption>after</figcaption><div id="map-after"></div></figure></div><div id="detail" class="detail" hidden></div></section>
+<section id="changed-section"><h2>Nodes that change</h2><div id="changed"></div></section>"""
+
+
+class _MoveRow(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """One move, as the script of the page shows it."""
+
+    number: int
+    after: str
+    pod: str
+    workload: str
+    source: str
+    target: str
+    policy: str
+    gain: float
+    cost: float
+    changes: str
+    why: str
+
+
+class _StaysRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod that stays."""
+
+    pod: str
+    node: str
+    policy: str
+    reason: str
+    by: str
+    why: str
+
+
+class _ReportData(msgspec.Struct, frozen=True, kw_only=True):
+    """What the script of the page shows. ``after``: the nodes that change, as they will be."""
+
+    before: Sequence[NodeSummary]
+    after: Sequence[NodeSummary]
+    moves: Sequence[_MoveRow]
+    stays: Sequence[_StaysRow]
 
 
 def plan_html(plan: Plan) -> str:
     """The whole page."""
     after = {node.name: node for node in plan.after.nodes}
-    changed = frozenset(n.name for n in plan.before.nodes if after.get(n.name) != n)
+    changed = frozenset(n.name for n in plan.before.nodes if n.name in after and after[n.name] != n)
     body = "\n".join(
         part
         for part in (
             _head(plan),
             _warnings(plan),
             _cards(plan),
+            _blockers(plan.skipped),
             _policies(plan),
             _bounds(plan),
-            _maps(plan, changed),
-            _bars(plan, changed),
-            _moves(plan.moves),
             _rooms(plan),
-            f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else "",
-            _skipped(plan.skipped),
+            _moves(plan),
+            _stays(plan.skipped),
+            _SECTIONS,
         )
         if part
     )
+    style, script = asset(STYLE), asset(PARTS) + asset(REPORT_SCRIPT)
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Rescheduling plan</title>\n<style>{CSS}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>Rescheduling plan</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
+        f'<script type="application/json" id="plan">{_data(plan, changed)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _data(plan: Plan, changed: frozenset[str]) -> str:
+    """As JSON that cannot end the element that it stands in."""
+    before = numbers_before(plan.moves)
+    data = _ReportData(
+        before=plan.before.nodes,
+        after=[node for node in plan.after.nodes if node.name in changed],
+        moves=[
+            _move_row(number, before[number - 1], move)
+            for number, move in enumerate(plan.moves[:_MOVES_SHOWN], 1)
+        ],
+        stays=[_stays_row(one) for group in _groups(plan.skipped) for one in group[:_SHOWN_PER_REASON]],
+    )
+    return msgspec.json.encode(data).decode().replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _move_row(number: int, before: str, move: Move) -> _MoveRow:
+    owner = move.controller
+    return _MoveRow(
+        number=number,
+        after=before,
+        pod=f"{move.pod.namespace}/{move.pod.name}",
+        workload=f"{move.pod.namespace}/{owner.name} ({owner.kind})" if owner is not None else "",
+        source=move.source,
+        target=move.target,
+        policy=move.policy,
+        gain=move.gain,
+        cost=move.disruption,
+        changes=_arrows(effect_words(move.effects)),
+        why=move.message or move.reason,
+    )
+
+
+def _stays_row(one: Skipped) -> _StaysRow:
+    return _StaysRow(
+        pod=f"{one.pod.namespace}/{one.pod.name}",
+        node=one.node,
+        policy=one.policy,
+        reason=one.reason.value,
+        by=one.blocked_by,
+        why=one.message,
+    )
+
+
+def _groups(skipped: Sequence[Skipped]) -> list[list[Skipped]]:
+    """By reason and what blocks, the largest first."""
+    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
+    for item in skipped:
+        groups[(item.reason.value, item.blocked_by)].append(item)
+    return [members for _, members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0]))]
+
+
+def _blockers(skipped: Sequence[Skipped]) -> str:
+    """What keeps how many pods where they are."""
+    if not skipped:
+        return ""
+    counted = Counter((one.reason.value, one.blocked_by) for one in skipped)
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(reason, by or "-", plural(pods, "pod")) for (reason, by), pods in ordered[:_BLOCKERS_SHOWN]]
+    more = len(ordered) - _BLOCKERS_SHOWN
+    rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
+    return f"<h2>What blocks</h2>\n{_table(('reason', 'by', 'pods'), rows)}{rest}"
+
+
+def _moves(plan: Plan) -> str:
+    if not plan.moves:
+        return "<h2>Moves</h2>\n<p>Nothing to move.</p>"
+    more = len(plan.moves) - _MOVES_SHOWN
+    rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
+    left = f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else ""
+    return (
+        f"<h2>{plural(len(plan.moves), 'move').capitalize()}, in this order</h2>\n"
+        "<noscript><p class='warning'>Moves and nodes are shown by the script of this page, which is off here.</p></noscript>"
+        f"<div id='moves'></div>{rest}{left}"
+    )
+
+
+def _stays(skipped: Sequence[Skipped]) -> str:
+    if not skipped:
+        return ""
+    more = sum(max(0, len(members) - _SHOWN_PER_REASON) for members in _groups(skipped))
+    rest = f"<p class='faint'>and {more:,} more, for the same reasons</p>" if more else ""
+    return f"<h2>Wanted, but not moved ({len(skipped):,})</h2>\n<div id='stays'></div>{rest}"
 
 
 def _head(plan: Plan) -> str:
@@ -89,87 +234,12 @@ def _cards(plan: Plan) -> str:
     return f"<div class='cards'>{inner}</div>"
 
 
-def _maps(plan: Plan, changed: frozenset[str]) -> str:
-    return (
-        "<h2>Nodes</h2>\n<p class='faint'>One cell for each node, by zone; the fuller its fullest resource, the "
-        "warmer. Outlined: changed by the plan.</p>"
-        f"{legend()}<div class='maps'>"
-        f"<figure><figcaption>before</figcaption>{node_map(plan.before.nodes, changed)}</figure>"
-        f"<figure><figcaption>after</figcaption>{node_map(plan.after.nodes, changed)}</figure></div>"
-    )
-
-
-def _bars(plan: Plan, changed: frozenset[str]) -> str:
-    after = {node.name: node for node in plan.after.nodes}
-    pairs = [
-        (node, after[node.name]) for node in plan.before.nodes if node.name in changed and node.name in after
-    ]
-    if not pairs:
-        return ""
-    words = "Outline: before. Filled: after."
-    if len(pairs) > _BARS_SHOWN:
-        words += f" The {_BARS_SHOWN} that change most, of {len(pairs):,}."
-        pairs = sorted(sorted(pairs, key=_change, reverse=True)[:_BARS_SHOWN], key=lambda pair: pair[0].name)
-    return f"<h2>Nodes that change</h2>\n<p class='faint'>{words}</p>\n{change_bars(pairs)}"
-
-
-def _change(pair: tuple[NodeSummary, NodeSummary]) -> float:
-    """How much the node's load changes."""
-    before, after = pair
-    return abs(load(after) - load(before))
-
-
-def _moves(moves: Sequence[Move]) -> str:
-    if not moves:
-        return "<h2>Moves</h2>\n<p>Nothing to move.</p>"
-    before = numbers_before(moves)
-    rows = "".join(
-        f"<tr><td class='number'>{number}</td><td>{before[number - 1] or '-'}</td>"
-        f"<td><code>{_name(move.pod.namespace, move.pod.name)}</code></td>"
-        f"<td><code>{escape(move.source)}</code></td><td><code>{escape(move.target)}</code></td>"
-        f"<td>{escape(move.policy)}</td><td class='number'>{move.gain:.2f}</td>"
-        f"<td class='number'>{move.disruption:.2f}</td><td>{escape(effect_words(move.effects))}</td>"
-        f"<td>{escape(move.message or move.reason)}</td></tr>"
-        for number, move in enumerate(moves[:_MOVES_SHOWN], 1)
-    )
-    rest = f"<p class='faint'>and {len(moves) - _MOVES_SHOWN:,} more</p>" if len(moves) > _MOVES_SHOWN else ""
-    return (
-        f"<h2>{plural(len(moves), 'move').capitalize()}, in this order</h2>\n<div class='scroll'><table><thead><tr>"
-        "<th class='number'>#</th><th>after</th><th>pod</th><th>from</th><th>to</th><th>policy</th><th class='number'>gain</th>"
-        f"<th class='number'>cost</th><th>changes</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>{rest}"
-    )
-
-
 def _rooms(plan: Plan) -> str:
     if not plan.rooms:
         return ""
     rest = len(plan.rooms) - ROOMS_SHOWN
     more = f"<p class='faint'>and {rest:,} more</p>" if rest > 0 else ""
     return f"<h2>Room for pending pods</h2>\n{_table(HEADER, room_rows(plan))}{more}"
-
-
-def _skipped(skipped: Sequence[Skipped]) -> str:
-    if not skipped:
-        return ""
-    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
-    for item in skipped:
-        groups[(item.reason.value, item.blocked_by)].append(item)
-    parts = [f"<h2>Wanted, but not moved ({len(skipped):,})</h2>"]
-    for (reason, blocked_by), members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
-        by = f" by <code>{escape(blocked_by)}</code>" if blocked_by else ""
-        rows = "".join(
-            f"<tr><td><code>{_name(m.pod.namespace, m.pod.name)}</code></td><td><code>{escape(m.node)}</code></td>"
-            f"<td>{escape(m.policy)}</td><td>{escape(m.message)}</td></tr>"
-            for m in members[:_SHOWN_PER_REASON]
-        )
-        more = len(members) - _SHOWN_PER_REASON
-        rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
-        parts.append(
-            f"<details><summary><b>{escape(reason)}</b>{by}: {plural(len(members), 'pod')}</summary>"
-            "<div class='scroll'><table><thead><tr><th>pod</th><th>node</th><th>policy</th><th>why</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>{rest}</details>"
-        )
-    return "\n".join(parts)
 
 
 def _policies(plan: Plan) -> str:
@@ -201,7 +271,3 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _arrows(cell: str) -> str:
     return cell.replace("->", "→")
-
-
-def _name(namespace: str, name: str) -> str:
-    return f"{escape(namespace)}/{escape(name)}"

@@ -6,22 +6,10 @@ number on each node. Every list but that of the nodes has a limit.
 
 from __future__ import annotations
 
-import enum
-
 import msgspec
 
 from rescheduler.model.names import API_VERSION
-
-
-class NodeMark(enum.StrEnum):
-    """What is special about a node."""
-
-    NOT_READY = "NotReady"
-    CORDONED = "Cordoned"
-    TAINTED = "Tainted"
-    KEPT_EMPTY = "KeptEmpty"
-    """The controller has emptied it, and keeps new pods away."""
-    DELETING = "Deleting"
+from rescheduler.model.node_marks import NodeMark
 
 
 class ShownNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

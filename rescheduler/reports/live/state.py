@@ -11,6 +11,7 @@ from typing import Final
 
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ZONE
+from rescheduler.model.node_marks import marks_of, own_taints
 from rescheduler.model.records import Node, NodeUsage, ObjectKey, Taint
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
@@ -20,7 +21,6 @@ from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
 from rescheduler.reports.live.document import (
     Blocker,
     LiveState,
-    NodeMark,
     ShownMove,
     ShownNode,
     ShownPolicy,
@@ -32,8 +32,6 @@ MOST_FINISHED: Final = 50
 MOST_BLOCKERS: Final = 50
 _MOST_TAINTS: Final = 5
 _LONGEST_TEXT: Final = 300
-_OF_THE_SYSTEM: Final = "node.kubernetes.io/"
-"""Prefix of taints that repeat what the marks say: unschedulable, not-ready, unreachable."""
 _HELD: Final = (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
 
 
@@ -119,18 +117,6 @@ def blockers_of(counts: Mapping[tuple[SkipReason, str], int]) -> tuple[Blocker, 
     )
 
 
-def marks_of(node: Node) -> tuple[NodeMark, ...]:
-    """What is special about a node."""
-    found = {
-        NodeMark.NOT_READY: not node.ready,
-        NodeMark.CORDONED: node.unschedulable,
-        NodeMark.TAINTED: bool(_own_taints(node)),
-        NodeMark.KEPT_EMPTY: node.kept_empty is not None,
-        NodeMark.DELETING: node.deleting,
-    }
-    return tuple(mark for mark, there in found.items() if there)
-
-
 def _nodes(seen: SeenObjects, plan: Plan | None) -> tuple[ShownNode, ...]:
     figures = {node.name: node for node in plan.before.nodes} if plan is not None else {}
     reserved = _reserved(seen.reservations.values())
@@ -145,7 +131,7 @@ def _nodes(seen: SeenObjects, plan: Plan | None) -> tuple[ShownNode, ...]:
                 name=name,
                 zone=node.labels.get(ZONE) or "",
                 marks=marks_of(node),
-                taints=tuple(map(_taint, _own_taints(node)[:_MOST_TAINTS])),
+                taints=tuple(map(_taint, own_taints(node)[:_MOST_TAINTS])),
                 pods=amounts.pods,
                 pods_allocatable=amounts.pods_allocatable,
                 cpu_requested_milli=amounts.cpu_requested_milli,
@@ -213,10 +199,6 @@ def _planned(move: Move) -> ShownMove:
         message=_cut(move.message),
         by=f"policy {move.policy}",
     )
-
-
-def _own_taints(node: Node) -> list[Taint]:
-    return [taint for taint in node.taints if not taint.key.startswith(_OF_THE_SYSTEM)]
 
 
 def _taint(taint: Taint) -> str:

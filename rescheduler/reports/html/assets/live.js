@@ -9,8 +9,8 @@
 
   const moveColumns = [
     { title: "pod", kind: "name", of: (m) => m.pod },
-    { title: "from", kind: "name", of: (m) => m.from },
-    { title: "to", kind: "name", of: (m) => m.to },
+    { title: "from", kind: "name node", of: (m) => m.from },
+    { title: "to", kind: "name node", of: (m) => m.to },
     { title: "step", of: (m) => m.phase },
     { title: "by", of: (m) => m.by },
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
@@ -27,7 +27,7 @@
       { title: "pods", kind: "number", of: (b) => b.pods }], { reason: (b) => b.reason });
   const ratio = (part, whole) => (whole > 0 ? part / whole : 0);
   const showNodes = parts.table(at("nodes"), [
-    { title: "node", kind: "name", of: (n) => n.name },
+    { title: "node", kind: "name node", of: (n) => n.name },
     { title: "zone", of: (n) => n.zone },
     { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
     { title: "pods", kind: "number", of: (n) => n.pods || 0 },
