@@ -4,7 +4,7 @@ On the sandbox, with the controller that ``rescheduler run`` assembles. Jobs of 
 always wait. Each day at two o'clock pods of 2 CPU come. Printed: how many of them started within 30 s of their creation, after how long, and how many jobs did not run
 to their end.
 
-    python -m bench.windows [--days 7] [--nodes 50] [--pods 10] [--seed 1]
+    python -m bench.windows [--days 7] [--nodes 50] [--pods 10] [--ago 3h] [--seed 1]
 """
 
 from __future__ import annotations
@@ -201,14 +201,17 @@ class Story:
 @click.option("--days", default=7, show_default=True)
 @click.option("--nodes", default=50, show_default=True)
 @click.option("--pods", default=10, show_default=True)
+@click.option(
+    "--ago", default="3h", show_default=True, help="How long before its start the window is gathered for."
+)
 @click.option("--seed", default=1, show_default=True)
-def main(days: int, nodes: int, pods: int, seed: int) -> None:
+def main(days: int, nodes: int, pods: int, ago: str, seed: int) -> None:
     """Print what became of the pods, day by day."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(f"seed {seed}: {nodes} nodes of 10.1 CPU, jobs of 1 CPU, {pods} pods of 2 CPU a day")
     for window in (True, False):
         began_s = time.process_time()
-        found = Story(nodes=nodes, pods=pods, seed=seed, window=window).run(days)
+        found = Story(nodes=nodes, pods=pods, seed=seed, window=window, ago=ago).run(days)
         started = [second for day in found.days for second in day.started_s]
         slowest = f", the slowest after {max(started)} s" if started else ""
         print(
