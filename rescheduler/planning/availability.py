@@ -152,6 +152,8 @@ class AvailabilityLedger:
         """Uid of a workload -> uids of the controllers of its pods."""
         self._missing: Counter[str] = Counter()
         self._known: dict[str, Availability] = {}
+        self._refusals: dict[tuple[str, int, bool, bool], Blocked | None] = {}
+        """The answers by all that ``Availability.refusal`` looks at: tens of thousands of pods are asked about in each round."""
         self._workloads: dict[str, str] = {}
         """Uid of a controller of pods -> uid of the workload."""
 
@@ -161,10 +163,14 @@ class AvailabilityLedger:
             return None
         uid = self._workload(pod)
         found = self._of(uid, pod)
-        message = found.refusal(pod, self._taken.get(uid, 0))
-        if not message or self._starts_first(pod, policy):
-            return None
-        return Blocked(SkipReason.TOO_FEW_AVAILABLE, message, found.workload)
+        taken = self._taken.get(uid, 0)
+        alike = uid, taken, pod.ready, pod.uid in found.available
+        if alike not in self._refusals:
+            message = found.refusal(pod, taken)
+            refused = Blocked(SkipReason.TOO_FEW_AVAILABLE, message, found.workload) if message else None
+            self._refusals[alike] = refused
+        known = self._refusals[alike]
+        return None if known is None or self._starts_first(pod, policy) else known
 
     def take(self, pod: Pod, policy: str = "") -> None:
         """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""

@@ -9,7 +9,8 @@ So the rules are asked again while expected pods are what they are now. All othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from rescheduler.model.records import Pod, VolumeKind
@@ -65,16 +66,31 @@ class ExpectedPods:
         if not self._of_class or not feasible.any():
             return
         minded = self._minded_by(replacement)
+        if minded:
+            with self._waiting(minded):
+                feasible &= self._state.feasible(replacement)
+                further(feasible)
+
+    def allows(self, replacement: Pod, node: int, further: Callable[[], bool]) -> bool:
+        """``restrict`` of one node (an index)."""
+        minded = self._minded_by(replacement) if self._of_class else []
         if not minded:
-            return
+            return True
+        with self._waiting(minded):
+            return self._state.feasible_at(replacement, node) and further()
+
+    @contextmanager
+    def _waiting(self, pods: Iterable[_Expected]) -> Iterator[None]:
+        """Meanwhile these expected pods are what they are now."""
         state = self._state
         mark = state.checkpoint()
-        for one in minded:
+        for one in pods:
             state.remove(one.placed)
             state.wait(one.waiting)
-        feasible &= state.feasible(replacement)
-        further(feasible)
-        state.rollback(mark)
+        try:
+            yield
+        finally:
+            state.rollback(mark)
 
     def _minded_by(self, replacement: Pod) -> list[_Expected]:
         kind = self._state.cluster.kind_of(replacement)

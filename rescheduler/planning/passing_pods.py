@@ -14,7 +14,10 @@ or not. Which rules count such pods (kube-scheduler 1.37):
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
 
 from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
 from rescheduler.model.selectors import LabelSet
@@ -27,7 +30,7 @@ from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
 from rescheduler.scheduling.matching import Matcher, demanded_label, matcher_of
-from rescheduler.scheduling.pod_topology_spread import CountedPod, spread_mask_after
+from rescheduler.scheduling.pod_topology_spread import CountedPod, SpreadAfter, spread_after
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
 
@@ -96,9 +99,28 @@ class PassingPods:
         ``stage``: of the plan, in which it comes.
         """
         self._spread.restrict(replacement, feasible, stage)
-        if self._at_once and self._all and (spread := self._spread_without_moves(replacement)) is not None:
-            feasible &= spread
+        spread = self._spread_without_moves(replacement)
+        if spread is not None:
+            spread.restrict(feasible)
         self._restrict(replacement, feasible, ending)
+
+    def allows(self, replacement: Pod, node: int, ending: Pod | None, stage: int) -> bool:
+        """``restrict`` of one node (an index)."""
+        if not self._spread.allows(replacement, node, stage):
+            return False
+        spread = self._spread_without_moves(replacement)
+        if spread is not None and not spread.allows(node):
+            return False
+        if VolumeRestrictions.name not in self._disabled and self._claims_in_use(replacement, ending):
+            return False
+        if InterPodAffinity.name in self._disabled:
+            return True
+        nodes = self._state.nodes
+        for key, kept_off in self._kept_off(replacement, ending).items():
+            if nodes.column(key).code_list[node] in kept_off:
+                return False
+        lasting = self._lasting_beside(replacement, ending)
+        return lasting is None or bool(lasting[node])
 
     def restrict_beside(self, unadopted: Pod, feasible: BoolArray) -> None:
         """The same for a replacement of mode StartFirst, while its old pod runs and stands in the state.
@@ -112,15 +134,14 @@ class PassingPods:
             feasible[:] = False
         if InterPodAffinity.name in self._disabled:
             return
-        for source, key in self._kept_off_by(replacement):
-            self._keep_out_of_domain(source, key, feasible)
-        if ending is not None:
-            for key in keys_apart(self._snapshot, ending, replacement):
-                self._keep_out_of_domain(self._state.node_index[ending.node], key, feasible)
-        if replacement.spec.pod_affinity:
-            lasting = self._lasting(replacement, () if ending is None else (self._at(ending, ending.node),))
-            if lasting is not None:
-                feasible &= lasting
+        for key, kept_off in self._kept_off(replacement, ending).items():
+            column = self._state.nodes.column(key)
+            free = np.ones(len(column.values) + 1, dtype=np.bool_)  # the last one: nodes without the label
+            free[list(kept_off)] = False
+            feasible &= free[column.codes]
+        lasting = self._lasting_beside(replacement, ending)
+        if lasting is not None:
+            feasible &= lasting
 
     def leaning_on(self, pod: Pod, replacement: Pod, target: str, stage: int) -> Relying | None:
         """A planned move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well, in this stage."""
@@ -137,14 +158,22 @@ class PassingPods:
                         return Relying(first, "required pod affinity")
         return None
 
-    def _spread_without_moves(self, replacement: Pod) -> BoolArray | None:
-        """Where its topology spread holds while no other move has begun."""
+    def _spread_without_moves(self, replacement: Pod) -> SpreadAfter | None:
+        """Where its topology spread holds while no other move has begun; None if moves do not run at once, or nothing that it minds."""
+        if not self._at_once or not self._all:
+            return None
         cluster = self._state.cluster
 
         def changes(matcher: Matcher) -> Iterator[CountedPod]:
             return (CountedPod(p.pod, p.node, -1 if p.counted else 1) for p in self._like(matcher))
 
-        return spread_mask_after(cluster.ask(replacement), cluster, changes)
+        return spread_after(cluster.ask(replacement), cluster, changes)
+
+    def _lasting_beside(self, replacement: Pod, ending: Pod | None) -> BoolArray | None:
+        """Where its required affinity holds whichever passing pods are there, and whether its own old pod is; None: it has none."""
+        if not replacement.spec.pod_affinity:
+            return None
+        return self._lasting(replacement, () if ending is None else (self._at(ending, ending.node),))
 
     def _lasting(self, replacement: Pod, besides: Iterable[PassingPod]) -> BoolArray | None:
         first = replacement.spec.pod_affinity[0]
@@ -172,11 +201,18 @@ class PassingPods:
         users = (*old, *(move.pod for move in self._moves if move.pod.spec.volumes))
         return any(not wanted.isdisjoint(exclusive_claims(self._snapshot, user)) for user in users)
 
-    def _keep_out_of_domain(self, node: int, key: str, feasible: BoolArray) -> None:
-        """No node in the domain of this one; a node without the label is in no domain."""
-        codes = self._state.nodes.column(key).codes
-        if codes[node] >= 0:
-            feasible &= codes != codes[node]
+    def _kept_off(self, replacement: Pod, ending: Pod | None) -> dict[str, set[int]]:
+        """By topology key, the domains that required anti-affinity of old pods or against them keeps it off."""
+        found: dict[str, set[int]] = {}
+        sources = self._kept_off_by(replacement)
+        if ending is not None:
+            here = self._state.node_index[ending.node]
+            sources = chain(sources, ((here, key) for key in keys_apart(self._snapshot, ending, replacement)))
+        for node, key in sources:
+            code = self._state.nodes.column(key).code_list[node]
+            if code >= 0:  # a node without the label is in no domain
+                found.setdefault(key, set()).add(code)
+        return found
 
     def _kept_off_by(self, replacement: Pod) -> Iterator[tuple[int, str]]:
         """(node of an old pod, topology key) of required anti-affinity of either side."""

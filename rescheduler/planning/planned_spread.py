@@ -17,7 +17,7 @@ from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.matching import Matcher, demanded_label
-from rescheduler.scheduling.pod_topology_spread import CountedPod, hard_matchers, spread_mask_after
+from rescheduler.scheduling.pod_topology_spread import CountedPod, SpreadAfter, hard_matchers, spread_after
 from rescheduler.scheduling.state import SchedulingState
 
 Label = tuple[str, str]
@@ -51,13 +51,22 @@ class PlannedSpread:
 
     def restrict(self, replacement: Pod, feasible: BoolArray, stage: int) -> None:
         """Leave those of the ``feasible`` nodes that a move of this stage may count on before any later stage begins."""
+        found = self._before_later(replacement, stage)
+        if found is not None:
+            found.restrict(feasible)
+
+    def allows(self, replacement: Pod, node: int, stage: int) -> bool:
+        """``restrict`` of one node."""
+        found = self._before_later(replacement, stage)
+        return found is None or found.allows(node)
+
+    def _before_later(self, replacement: Pod, stage: int) -> SpreadAfter | None:
+        """Where its spread holds without the moves of later stages; None if there are none, or nothing that it minds."""
+        if not self._following:
+            return None
         later = list(self._after(stage))
-        if later:
-            mask = spread_mask_after(
-                self._state.cluster.ask(replacement), self._state.cluster, lambda _: later
-            )
-            if mask is not None:
-                feasible &= mask
+        cluster = self._state.cluster
+        return spread_after(cluster.ask(replacement), cluster, lambda _: later) if later else None
 
     def spoiled_by(self, pod: Pod, replacement: Pod, target: int, stage: int) -> PlannedMove | None:
         """A planned move of this stage or a later one that would not hold if ``pod``, taken off, moves to ``target`` in this stage."""
@@ -76,8 +85,8 @@ class PlannedSpread:
         """Of moves of one class of pods that have landed, the first that would be refused if it landed last."""
         world, cluster = tuple(changes), self._state.cluster
         asked = cluster.ask(landed[0].replacement)
-        mask = spread_mask_after(asked, cluster, lambda _: world, counted_there=True)
-        return None if mask is None else next((move for move in landed if not mask[move.target]), None)
+        found = spread_after(asked, cluster, lambda _: world, counted_there=True)
+        return None if found is None else next((m for m in landed if not found.allows(m.target)), None)
 
     def _after(self, stage: int) -> Iterator[CountedPod]:
         """What takes back the moves of later stages."""

@@ -47,6 +47,9 @@ class Refusals:
         self._budgets = budgets
         self._single = history.moving | history.failed
         self._shared: dict[tuple[object, ...], Blocked] = {}
+        self._answers: dict[tuple[int, float], Blocked] = {}
+        """What ``_shared`` and the single pod say, by identity of the pod and gain: it is asked again in every round."""
+        self._alive: list[Pod] = []
         self._of_all: dict[tuple[PodClass, float], Blocked | None] = {}
         """The answers for classes without a budget, by class and gain."""
         self._disruptions: dict[tuple[int, int, int], float] = {}
@@ -55,15 +58,24 @@ class Refusals:
     def of(self, candidate: Candidate) -> Blocked | None:
         """The first reason why the pod is skipped, or None."""
         pod = candidate.pod
+        known = self._answers.get((id(pod), candidate.gain))
+        if known is None:
+            known = self._answers[id(pod), candidate.gain] = self._lasting(candidate)
+            self._alive.append(pod)  # keys hold identities: their objects must live as long
+        return self._budgets.refusal(pod, candidate.policy) if known is _FREE else known
+
+    def _lasting(self, candidate: Candidate) -> Blocked:
+        """All but the budgets: what no planned move changes."""
+        pod = candidate.pod
         if pod.uid in self._single or not self._protector.ordinary(pod):
-            return self._judge(candidate) or self._budgets.refusal(pod, candidate.policy)
+            return self._judge(candidate) or _FREE
         key = (
             pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller), candidate.gain,
         )  # fmt: skip
         known = self._shared.get(key)
         if known is None:
             known = self._shared[key] = self._judge(candidate) or _FREE
-        return self._budgets.refusal(pod, candidate.policy) if known is _FREE else known
+        return known
 
     def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
         """The answers of ``of`` for some pods of a batch: these stay for that reason."""

@@ -58,15 +58,23 @@ class Relieving:
     def run(self, policy: RelievingPolicy, proposals: Proposals) -> None:
         """Plan what a search over all candidates finds."""
         refused: set[str] = set()
+        held_back: set[tuple[str, float]] = set()
         for _ in range(SEARCHES):
             overload = None if self.limits.exhausted else policy.overload(self.trial.view)
-            if overload is None or not self._search(policy, overload, proposals, refused):
+            if overload is None or not self._search(policy, overload, proposals, refused, held_back):
                 return
 
     def take_part(
-        self, overload: Overload, batches: Sequence[Batch], refused: Collection[str]
+        self,
+        overload: Overload,
+        batches: Sequence[Batch],
+        refused: Collection[str],
+        held_back: set[tuple[str, float]],
     ) -> list[tuple[Batch, Pod]]:
-        """The pods that a search looks at: none that a rule of the plan holds back already, and not all where there are very many."""
+        """The pods that a search looks at: none that a rule of the plan holds back already, and not all where there are very many.
+
+        ``held_back``: pods, with the gain of their batch, of which that is known from earlier searches; this one adds to them.
+        """
         nodes = self._nodes(overload)
         most = max(LEAST_OF_NODE, PODS // max(len(nodes), 1))
         counts = dict.fromkeys(nodes, 0)
@@ -77,14 +85,20 @@ class Relieving:
                 if batch.spare is not spare or reluctance(batch.kind)[0]:
                     continue
                 for pod in batch.pods:
-                    if counts.get(pod.node, most) < most and self._may_go(batch, pod, refused):
+                    if counts.get(pod.node, most) >= most or pod.uid in refused:
+                        continue
+                    known = pod.uid, batch.gain
+                    if known in held_back:
+                        continue
+                    if self._may_go(batch, pod):
                         counts[pod.node] += 1
                         found.append((batch, pod))
+                    else:
+                        # Between the searches of one round moves are only added, so it will not be let go.
+                        held_back.add(known)
         return found
 
-    def _may_go(self, batch: Batch, pod: Pod, refused: Collection[str]) -> bool:
-        if pod.uid in refused:
-            return False
+    def _may_go(self, batch: Batch, pod: Pod) -> bool:
         candidate = batch.candidate(pod)
         return (
             not self.plan.is_planned(candidate)
@@ -102,10 +116,16 @@ class Relieving:
         return [self.trial.state.node_names[i] for i in worst[:most].tolist()]
 
     def _search(
-        self, policy: RelievingPolicy, overload: Overload, proposals: Proposals, refused: set[str]
+        self,
+        policy: RelievingPolicy,
+        overload: Overload,
+        proposals: Proposals,
+        refused: set[str],
+        held_back: set[tuple[str, float]],
     ) -> bool:
         """True if another search may find more, because the rules refused something."""
-        problem = _Problem(self, policy, overload, proposals, refused)
+        pods = self.take_part(overload, proposals.queue().rest(), refused, held_back)
+        problem = _Problem(self, policy, overload, pods)
         known = len(refused)
         short = self.few or bool(refused)
         passes = max(1, self.passes // SHORTER) if short else self.passes
@@ -131,8 +151,7 @@ class _Problem:
         relieving: Relieving,
         policy: RelievingPolicy,
         overload: Overload,
-        proposals: Proposals,
-        refused: set[str],
+        pods: Sequence[tuple[Batch, Pod]],
     ) -> None:
         trial = relieving.trial
         self._relieving = relieving
@@ -143,7 +162,7 @@ class _Problem:
         self._order: IntArray = np.argsort(self._ranks, kind="stable")
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
         self._batches: list[tuple[Batch, Pod]] = sorted(
-            relieving.take_part(overload, proposals.queue().rest(), refused),
+            pods,
             key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
         )
 

@@ -152,11 +152,11 @@ class Targets:
             return None
         name = trial.state.node_names[node]
         with trial.without(pod):
-            feasible = trial.feasible_targets(pod, replacement)
-            if not feasible.any():
-                self._remember(pod, replacement, None, self._explained(replacement))
+            if not trial.takes(pod, replacement, node):
+                if not trial.feasible_targets(pod, replacement).any():
+                    self._remember(pod, replacement, None, self._explained(replacement))
                 return None
-            if not feasible[node] or gain < least_gain or self._avoids(pod, node, reason):
+            if gain < least_gain or self._avoids(pod, node, reason):
                 return None
             if not lowers(changes.total) or trial.leaning_on(pod, replacement, name) is not None:
                 return None

@@ -24,6 +24,7 @@ import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, VolumeKind
+from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.passing_pods import PassingPods, Relying
@@ -72,6 +73,7 @@ class Trial:
         self._expected = ExpectedPods(view.state)
         self._free_beside_leaving: dict[str, IntArray] = {}
         """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
+        self._needs: dict[Resources, list[tuple[str, int]]] = {}
         self._passing = PassingPods(snapshot, view.state, at_once=at_once)
         self._stage = 1
         """In which a move would be that is planned now."""
@@ -209,6 +211,21 @@ class Trial:
         self._expected.restrict(pod, feasible, while_pods_end)
         return feasible
 
+    def takes(self, pod: Pod, replacement: Pod, node: int) -> bool:
+        """``feasible_targets`` of one node (an index), at the cost of one node."""
+        if not self.view.nodes.usable[node] or node == self.state.node_index[pod.node]:
+            return False
+        if self.planned.moves and not self._free_beside_leaving_pods(replacement, node):
+            return False
+        if not self.state.feasible_at(replacement, node):
+            return False
+        ending = None if keeps_name(pod) else pod
+
+        def while_pods_end() -> bool:
+            return self._passing.allows(replacement, node, ending, self._stage)
+
+        return while_pods_end() and self._expected.allows(replacement, node, while_pods_end)
+
     def kept_out_by_pods(self, replacement: Pod) -> BoolArray:
         """Nodes that may be targets and refuse the replacement because of the pods there, as far as the first refusal tells."""
         result = self.state.filter(replacement)
@@ -291,6 +308,16 @@ class Trial:
             rest = self._free_beside_leaving.get(name)
             feasible &= (self._left(name) if rest is None else rest) >= needed
 
+    def _free_beside_leaving_pods(self, replacement: Pod, node: int) -> bool:
+        """Room, ports and volumes that pods are about to leave are not free yet, on one node."""
+        for name, needed in self.needs(replacement):
+            rest = self._free_beside_leaving.get(name)
+            if (self._left(name) if rest is None else rest)[node] < needed:
+                return False
+        if not _holds_more(replacement):
+            return True
+        return not any(move.source == node and _holds_more(move.pod) for move in self.planned.moves)
+
     def _without_leaving_ports(self, replacement: Pod, feasible: BoolArray) -> None:
         """Neither are their ports and volumes."""
         if _holds_more(replacement):
@@ -303,9 +330,13 @@ class Trial:
         left = state.allocatable(resource) - state.requested(resource) - leaving
         return np.where(leaving == 0, _PLENTY, left)
 
-    def needs(self, replacement: Pod) -> list[tuple[str, int]]:
+    def needs(self, replacement: Pod) -> Sequence[tuple[str, int]]:
         """What the scheduler asks a node for, a place among its pods included; not what its profile ignores."""
-        return [("pods", 1), *checked_requests(replacement.spec.requests, self.state.profile)]
+        requests = replacement.spec.requests
+        found = self._needs.get(requests)
+        if found is None:
+            found = self._needs[requests] = [("pods", 1), *checked_requests(requests, self.state.profile)]
+        return found
 
     def _follow(self, move: PlannedMove) -> None:
         """Keep what is left on the two nodes of a planned move current."""

@@ -125,11 +125,17 @@ class ProposalQueue:
         ]
 
     def _in_order(self) -> Iterator[Candidate]:
+        given = self._given
         for tier in self._tiers:
+            if len(tier) == 1:
+                (batch,) = tier
+                for number, pod in enumerate(batch.pods, 1):
+                    given[id(batch)] = number
+                    yield batch.candidate(pod)
+                continue
             streams = [zip(repeat(batch), batch.pods, strict=False) for batch in tier]
-            merged = heapq.merge(*streams, key=_name) if len(streams) > 1 else streams[0]
-            for batch, pod in merged:
-                self._given[id(batch)] = self._given.get(id(batch), 0) + 1
+            for batch, pod in heapq.merge(*streams, key=_name):
+                given[id(batch)] = given.get(id(batch), 0) + 1
                 yield batch.candidate(pod)
 
 

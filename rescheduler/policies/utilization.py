@@ -46,6 +46,7 @@ class Load:
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
         self.capacity = {r: self._capacity(r)[0] for r in self.resources}
+        self._divisors = {r: self._capacity(r)[1] for r in self.resources}
         self.amounts = {r: view.state.requested(r).astype(np.float64) for r in self.resources}
         if goes_by_measurement(self.resources, usage):
             self._measured()
@@ -65,7 +66,7 @@ class Load:
 
     def share_at(self, resource: str, node: int) -> float:
         """``share`` of one node."""
-        return float(self.amounts[resource][node] / self._capacity(resource)[1][node])
+        return float(self.amounts[resource][node] / self._divisors[resource][node])
 
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""
@@ -88,7 +89,7 @@ class Load:
 
     def part_at(self, pod: Pod, resource: str, node: int) -> float:
         """``part`` of one node."""
-        return float(self.taken(pod, resource) / self._capacity(resource)[1][node])
+        return float(self.taken(pod, resource) / self._divisors[resource][node])
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
@@ -109,12 +110,12 @@ class Load:
         self, more: float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
     ) -> IntArray:
         """The same with so much more on each node."""
-        capacity = self._capacity(resource)[1][nodes]
+        capacity = self._divisors[resource][nodes]
         return np.rint((self.amounts[resource][nodes] + more) / capacity * ONE).astype(np.int64)
 
     def millionths_at(self, more: float, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
-        return round(float((self.amounts[resource][node] + more) / self._capacity(resource)[1][node] * ONE))
+        return round(float((self.amounts[resource][node] + more) / self._divisors[resource][node] * ONE))
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
@@ -139,7 +140,7 @@ class Load:
 
     def divide(self, amounts: FloatArray | float, resource: str) -> FloatArray:
         """Amounts on each node as shares of what it can hold."""
-        shares: FloatArray = amounts / self._capacity(resource)[1]
+        shares: FloatArray = amounts / self._divisors[resource]
         return shares
 
     def _capacity(self, resource: str) -> tuple[FloatArray, FloatArray]:

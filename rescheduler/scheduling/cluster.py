@@ -33,6 +33,7 @@ from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.occupancy import Occupancy
 
 _MANY_CLASSES: Final = 2000
+_RECENT: Final = 64
 
 
 class Change(NamedTuple):
@@ -75,6 +76,8 @@ class Cluster:
         self._volumes: dict[str, list[PersistentVolume]] | None = None
         self._workloads: dict[tuple[str, str, str], Workload] | None = None
         self._classes: dict[ClassKey, PodClass] = {}
+        self._recent: dict[int, tuple[Pod, PodClass]] = {}
+        """The classes of the last pods by identity: about a move a dozen questions are asked, and a class is costly to find."""
         self._class_index: PodIndex[PodClass] = PodIndex()
         self._groups: dict[GroupKey, PodGroup] = {}
         self._group_index: MatcherIndex[PodGroup] = MatcherIndex()
@@ -87,11 +90,17 @@ class Cluster:
 
     def kind_of(self, pod: Pod) -> PodClass:
         """The class of a pod, made at its first sight."""
+        recent = self._recent.get(id(pod))
+        if recent is not None and recent[0] is pod:
+            return recent[1]
         key = class_key(pod)
         known = self._classes.get(key)
         if known is None:
             known = self._classes[key] = PodClass(key, pod)
             self._register(known)
+        if len(self._recent) >= _RECENT:
+            self._recent.clear()
+        self._recent[id(pod)] = pod, known
         return known
 
     @property

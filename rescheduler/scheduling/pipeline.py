@@ -76,6 +76,18 @@ class Pipeline:
             self._narrow(ask, cluster, feasible, refused_by)
         return feasible
 
+    def feasible_at(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode, node: int) -> bool:
+        """The same for one node (an index), without looking at the others."""
+        if self._everywhere(ask, cluster) is not None:
+            return False
+        named = named_nodes(ask.kind.spec)
+        if named is not None and cluster.nodes.names[node] not in named and self._narrows():
+            return False
+        if any(plugin.refusals(ask, cluster, node) for plugin in self._filters):
+            return False
+        counted = _counted(ask, cluster, nominated.get(node, ()))
+        return not counted or not any(p.refusals(ask, cluster, node, counted) for p in self._filters)
+
     def score(self, ask: Ask, cluster: Cluster, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes; plugins that skip the pod are missing."""
         nodes = np.flatnonzero(feasible)

@@ -108,14 +108,31 @@ class CountedPod(NamedTuple):
     """1: it is there only in the other world; -1: it is there only in the cluster."""
 
 
-def spread_mask_after(
+class SpreadAfter(NamedTuple):
+    """Where the hard constraints of a pod hold in another world than that of the cluster's counts."""
+
+    domains: list[tuple[Column, BoolArray]]
+    """By constraint: the topology key, and which of its domains are within the skew."""
+
+    def restrict(self, nodes: BoolArray) -> None:
+        """Leave those of the ``nodes`` that every constraint allows."""
+        for column, within in self.domains:
+            nodes &= column.spread_mask(within)
+
+    def allows(self, node: int) -> bool:
+        """The same for one node."""
+        codes = [(column.code_list[node], within) for column, within in self.domains]
+        return all(code >= 0 and bool(within[code]) for code, within in codes)
+
+
+def spread_after(
     ask: Ask,
     cluster: Cluster,
     changes: Callable[[Matcher], Iterable[CountedPod]],
     *,
     counted_there: bool = False,
-) -> BoolArray | None:
-    """``PodTopologySpread.mask`` in a world that differs by some living pods; None if the pod has no hard constraint.
+) -> SpreadAfter | None:
+    """What ``PodTopologySpread.mask`` says in a world that differs by some living pods; None if the pod has no hard constraint.
 
     ``changes``: gives those that a matcher may match, and perhaps others. ``counted_there``: the pod stands in that world, and is
     asked about the node where it stands: then this is what the mask says of that node with the pod taken off.
@@ -123,7 +140,8 @@ def spread_mask_after(
     constraints = _hard(ask.kind, cluster)
     if not constraints or PodTopologySpread.name in cluster.profile.disabled:
         return None
-    namespaces, mask = cluster.snapshot.namespaces, cluster.nodes.all
+    namespaces = cluster.snapshot.namespaces
+    found: list[tuple[Column, BoolArray]] = []
     for hard in constraints:
         (matcher,) = hard.group.key.matchers
         counts = _counts(hard).copy()
@@ -133,8 +151,9 @@ def spread_mask_after(
             if counted and matcher.matches(pod.namespace, pod.labels, namespaces, own=True):
                 counts[code] += change
         # Taken off, a pod of the emptiest domain is within every skew, and one of another domain does not change the least.
-        mask = mask & _within_skew(hard, counts, 0 if counted_there else hard.self_match)
-    return mask
+        within = _domains_within_skew(hard, counts, 0 if counted_there else hard.self_match)
+        found.append((hard.column, within))
+    return SpreadAfter(found)
 
 
 def hard_matchers(ask: Ask, cluster: Cluster) -> list[Matcher]:
@@ -156,9 +175,13 @@ def hard_domains(ask: Ask, cluster: Cluster, node: int) -> list[tuple[Column, Se
 
 
 def _within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:
+    return hard.column.spread_mask(_domains_within_skew(hard, counts, joining))
+
+
+def _domains_within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:
     # skew = count + joining - least <= max_skew, written for the count of every domain at once.
-    room = hard.constraint.max_skew - joining + _least(hard, counts)
-    return hard.column.spread_mask(counts <= room)
+    within: BoolArray = counts <= hard.constraint.max_skew - joining + _least(hard, counts)
+    return within
 
 
 def _hard(kind: PodClass, cluster: Cluster) -> tuple[_Hard, ...]:

@@ -168,6 +168,10 @@ class SchedulingState:
         """The nodes that ``filter`` finds, at less cost."""
         return self._pipeline.feasible(self.cluster.ask(pod), self.cluster, self._nominated())
 
+    def feasible_at(self, pod: Pod, node: int) -> bool:
+        """``feasible`` of one node (an index), at the cost of one node."""
+        return self._pipeline.feasible_at(self.cluster.ask(pod), self.cluster, self._nominated(), node)
+
     def totals(self, pod: Pod, nodes: NodeIndices) -> IntArray:
         """The totals of ``score`` for the feasible ``nodes`` in their order, at less cost."""
         return self._pipeline.totals(self.cluster.ask(pod), self.cluster, nodes)

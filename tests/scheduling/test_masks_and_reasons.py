@@ -45,6 +45,9 @@ def test_filter_and_explain_agree(seed):
         total = state.score(pod, result.feasible).total
         nodes = np.flatnonzero(result.feasible)
         assert state.feasible(pod).tolist() == result.feasible.tolist()
+        assert [
+            state.feasible_at(pod, node) for node in range(len(state.node_names))
+        ] == result.feasible.tolist()
         assert state.totals(pod, nodes).tolist() == total[nodes].tolist()
         state.rollback(mark)
         assert result.feasible.tolist() == [verdict.feasible for verdict in verdicts]
