@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.configuration_input import load_configuration, load_profile
-from rescheduler.cli.controller_configuration import ReadConfiguration, configuration_of
 from rescheduler.cli.controller_presence import leader
 from rescheduler.cli.controller_readiness import hindrances
 from rescheduler.cli.errors import EXIT_BLOCKED
@@ -23,17 +21,14 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style, tell, terminal_width
-from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.limits import EFFORT, MOST_EFFORT
-from rescheduler.planning.plan import Plan
-from rescheduler.planning.planner import plan as make_plan
-from rescheduler.reports.html import plan_html
-from rescheduler.reports.structured import plan_json, plan_yaml
-from rescheduler.reports.text import plan_text
-from rescheduler.scheduling.state import SchedulingState
+
+if TYPE_CHECKING:
+    from rescheduler.cli.controller_configuration import ReadConfiguration
+    from rescheduler.planning.plan import Plan
 
 _MOST_MOVES: Final = "1000"
 """More than a user reads; in a large cluster there are tens of thousands of moves, which take minutes to plan."""
@@ -119,6 +114,12 @@ def plan_command(
     they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining badly placed
     pods are only counted.
     """
+    from rescheduler.cli.configuration_input import load_configuration, load_profile  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.controller_configuration import ReadConfiguration  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.proving import need_solver, with_bounds  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.planning.planner import plan as make_plan  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.scheduling.state import SchedulingState  # noqa: PLC0415 - its help needs no rules
+
     need_from(paths, more_paths)
     if prove:
         if next_cycle:
@@ -177,6 +178,8 @@ def _of_the_controller(
     kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
 ) -> tuple[ReadConfiguration, tuple[str, ...]]:
     """What the controller of the live cluster goes by, and what keeps it from doing anything, which is told too."""
+    from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - its help needs no rules
+
     api = api_of(kubeconfig, context)
     found = leader(api, namespace, now_s=time.time, pause=time.sleep)
     read = configuration_of(api, namespace, config_file, found)
@@ -191,6 +194,10 @@ def _of_the_controller(
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:
     """The plan in one of the four output formats."""
+    from rescheduler.reports.html import plan_html  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.reports.structured import plan_json, plan_yaml  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.reports.text import plan_text  # noqa: PLC0415 - its help needs no rules
+
     match output:
         case "json":
             return plan_json(plan)

@@ -13,11 +13,6 @@ from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import cluster_options, config_option
 from rescheduler.cli.output import emit, style, terminal_width
 from rescheduler.cli.text_files import read_text
-from rescheduler.configuration.live import UnreadableConfigurationError
-from rescheduler.controller.run import Controller, MissingParts, Options
-from rescheduler.controller.server import CannotListenError
-from rescheduler.reports.outcomes import outcomes_text
-from rescheduler.reports.text import plan_text
 
 
 @click.command("run")
@@ -69,6 +64,12 @@ def run_command(
     It works from outside the cluster too: nothing calls back into it. SIGTERM and SIGINT end it gracefully: no
     new step is begun, and what is under way is taken up again by the next start.
     """
+    from rescheduler.configuration.live import UnreadableConfigurationError  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.controller.run import Controller, MissingParts, Options  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.controller.server import CannotListenError  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.reports.outcomes import outcomes_text  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.reports.text import plan_text  # noqa: PLC0415 - its help needs no rules
+
     logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
     if config_file is not None:
         read_text(config_file, "configuration")

@@ -29,8 +29,11 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
 
-LIGHT = ("move", "history", "uncordon", "scale", "uninstall", "reserve", "reserve create", "reserve watch")
-"""Commands that only ask an API server: their help needs no client of it."""
+LIGHT = (
+    *("move", "history", "uncordon", "scale", "uninstall", "reserve", "reserve create", "reserve watch"),
+    *("plan", "explain", "explain pod", "validate", "drain", "status", "run"),
+)
+"""Commands whose help needs neither a client of the API server nor the rules."""
 
 
 @pytest.mark.parametrize(

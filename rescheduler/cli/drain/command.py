@@ -5,15 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.controller_configuration import configuration_of
 from rescheduler.cli.controller_presence import leader, need_controller
-from rescheduler.cli.drain.carrying_out import Drain, told
-from rescheduler.cli.drain.plan import DrainOptions, DrainPlan, plan_drain
-from rescheduler.cli.drain.printing import plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.nodes_by_name import cordon, find_nodes
@@ -31,6 +28,9 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.records import Node, Pod
+
+if TYPE_CHECKING:
+    from rescheduler.cli.drain.plan import DrainPlan
 
 _NO_DELETION = (
     "--disable-eviction would delete pods whatever their budgets say; this command never does. "
@@ -91,6 +91,11 @@ def drain_command(
     leaves the nodes cordoned: drain goes on where it stopped, uncordon ends it. Exit codes: 0 the nodes are empty, 1 a pod
     cannot leave, 2 wrong usage, 3 not empty within --timeout.
     """
+    from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.drain.carrying_out import Drain, told  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.drain.plan import DrainOptions, plan_drain  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.drain.printing import refusal_text  # noqa: PLC0415 - its help needs no rules
+
     _check_flags(nodes, selector, disable_eviction=disable_eviction)
     limit_s = move_ttl(timeout)
     api = api_of(kubeconfig, context)
@@ -155,6 +160,8 @@ def _check_flags(nodes: Sequence[str], selector: str, *, disable_eviction: bool)
 
 
 def _show(plan: DrainPlan, output: str) -> None:
+    from rescheduler.cli.drain.printing import plan_json, plan_text  # noqa: PLC0415 - its help needs no rules
+
     emit(plan_json(plan) if output == "json" else plan_text(plan))
     if plan.refused:
         raise SystemExit(EXIT_FAILED)

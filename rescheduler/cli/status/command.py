@@ -12,8 +12,6 @@ from rescheduler.cli.api_access import api_of
 from rescheduler.cli.errors import EXIT_FAILED
 from rescheduler.cli.options import cluster_options, controller_namespace_option
 from rescheduler.cli.output import emit
-from rescheduler.cli.status.gathering import Gathering
-from rescheduler.cli.status.printing import status_json, status_text
 
 _NOT_RUNNING = ("Stopped", "Absent")
 
@@ -51,6 +49,9 @@ def status_command(
 
     Exit codes: 0 a controller leads or it is not known, 1 none is running.
     """
+    from rescheduler.cli.status.gathering import Gathering  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.status.printing import status_json, status_text  # noqa: PLC0415 - its help needs no rules
+
     gathering = Gathering(
         api=api_of(kubeconfig, context),
         namespace=controller_namespace,

@@ -1,0 +1,81 @@
+"""What ``rescheduler explain`` finds out about pods: verdicts of the scheduler's rules, replacements, the nearest way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.nearest_way import NearestWays
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.reports.explanation import Explanation
+from rescheduler.reports.replacement import ReplacementReport
+from rescheduler.reservations.scheduler_probe import is_probe
+from rescheduler.scheduling.classes import ClassKey, class_key
+from rescheduler.scheduling.state import SchedulingState
+
+
+def choose(
+    snapshot: Snapshot, names: tuple[str, ...], default_namespace: str, *, all_pending: bool
+) -> list[Pod]:
+    """The pods that the user named, in that order, and all pending pods if ``all_pending``. Raises CommandError."""
+    chosen: list[Pod] = []
+    for name in names:
+        namespace, slash, rest = name.partition("/")
+        key = ObjectKey(namespace, rest) if slash else ObjectKey(default_namespace, name)
+        pod = snapshot.pods.get(key)
+        if pod is None:
+            raise CommandError(f"there is no pod {key}", EXIT_USAGE)
+        chosen.append(pod)
+    if all_pending:
+        pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
+        chosen += sorted((p for p in pending if p not in chosen and not is_probe(p)), key=lambda p: p.key)
+    return chosen
+
+
+def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementReport]:
+    """What comes back for each pod."""
+    replacements, budgets = Replacements(snapshot), BudgetLedger(snapshot)
+    for pod in pods:
+        found = replacements.of(pod)
+        yield ReplacementReport(
+            pod=pod,
+            found=found,
+            workload=snapshot.top_workload(pod),
+            budgets=budgets.of(found.pod) if found.pod is not None else (),
+        )
+
+
+def explain_all(state: SchedulingState, pods: Sequence[Pod], nearest: NearestWays) -> Iterator[Explanation]:
+    """The explanation of each pod. Pending pods of one equivalence class are computed once."""
+    answers: dict[ClassKey, Explanation] = {}
+    for pod in pods:
+        if pod.node:
+            yield explain(state, pod)
+            continue
+        if pod.nominated_node:
+            yield replace(explain(state, pod), nearest=nearest.of(pod))
+            continue
+        key = class_key(pod)
+        if key not in answers:
+            answers[key] = replace(explain(state, pod), nearest=nearest.of(pod))
+        yield replace(answers[key], pod=pod)
+
+
+def explain(state: SchedulingState, pod: Pod) -> Explanation:
+    """The result of every node, and the free amounts for the text."""
+    verdicts = state.explain(pod)
+    refusing = [state.node_index[v.node] for v in verdicts if not v.feasible]
+    mark = state.checkpoint()
+    if pod.node:
+        state.remove(pod)
+    best: dict[str, int] = {}
+    for resource, amount in pod.spec.requests.items():
+        if amount and refusing:
+            free = state.allocatable(resource) - state.requested(resource)
+            best[resource] = int(free[refusing].max())
+    state.rollback(mark)
+    return Explanation(pod=pod, verdicts=verdicts, best_free=best)
