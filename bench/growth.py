@@ -15,6 +15,7 @@ import gc
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -32,6 +33,12 @@ DOCUMENTS = Path(__file__).resolve().parent.parent / "policies"
 NODE_CPU_MILLI = 4_000
 FEW = 3
 """Pods on a node that is hardly used."""
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "NodeAffinity preferred": ("NodeAffinity", {"types": ("preferred",)}),
+    "NodeAffinity score": ("NodeAffinity", {"types": ("score",)}),
+    "Defragmentation 1 CPU": ("Defragmentation", {"template": {"cpu": "1"}}),
+}
+"""Policies that do little or nothing with their default arguments: name of the row, policy, arguments."""
 
 
 def cluster(nodes: int) -> Snapshot:
@@ -59,6 +66,9 @@ def subjects(only: tuple[str, ...]) -> list[tuple[str, tuple[Policy, ...], Plann
         found.append((path.name, document.build_policies(), document.inputs()))
     for name, kind in REGISTRY.items():
         found.append((name, (kind.build(kind.args()),), PlanningInputs()))
+    for row, (name, args) in VARIANTS.items():
+        kind = REGISTRY[name]
+        found.append((row, (kind.build(kind.args(**args)),), PlanningInputs()))
     return [row for row in found if not only or row[0] in only]
 
 
