@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -123,3 +125,22 @@ def app():
         return [owner, *pods]
 
     return app
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A headless Chromium: browser(url) -> the document after its scripts have run, as HTML."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no Chromium on this machine")
+
+    def dom(url):
+        line = [
+            *(found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+            *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--dump-dom", url),
+        ]
+        done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout
+
+    return dom

@@ -187,6 +187,24 @@ def test_a_long_dry_run_answers_probes(cluster, start):
     assert fetch(port, "/healthz") == "ok\n"
 
 
+def test_the_page_is_served_where_it_is_switched_on_and_a_follower_says_who_leads(cluster, start, tmp_path):
+    running, _ = cluster
+    install(running.transport)
+    states = []
+    for name, more in (("leader", {"page": True}), ("follower", {"page": True}), ("without", {})):
+        port, path = free_port(), tmp_path / f"{name}.yaml"
+        path.write_text(document(server={"port": port, **more}))
+        start("--config", path, "--identity", name)
+        assert until(lambda port=port: fetch(port, "/readyz") == "ok\n")
+        if more:
+            assert until(lambda port=port: '"leader":"leader"' in fetch(port, "/state.json"))
+            states.append(json.loads(fetch(port, "/state.json")))
+        else:
+            assert fetch(port, "/") == fetch(port, "/state.json") == ""
+    assert [(state["leads"], state["dryRun"]) for state in states] == [(True, False), (False, False)]
+    assert states[1]["nodes"] == []
+
+
 def test_config_map_names():
     assert parse_config_map("ns/name") == ("ns", "name")
     assert parse_config_map(None) is None

@@ -3,8 +3,6 @@
 import gzip
 import http.client
 import json
-import shutil
-import subprocess
 
 import msgspec
 import pytest
@@ -194,24 +192,6 @@ def test_on_loopback_no_other_host_name_is_answered(serve):
     assert ask(server, Host=f"localhost:{server.port}")[0].status == 200
     refused, body = ask(server, Host="evil.example")
     assert (refused.status, body) == (403, b"not for this host name\n")
-
-
-@pytest.fixture
-def browser(tmp_path):
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("there is no Chromium on this machine")
-
-    def dom(url):
-        line = [
-            *(found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--dump-dom", url),
-        ]
-        done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
-        return done.stdout
-
-    return dom
 
 
 def test_hostile_names_are_text_in_a_real_browser(serve, browser, app):

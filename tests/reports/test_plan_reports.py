@@ -217,3 +217,12 @@ def test_the_bounds_of_a_proved_plan_are_in_text_and_page(plan):
         assert f"<td>{cell}</td>" in page
     assert "BESIDE THE BEST PLAN THERE CAN BE" in plan_text(proved)
     assert "none: proven" in plan_text(proved)
+
+
+def test_the_report_shows_its_moves_in_a_real_browser(plan, browser, tmp_path):
+    path = tmp_path / "plan.html"
+    path.write_text(plan_html(plan), encoding="utf-8")
+    dom = browser(path.as_uri())
+    assert "shop/web-&lt;b&gt;1</td>" in dom
+    assert 'class="cell load-' in dom
+    assert "<td>DisruptionBudget</td>" in dom
