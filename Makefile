@@ -15,7 +15,7 @@ $(BIN)/python -m pytest $(1) || { [ -n "$$CI" ] && \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly mutants compatibility bench changelog clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly monitoring mutants compatibility bench changelog clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -92,6 +92,10 @@ mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules a
 	$(BIN)/python -m harness.mutants --sample $(SAMPLE)
 
 VERSION ?= v1.35.4
+
+monitoring: $(STAMP)  ## alerts, dashboard and metrics with promtool (needs Go; builds it once, 10 minutes)
+	$(BIN)/python -m harness.controlplane.prometheus
+	$(BIN)/python -m pytest -m realcluster tests/manifests/test_monitoring.py
 
 compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)
 	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m harness.controlplane build --kubernetes $(VERSION)); \
