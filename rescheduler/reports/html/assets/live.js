@@ -70,8 +70,7 @@
       parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, "nodes / pods"),
       parts.card(count(state.pendingPods), "pods pending"));
     at("moves-title").textContent = planned ? "Planned moves" : "Moves under way";
-    at("no-moves").textContent = !state.movesInAll ? "None."
-      : state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
+    at("no-moves").textContent = state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
     showMoves(state.moves);
     showPolicies(state.policies);
     showBlocked(state.blocked);

@@ -142,7 +142,8 @@ const parts = (() => {
     const head = el("tr"), body = el("tbody");
     const tools = el("div", { class: "tools" }, input, Object.keys(groups || {}).length ? grouping : null, said);
     const box = el("div", { class: "scroll", tabindex: 0 }, el("table", {}, el("thead", {}, head), body));
-    place.replaceChildren(tools, box, more);
+    const none = el("p", { class: "faint" }, "None.");
+    place.replaceChildren(tools, box, more, none);
     columns.forEach((column, at) => {
       const button = el("button", { type: "button", onclick: () => {
         order = order && order.at === at ? (order.down ? null : { at, down: true }) : { at, down: false };
@@ -188,6 +189,7 @@ const parts = (() => {
       said.textContent = found.length === rows.length ? plural(rows.length, "row") : `${count(found.length)} of ${plural(rows.length, "row")}`;
       tools.hidden = rows.length < 8;
       box.hidden = !rows.length;
+      none.hidden = rows.length > 0;
     }
     return (newRows) => { rows = newRows; draw(); };
   }
