@@ -309,7 +309,7 @@ class Reconciler:
     def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
         for leftover in left:
             if self._now_s >= leftover.due_s:
-                self._do(leftover.machine, leftover.action)
+                self._do(leftover.machine, *leftover.actions)
             else:
                 self._wake(leftover.due_s)
 
@@ -317,7 +317,7 @@ class Reconciler:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
         for action in outdated_hints(hinted, self._whole.workloads, self._now_s):
-            self._do(hints_machine(action.node), action, Step.NODE)
+            self._do(hints_machine(action.node), action, step=Step.NODE)
 
     def _keep(self) -> None:
         for step in self._keepers.steps(self._whole, self._index, self.settings, self._now_s):
@@ -400,7 +400,7 @@ class Reconciler:
     def _prove_gate(self, proof: moves.ProveGate) -> None:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""
         if not self._config_maps.gate_is_late((proof,), self._now_s):
-            self._do(proof_machine(proof.controller, proof.namespace), proof, Step.POD_MIGRATION)
+            self._do(proof_machine(proof.controller, proof.namespace), proof, step=Step.POD_MIGRATION)
 
     def _owner_unknown(self, migration: PodMigration) -> bool:
         """True for a move that would begin while it is being asked who replaces its pod."""
@@ -422,9 +422,9 @@ class Reconciler:
 
     # Carrying out
 
-    def _do(self, machine: ObjectKey, action: Action, step: Step = Step.POD) -> None:
+    def _do(self, machine: ObjectKey, *actions: Action, step: Step = Step.POD) -> None:
         if not self._unseen(machine) and not self._backs_off(machine):
-            self._alone(step, machine, partial(self._carry_out, machine, (action,)))
+            self._alone(step, machine, partial(self._carry_out, machine, actions))
 
     def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], object], uid: str = "") -> None:
         """Take one step. Whatever it raises rests this machine alone, except lost leadership."""

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
@@ -18,8 +18,15 @@ from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.migrations.actions import MigrationAction
 from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.reservations.actions import DeleteReservation, RemovePlaceholder, ReservationAction
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.actions import (
+    DeleteReservation,
+    RecordEvent,
+    RemovePlaceholder,
+    ReservationAction,
+)
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.observed import ReservationSettings
 
@@ -28,7 +35,7 @@ class Leftover(NamedTuple):
     """One of them: what is to be done for it, by which machine, and when; before ``due_s`` it is only watched."""
 
     machine: ObjectKey
-    action: ReservationAction | MigrationAction
+    actions: tuple[ReservationAction | MigrationAction, ...]
     due_s: float = 0.0
 
 
@@ -44,14 +51,24 @@ def leftovers(
     orphans = orphan_actions(unadopted.pods.values(), snapshot.migrations, snapshot.workloads, index.pods_of)
     lost = unsteered(index.waiting, snapshot.reservations)
     return (
-        *(Leftover(_machine("orphan", pod.uid), action) for pod, action in orphans),
-        *(Leftover(_machine("release", action.uid), action) for action in lost),
+        *(Leftover(_machine("orphan", pod.uid), (action,)) for pod, action in orphans),
+        *(Leftover(_machine("release", action.uid), (action,)) for action in lost),
         *(
-            Leftover(_machine("room", room.uid), DeleteReservation(room, unchanged=True, why=why))
+            Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
             for room, why in MadeRooms.of(snapshot).given_up(now_s)
         ),
         *_unanswered(index, sightings, settings, now_s),
     )
+
+
+def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tuple[ReservationAction, ...]:
+    """The Reservation is deleted, so its pod is told why it waits on, if it does."""
+    deletion = DeleteReservation(room, unchanged=True, why=why)
+    pod = waiting_pod(room, pods)
+    if pod is None:
+        return (deletion,)
+    event = RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "RoomGivenUp", why, warning=True)
+    return (deletion, event)
 
 
 def _unanswered(
@@ -63,7 +80,7 @@ def _unanswered(
         machine = _machine("placeholder", pod.uid)
         since_s = sightings.since("unanswered", machine, now_s, state=not _answers(index, pod))
         if since_s:
-            yield Leftover(machine, RemovePlaceholder(pod.key, pod.uid), since_s + settings.node_grace_s)
+            yield Leftover(machine, (RemovePlaceholder(pod.key, pod.uid),), since_s + settings.node_grace_s)
 
 
 def _answers(index: RoundIndex, pod: Pod) -> bool:

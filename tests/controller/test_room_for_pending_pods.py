@@ -113,6 +113,10 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     scene.until(lambda: "RoomGivenUp" in {status(m).get("reason") for m in scene.api.list(MOVE)}, 300.0)
     assert scene.calls.of(lambda call: call.evicts) == []
     assert [p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)] == ["n0", "n0"]
+    (told, *_) = [
+        line for line in scene.program.events.told if line.startswith("RoomGivenUp: the room for pod")
+    ]
+    assert "nobody was evicted" in told
 
 
 def test_the_room_is_given_back_once_the_pod_waits_no_more():

@@ -43,7 +43,7 @@ def test_a_terminating_placeholder_is_removed_after_the_time_that_its_node_is_gi
     for now_s in (100.0, 130.0):
         (found,) = rounds.at(now_s, node=node)
         assert (found.due_s, found.machine) == (160.0, ObjectKey("placeholder", "h"))
-        assert found.action == RemovePlaceholder(HOLDER.key, "h")
+        assert found.actions == (RemovePlaceholder(HOLDER.key, "h"),)
 
 
 def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
