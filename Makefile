@@ -93,9 +93,9 @@ mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules a
 
 VERSION ?= v1.35.4
 
-monitoring: $(STAMP)  ## alerts, dashboard and metrics with promtool (needs Go; builds it once, 10 minutes)
+monitoring: $(STAMP)  ## alerts, dashboard and metrics with promtool and Prometheus (needs Go; builds both once, 10 minutes)
 	$(BIN)/python -m harness.controlplane.prometheus
-	$(BIN)/python -m pytest -m realcluster tests/manifests/test_monitoring.py
+	$(BIN)/python -m pytest -m realcluster tests/manifests/test_monitoring.py tests/manifests/test_dashboard_on_prometheus.py
 
 compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)
 	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m harness.controlplane build --kubernetes $(VERSION)); \

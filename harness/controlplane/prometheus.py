@@ -1,6 +1,6 @@
-"""promtool, with which alerts and dashboard are checked: built once from the Go module proxy.
+"""promtool checks alerts and dashboard, and Prometheus is asked the dashboard's queries: built once from the Go module proxy.
 
-``python -m harness.controlplane.prometheus`` builds it, without service discovery of clouds (about 10 minutes, once).
+``python -m harness.controlplane.prometheus`` builds both, without service discovery of clouds (about 10 minutes, once).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from harness.controlplane.binaries import MODULES, BinariesMissing, cache_folder
 
 MODULE: Final = MODULES / "prometheus"
-PROGRAMS: Final = ("promtool",)
+PROGRAMS: Final = ("promtool", "prometheus")
 
 
 def program_path(program: str) -> Path:

@@ -1,9 +1,12 @@
-// Builds promtool for the tests; imported as a tool, never copied.
+// Builds promtool and Prometheus for the tests; imported as a tool, never copied.
 module rescheduler.dev/tests/controlplane/prometheus
 
 go 1.26.0
 
-tool github.com/prometheus/prometheus/cmd/promtool
+tool (
+	github.com/prometheus/prometheus/cmd/prometheus
+	github.com/prometheus/prometheus/cmd/promtool
+)
 
 require github.com/prometheus/prometheus v0.313.5
 

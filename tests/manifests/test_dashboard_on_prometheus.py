@@ -1,0 +1,128 @@
+"""A real Prometheus scrapes a controller that moves pods, and each query of the dashboard returns data."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+import pytest
+import yaml
+
+from harness.controlplane import prometheus
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.manifests import FOLDER
+from harness.controlplane.processes import free_port
+from harness.controlplane.world import World
+
+pytestmark = pytest.mark.realcluster
+START = "from rescheduler.cli.entry import main; main()"
+LIMIT_S = 120.0
+ONLY_IF_IT_HAPPENED = ("rescheduler_decode_errors_total", "rescheduler_relists_total")
+"""Series of counters whose labels are known only once there is something to count."""
+
+
+@pytest.fixture
+def program():
+    try:
+        return str(prometheus.find("prometheus"))
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "panels") as world:
+        yield world
+
+
+def ended(process):
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture
+def controller(control_plane, world, tmp_path):
+    """A process with the rights of the Deployment; gives its port."""
+    port, config = free_port(), tmp_path / "config.yaml"
+    document = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "ReschedulerConfiguration",
+        "aggressiveness": "aggressive",
+        "interval": "2s",
+        "limits": {"workloadCooldown": "2s", "movesPerHour": 600},
+        "protections": {"namespaces": {"include": [world.namespace]}},
+        "policies": [{"name": "NodeTaints"}],
+        "server": {"port": port},
+    }
+    config.write_text(yaml.safe_dump(document))
+    kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
+    words = [sys.executable, "-c", START, "run", "--kubeconfig", str(kubeconfig), "--config", str(config)]
+    with (tmp_path / "controller.log").open("wb") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=os.environ)
+    yield port
+    ended(process)
+
+
+@pytest.fixture
+def ask(program, controller, tmp_path):
+    """Asks the Prometheus that scrapes the controller; gives the values of a query."""
+    port, config = free_port(), tmp_path / "prometheus.yaml"
+    scraped = {"job_name": "rescheduler", "static_configs": [{"targets": [f"127.0.0.1:{controller}"]}]}
+    times = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config.write_text(yaml.safe_dump({"global": times, "scrape_configs": [scraped]}))
+    words = [
+        program,
+        f"--config.file={config}",
+        f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (tmp_path / "prometheus.log").open("wb") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT)
+
+    def asked(expression):
+        query = urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
+            found = json.load(answer)["data"]["result"]
+        return [float(one["value"][1]) for one in found]
+
+    yield asked
+    ended(process)
+
+
+def answered(ask, expression):
+    """True once there is a number, which a rate over too few scrapes is not."""
+    try:
+        return any(value == value for value in ask(expression))  # noqa: PLR0124 - no NaN
+    except OSError:
+        return False
+
+
+def panels():
+    document = json.loads((FOLDER / "monitoring" / "dashboard.json").read_text())
+    for panel in document["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+
+
+def test_each_query_of_the_dashboard_returns_data(world, ask):
+    first = world.node("a", cpu="4")
+    world.workload("Deployment", "web", 2, cpu="1")
+    world.wait_ready("web", 2, LIMIT_S)
+    second = world.node("b", cpu="4")
+    world.wait(lambda: answered(ask, "sum(rescheduler_leader) == 1"), LIMIT_S)
+    path = f"/api/v1/nodes/{first}"
+    taints = world.api.get(path).expect().body["spec"]["taints"]
+    retired = {"key": "example.com/retired", "effect": "NoSchedule"}
+    world.api.patch(path, {"spec": {"taints": [*taints, retired]}}).expect()
+    world.wait(lambda: {pod["spec"].get("nodeName") for pod in world.pods("web")} == {second}, LIMIT_S)
+    expected = [(t, e) for t, e in panels() if not any(name in e for name in ONLY_IF_IT_HAPPENED)]
+    assert len(expected) > 20
+    end_s = time.monotonic() + 60.0
+    silent = expected
+    while silent and time.monotonic() < end_s:
+        silent = [(title, expression) for title, expression in silent if not answered(ask, expression)]
+        time.sleep(1.0)
+    assert silent == []
