@@ -50,6 +50,7 @@ from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.policies.measurement import Unmeasured, warning
+from rescheduler.policies.objective import Tier
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.policies.relieving import RelievingPolicy
@@ -226,8 +227,8 @@ class _Planner:
         )
         self._work_for_chains = MOST_WORK
         self._without_place: list[tuple[Policy, Candidate]] = []
+        # Uids of those that no node takes, better or not. None of balance and below, which each plan searches for often.
         self._refused_everywhere: set[str] = set()
-        """Uids of those of them that no node takes, better or not."""
         self.before: list[PolicySummary] = []
 
     def run(self) -> None:
@@ -267,8 +268,7 @@ class _Planner:
         # For the others there is room, and no better place: the order of planning changes little for them.
         stuck = tuple(one for one in self._without_place if one[1].pod.uid in self._refused_everywhere)
         self._make_room(order)
-        left = frozenset(candidate.pod.uid for _, candidate in stuck) - self._moved
-        return Attempt(value_of(self.steps), stuck, left)
+        return Attempt(value_of(self.steps), stuck, frozenset(one.pod.uid for _, one in stuck) - self._moved)
 
     def _start_again(self) -> None:
         for step in self.steps:
@@ -357,7 +357,7 @@ class _Planner:
                 self.skipped.add(candidate, found)
                 if found.reason in WITHOUT_PLACE:
                     self._without_place.append((policy, candidate))
-                if found.reason is SkipReason.NO_TARGET:
+                if found.reason is SkipReason.NO_TARGET and candidate.tier < Tier.BALANCE:
                     self._refused_everywhere.add(candidate.pod.uid)
             case None:
                 pass

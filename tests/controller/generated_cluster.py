@@ -67,6 +67,8 @@ RAW = {
     ("PodTemplateWire", "spec"): pod_wire_types.PodSpecWire,
     ("ReservationTemplateWire", "spec"): pod_wire_types.PodSpecWire,
     ("ReservationSpecWire", "template"): custom.ReservationTemplateWire,
+    ("WindowSpecWire", "template"): custom.ReservationTemplateWire,
+    ("HeadRoomSpecWire", "template"): custom.ReservationTemplateWire,
     ("KoordinatorSpecWire", "template"): koordinator.PinnedTemplateWire,
     ("ContainerStatusHead", "resources"): pod_wire_types.ContainerStatusWire,
     ("WorkloadSpecWire", "selector"): wire_types.LabelSelectorWire,
@@ -125,9 +127,9 @@ def objects():
         (Kind.POD, many.pod("db-0").on("n1").claim("late").manifest()),
         (Kind.POD, daemon.pod("agent-1").on("n1").manifest()),
         (Kind.POD, batch.pod("batch-1").on("n1").manifest()),
-        (Kind.POD, b.pod("waits").cpu("1").manifest()),
+        (Kind.POD, _unschedulable(b.pod("waits").cpu("1").manifest())),
     ]
-    return [*found, *_rooms(refs, template), *_moves()]
+    return [*found, *_rooms(refs, template), *_room_sets(), *_moves()]
 
 
 def _rooms(refs, template):
@@ -154,6 +156,39 @@ def _rooms(refs, template):
             )
             held = held.cpu("1").on("n2").label(**{names.LABEL_PLACEHOLDER: "x"})
             yield Kind.POD, held.owner("Reservation", name, f"uid-{name}").manifest()
+
+
+def _room_sets():
+    """Windows in and out of their hours, and head-rooms; of one of each the Reservation that it has made."""
+    owners = [{"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    hours = {"cron": "0 * * * *", "timeZone": "Europe/Berlin", "duration": "1h", "startReserveAgo": "10m"}
+    for name, more in (
+        ("night", {"template": template, "podNumToReserve": 2}),
+        ("sum", {"resources": {"cpu": "4"}, "podNumToReserve": 2, "end": "23:00", "duration": None}),
+        ("off", {"template": template, "suspend": True}),
+    ):
+        window = _of(Kind.RESERVATION_WINDOW, name, spec={**hours, "owners": owners, **more})
+        status = {"phase": "Gathering", "start": TIMES[2], "end": TIMES[2], "placedPods": ["x"]}
+        yield Kind.RESERVATION_WINDOW, _identified(window | {"status": status if name == "night" else {}})
+    spec = {"rooms": 2, "template": template, "owners": owners, "spreadOver": "zone", "yieldTo": "AnyPod"}
+    yield Kind.HEAD_ROOM, _identified(_of(Kind.HEAD_ROOM, "always", spec=spec, status={"standing": 1}))
+    for kind, owner in (("ReservationWindow", "night"), ("HeadRoom", "always")):
+        made = reservation_manifest(f"{owner}-1", template=template, owners=(), ttl_s=300)
+        made["spec"]["owners"] = owners
+        made = _identified(made | {"status": {"phase": "Available", "nodeName": "n2"}})
+        made["metadata"]["labels"] = {names.LABEL_ROOM_OF: f"uid-{owner}"}
+        made["metadata"]["ownerReferences"] = [
+            {"apiVersion": "rescheduler.dev/v1alpha1", "kind": kind, "name": owner, "uid": f"uid-{owner}"}
+        ]
+        yield Kind.RESERVATION, made
+
+
+def _unschedulable(pod):
+    """Refused by the scheduler."""
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    pod["status"] = {"phase": "Pending", "conditions": [refused | {"lastTransitionTime": TIMES[2]}]}
+    return pod
 
 
 def _moves():

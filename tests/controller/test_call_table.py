@@ -71,9 +71,9 @@ TESTED_BELOW = ...
 CALLS_OF = [
     # Windows and head-rooms
     (
-        room_sets.CreateRoom("night-1.room", b'{"kind":"Reservation"}'),
+        room_sets.CreateRoom("night-1.room", b'{"metadata":{"name":"night-1.room"}}'),
         f"POST {ROOMS} name=night-1.room",
-        {"kind": "Reservation"},
+        {"metadata": {"name": "night-1.room"}},
     ),
     (
         room_sets.WriteWindowStatus(

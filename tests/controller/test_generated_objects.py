@@ -45,6 +45,7 @@ CONFIGURATIONS = [
         "{name: NodeTaints}, {name: NodeAffinity}, {name: InterPodAntiAffinity}, {name: TopologySpread}, {name: LowNodeUtilization}",
         "{name: HighNodeUtilization}",
         "{name: Defragmentation, template: {cpu: 2}}",
+        "{name: PendingPods, after: 0s}",
     )
 ]
 CONFIGURATION = CONFIGURATIONS[0]
