@@ -10,6 +10,7 @@ import click
 
 from rescheduler.cli.api_access import api_of, namespace_of_context
 from rescheduler.cli.controller_presence import leader
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -22,6 +23,7 @@ from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.model.kinds import Kind
 
 if TYPE_CHECKING:
     from rescheduler.configuration.document import Configuration
@@ -36,7 +38,7 @@ def explain_group() -> None:
 
 
 @explain_group.command("pod")
-@click.argument("pods", nargs=-1, metavar="[NAMESPACE/]NAME...")
+@click.argument("pods", nargs=-1, metavar="[NAMESPACE/]NAME...", shell_complete=names_of(Kind.POD))
 @target_namespace_option
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
 @click.option(

@@ -16,6 +16,7 @@ from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
 from rescheduler.cli.following_moves import exit_code, follow, print_moves, why_not
 from rescheduler.cli.migration_client import AskedMove, MigrationClient, MoveOrder, manifest
 from rescheduler.cli.moves_printing import OUTPUTS, checks_table
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -31,6 +32,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
@@ -44,11 +46,28 @@ _GROUP_BYTES: Final = 4
 
 
 @click.command("move")
-@click.argument("words", nargs=-1, metavar="[pod NAME... | pod/NAME...]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[pod NAME... | pod/NAME...]",
+    shell_complete=names_of(Kind.POD, prefixes=("", "pod/")),
+)
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All pods with these labels.")
-@click.option("--from", "source", default="", metavar="NODE", help="Only pods on this node.")
 @click.option(
-    "--to", "target", default="", metavar="NODE", help="Default: the node that the controller chooses."
+    "--from",
+    "source",
+    default="",
+    metavar="NODE",
+    help="Only pods on this node.",
+    shell_complete=names_of(Kind.NODE),
+)
+@click.option(
+    "--to",
+    "target",
+    default="",
+    metavar="NODE",
+    help="Default: the node that the controller chooses.",
+    shell_complete=names_of(Kind.NODE),
 )
 @target_namespace_option
 @timeout_option(

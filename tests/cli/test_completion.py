@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
+import yaml
 
+from harness.controlplane.processes import free_port
 from rescheduler.cli.completion import completions
 from rescheduler.cli.main import COMMANDS
+from rescheduler.cli.name_completion import LIMIT_S
 from rescheduler.cli.suggestions import did_you_mean
 
 
@@ -60,6 +64,68 @@ def test_completing_a_command_imports_none_of_them():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def named(cluster):
+    """Nodes and pods to be completed: the words that name their cluster."""
+    api, kubeconfig = cluster
+    spec = {"containers": [{"name": "c", "image": "c"}]}
+    for kind, path, name in (
+        ("Node", "/api/v1/nodes", "completed-a"),
+        ("Node", "/api/v1/nodes", "completed-b"),
+        ("Namespace", "/api/v1/namespaces", "elsewhere"),
+        ("Pod", "/api/v1/namespaces/default/pods", "web-1"),
+        ("Pod", "/api/v1/namespaces/elsewhere/pods", "far-1"),
+    ):
+        body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+        api.create(path, body | ({"spec": spec} if kind == "Pod" else {})).expect(201)
+    return ["--kubeconfig", kubeconfig]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["drain", "comp"], ["completed-a", "completed-b"]),
+        (["drain", "completed-a", "comp"], ["completed-b"]),
+        (["uncordon", "nothing-of-that-name"], []),
+        (["move", "pod", "we"], ["web-1"]),
+        (["move", "pod/we"], ["pod/web-1"]),
+        (["move", "-n", "elsewhere", "pod", ""], ["far-1"]),
+        (["move", "web-1", "--to", "completed-b"], ["completed-b"]),
+        (["explain", "pod", "we"], ["web-1"]),
+        (["reserve", "release", "no"], []),
+    ],
+    ids=" ".join,
+)
+def test_names_of_the_cluster_are_completed(named, words, expected):
+    group = 2 if words[0] in ("reserve", "explain") else 1
+    found = completions([*words[:group], *named, *words[group:]])
+    assert [line.partition("\t")[0] for line in found[:-1]] == expected
+
+
+@pytest.mark.parametrize(
+    "kubeconfig",
+    ["no/such/file", "unreachable"],
+)
+def test_what_cannot_be_asked_completes_nothing_and_says_nothing(tmp_path, capsys, kubeconfig):
+    if kubeconfig == "unreachable":
+        path = tmp_path / "kubeconfig"
+        server = {"server": f"http://127.0.0.1:{free_port()}"}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": server}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}],
+        }
+        path.write_text(yaml.safe_dump(document))
+        kubeconfig = str(path)
+    began_s = time.monotonic()
+    assert completions(["drain", "--kubeconfig", kubeconfig, "n"]) == [":4"]
+    assert time.monotonic() - began_s < 10 * LIMIT_S
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_plugin_of_kubectl_is_called_as_people_call_it():

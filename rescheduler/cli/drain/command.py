@@ -13,6 +13,7 @@ from rescheduler.cli.api_access import api_of
 from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.migration_client import MigrationClient
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.nodes_by_name import cordon, find_nodes
 from rescheduler.cli.options import (
     cluster_options,
@@ -26,6 +27,7 @@ from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.cli.snapshot_input import read_live
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.records import Node, Pod
 
@@ -39,7 +41,7 @@ _NO_DELETION = (
 
 
 @click.command("drain")
-@click.argument("nodes", nargs=-1, metavar="NODE...")
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All nodes with these labels.")
 @click.option(
     "--plan", "only_plan", is_flag=True, help="Only show where everything would go; nothing is changed."

@@ -10,16 +10,18 @@ from rescheduler.cli.api_access import api_of
 from rescheduler.cli.consolidate.marks import NodeMarks
 from rescheduler.cli.drain.giving_back import withdraw_moves
 from rescheduler.cli.migration_client import MigrationClient
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.nodes_by_name import cordon, find_nodes
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_CONSOLIDATION
 
 
 @click.command("uncordon")
-@click.argument("nodes", nargs=-1, metavar="NODE...")
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All nodes with these labels.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @cluster_options

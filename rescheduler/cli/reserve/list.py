@@ -7,6 +7,7 @@ import time
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
@@ -14,10 +15,11 @@ from rescheduler.cli.reserve.options import api_client
 from rescheduler.cli.reserve.printing import json_list, reservations_table, yaml_list
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 
 
 @click.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text")
 @cluster_options

@@ -5,18 +5,20 @@ from __future__ import annotations
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reserve.options import API_TIMEOUT_S, api_client
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.lifecycle import FINISHED
 
 
 @click.command("release")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
 @click.option(
     "--force",

@@ -7,12 +7,14 @@ import time
 import click
 
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options, parse_seconds
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reserve.options import api_client
 from rescheduler.cli.reserve.printing import reservation_line
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
 
@@ -20,7 +22,7 @@ _PAUSE_S = 0.5
 
 
 @click.command("watch")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option(
     "--until",

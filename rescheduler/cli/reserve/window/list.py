@@ -7,6 +7,7 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed, installed
 from rescheduler.cli.listing import listed
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reserve.options import api_client
@@ -21,7 +22,7 @@ _HEAD = ("NAME", "SCHEDULE", "ZONE", "PHASE", "START", "END", "GATHERED", "PLACE
 
 
 @click.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def list_command(*, names: tuple[str, ...], kubeconfig: str | None, context: str | None) -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""

@@ -7,9 +7,11 @@ import datetime as dt
 import click
 
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
+from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.snapshot_input import read_live
+from rescheduler.model.kinds import Kind
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_seconds
@@ -21,7 +23,7 @@ from rescheduler.visible import visible_line
 
 
 @click.command("rehearse")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def rehearse_command(*, name: str, kubeconfig: str | None, context: str | None) -> None:
     """Say on which nodes a ReservationWindow would have room if it began now, and by when the rest is foreseen.

@@ -1,0 +1,77 @@
+"""Names of objects as a shell completes them: asked of the API server that the line so far names.
+
+A shell waits for the answer at each press of a key, so there is a short limit. Whatever goes wrong, nothing is completed and
+nothing is printed: an error would end up in the middle of somebody's line. This module changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import click
+import msgspec
+
+from rescheduler.model.kinds import RESOURCES, Kind
+
+LIMIT_S: Final = 2.0
+"""What was read until then is offered."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Page(msgspec.Struct):
+    items: list[_Object] | None = None
+
+
+def names_of(kind: Kind, *, prefixes: Iterable[str] = ("",)) -> Complete:
+    """A completer of names of this kind, also after one of ``prefixes`` (``pod/``); names that are on the line already are left out."""
+    allowed = tuple(sorted(prefixes, reverse=True))
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        prefix = next((one for one in allowed if incomplete.startswith(one)), "")
+        begun = incomplete.removeprefix(prefix)
+        given = context.params.get(parameter.name or "") or ()
+        there = {word.rpartition("/")[2] for word in ((given,) if isinstance(given, str) else given)}
+        found = _read_within_limit(context, kind)
+        return sorted(prefix + name for name in found if name.startswith(begun) and name not in there)
+
+    return complete
+
+
+def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:
+    found: set[str] = set()
+    reader = threading.Thread(target=_read, args=(context, kind, found), daemon=True)
+    reader.start()
+    reader.join(LIMIT_S)
+    return set(found)
+
+
+def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
+    from rescheduler.cli.api_access import namespace_of_context  # noqa: PLC0415 - only where names are completed
+    from rescheduler.errors import ReschedulerError  # noqa: PLC0415
+    from rescheduler.kube.client import KubeApi  # noqa: PLC0415
+    from rescheduler.kube.connection import connect  # noqa: PLC0415
+
+    kubeconfig, cluster = context.params.get("kubeconfig"), context.params.get("context")
+    try:
+        api = KubeApi(connect(kubeconfig, cluster), timeout_s=LIMIT_S)
+        resource = RESOURCES[kind]
+        path = resource.collection_path
+        if resource.namespaced:
+            namespace = context.params.get("namespace") or namespace_of_context(kubeconfig, cluster)
+            path = resource.object_path(namespace, "")
+        for page in api.list(path):
+            items = msgspec.json.decode(page, type=_Page).items or ()
+            found.update(one.metadata.name for one in items)
+    except (ReschedulerError, msgspec.MsgspecError, OSError):
+        return  # see above: nothing is completed
