@@ -104,7 +104,8 @@ class Targets:
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
-            return Blocked(SkipReason.NO_BETTER_TARGET, "no other node would be better", "")
+            words = f"no node would be better than node {pod.node}: {self._nearest(gains)}"
+            return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         trial = self._trial
         swaps = trial.planned.left_for(trial.state.node_index[pod.node], pod)
         if swaps:
@@ -175,7 +176,9 @@ class Targets:
             return self._explained(replacement)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
-            return Blocked(SkipReason.NO_BETTER_TARGET, f"{number} nodes would take it, none is better", "")
+            nearest = self._nearest(np.where(feasible_targets, gains, -np.inf))
+            words = f"{number} nodes would take it, none is better than node {pod.node}: {nearest}"
+            return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         if not wish.in_group:
             better = fit & falls(wish.change.total)
             if not better.any():
@@ -231,6 +234,11 @@ class Targets:
         node = int(found[0]) if len(found) else -1
         self._last_with_room[requests] = node, moment
         return node >= 0
+
+    def _nearest(self, gains: FloatArray) -> str:
+        """What was compared. A gain of 0 or less is what the policy says of a node that is no better."""
+        nearest = int(np.argmax(gains))
+        return f"the best, {self._trial.state.node_names[nearest]}, has a gain of {gains[nearest]:.2f}"
 
     def _explained(self, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""

@@ -43,6 +43,8 @@ def test_target_is_not_filled_above_its_threshold(decide, app):
     plan = decide(cluster, ("LowNodeUtilization", CPU))
     assert len(plan.moves) == 1  # one pod is 40 % of the small node, two would be 80 %
     assert {s.reason for s in plan.skipped} == {"NoBetterTarget"}
+    (message,) = {s.message for s in plan.skipped}
+    assert message.startswith("no node would be better than node n1: the best, n")
 
 
 def test_nodes_between_the_thresholds_neither_shed_nor_receive(decide, app):
