@@ -147,10 +147,12 @@ class Trial:
         others = [move for move in moves if move.pod.uid not in pods]
         self._stage = self._stage_after(pods)
         self._replan(len(moves), others)
+        self.planned.landed = tuple(move for move in moves if move.pod.uid in pods)
         try:
             yield
         finally:
             self._stage = 1
+            self.planned.landed = ()
             self._replan(len(others), moves)
 
     @contextmanager

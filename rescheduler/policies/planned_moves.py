@@ -45,6 +45,8 @@ class PlannedMoves:
         self._size = size
         self._arrived: dict[str, IntArray] = {}
         self._departed: dict[str, IntArray] = {}
+        self.landed: tuple[PlannedMove, ...] = ()
+        """Moves of an earlier stage that are taken as done for a moment, and are not among ``moves`` then."""
         self._ways: dict[tuple[str, int], list[int]] = {}
         """(uid of a controller, node that its pods go to) -> the nodes that they leave for it."""
 
@@ -64,8 +66,19 @@ class PlannedMoves:
         return last
 
     def left_for(self, node: int, pod: Pod) -> list[int]:
-        """Nodes that pods of the same controller leave for this one: a pod that went back there would only swap with them."""
-        return self._ways.get((pod.controller.uid, node), []) if pod.controller is not None else []
+        """Nodes that pods of the same controller leave for this one in any stage: a pod that went back would only swap with them."""
+        owner = pod.controller
+        if owner is None:
+            return []
+        ways = self._ways.get((owner.uid, node), [])
+        earlier = [
+            move.source
+            for move in self.landed
+            if move.target == node
+            and move.pod.controller is not None
+            and move.pod.controller.uid == owner.uid
+        ]
+        return [*ways, *earlier] if earlier else ways
 
     def arrived(self, resource: str) -> IntArray:
         """What the moves bring to each node. Do not change the array."""

@@ -29,6 +29,14 @@ def test_no_chain_ends_with_a_move_that_gains_nothing():
     assert sum(course.moves) > 10
 
 
+def test_pods_of_one_owner_do_not_swap_in_stages():
+    """Seed 20001: one left for another node, and into the room that it was to leave there came one of its owner from that node."""
+    one = next(one for one in pairs() if one.name == "rooms+score")
+    course = course_of(random_cluster(20001), one.policies, one.inputs, hints=one.hints)
+    assert course.faults == ()
+    assert sum(course.moves) > 3
+
+
 def test_any_two_policies_come_to_rest_in_any_order():
     moves = 0
     for number, one in enumerate(pairs()):
