@@ -19,11 +19,11 @@ from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chain_moves import makes_room
 from rescheduler.planning.gangs import gangs_of, words_of
 from rescheduler.planning.groups import MakesMoves
+from rescheduler.planning.leaving_pods import LeavingPods
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.room_levels import RoomLevels
 from rescheduler.planning.room_search import RoomSearch, SearchWork, Way
-from rescheduler.planning.room_sets import RoomSets
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
@@ -224,7 +224,7 @@ class PendingRooms:
         return found
 
     def _made(self, candidate: Candidate, levels: RoomLevels) -> RoomSearch:
-        sets = RoomSets(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
+        sets = LeavingPods(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
         return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, self._work)
 
     def _take(self, candidate: Candidate, way: Way) -> Pod | None:

@@ -19,8 +19,8 @@ import numpy as np
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
 from rescheduler.planning.chains import ChainStep
+from rescheduler.planning.leaving_pods import Arrival, LeavingPods
 from rescheduler.planning.room_levels import NEVER, free_of
-from rescheduler.planning.room_sets import Arrival, RoomSets
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
@@ -78,7 +78,7 @@ class RoomSearch:
     replacement: Callable[[Pod], Pod]
     policy: str
     """For which hints to avoid nodes are looked at."""
-    sets: RoomSets
+    sets: LeavingPods
     work: SearchWork
     _may_leave: Callable[[Pod], bool] = _nobody
     _may: dict[str, bool] = field(default_factory=dict)

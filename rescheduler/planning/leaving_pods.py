@@ -43,7 +43,7 @@ class LeavingSet(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class RoomSets:
+class LeavingPods:
     """Finds them in one trial."""
 
     trial: Trial
