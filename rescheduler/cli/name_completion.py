@@ -59,6 +59,7 @@ def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:
 def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
     from rescheduler.cli.api_access import namespace_of_context  # noqa: PLC0415 - only where names are completed
     from rescheduler.errors import ReschedulerError  # noqa: PLC0415
+    from rescheduler.kube.answers import read_answer  # noqa: PLC0415
     from rescheduler.kube.client import KubeApi  # noqa: PLC0415
     from rescheduler.kube.connection import connect  # noqa: PLC0415
 
@@ -71,7 +72,6 @@ def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
             namespace = context.params.get("namespace") or namespace_of_context(kubeconfig, cluster)
             path = resource.object_path(namespace, "")
         for page in api.list(path):
-            items = msgspec.json.decode(page, type=_Page).items or ()
-            found.update(one.metadata.name for one in items)
-    except (ReschedulerError, msgspec.MsgspecError, OSError):
+            found.update(one.metadata.name for one in read_answer(page, _Page).items or ())
+    except (ReschedulerError, OSError):
         return  # see above: nothing is completed
