@@ -237,7 +237,8 @@ class Targets:
 
     def _nearest(self, gains: FloatArray) -> str:
         """What was compared. A gain of 0 or less is what the policy says of a node that is no better."""
-        nearest = int(np.argmax(gains))
+        ties = np.flatnonzero(gains == gains.max())
+        nearest = int(ties[np.argmin(self._trial.view.nodes.ranks[ties])])
         return f"the best, {self._trial.state.node_names[nearest]}, has a gain of {gains[nearest]:.2f}"
 
     def _explained(self, replacement: Pod) -> Blocked:
