@@ -24,10 +24,17 @@ from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
 from rescheduler.room_sets.foresight import foreseen
-from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
+from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
 from rescheduler.room_sets.places import idle_of
 from rescheduler.room_sets.rooms import children_of
-from rescheduler.room_sets.windows import LOOKS_ELSEWHERE_S, ObservedWindow, gather_from_s, owners_of, running
+from rescheduler.room_sets.windows import (
+    LOOKS_ELSEWHERE_S,
+    ObservedWindow,
+    WindowStep,
+    gather_from_s,
+    owners_of,
+    running,
+)
 
 _BETWEEN_LOOKS_S: Final = 1.0
 _FORGETS_S: Final = 300.0
@@ -84,14 +91,15 @@ class RoomSetKeeper:
             ),
             look.now_s,
         )
-        self._wake(decided.wake_at_s)
-        told = (decided.status, decided.event)
-        return (*decided.delete, *decided.create, *(action for action in told if action is not None))
+        return self._to_do(decided)
 
     def _head_room(self, look: _Look, head_room: HeadRoom) -> Sequence[Action]:
         self._given = {uid: at_s for uid, at_s in self._given.items() if 0 <= look.now_s - at_s < _FORGETS_S}
         decided = head_rooms.step(look.head_room(head_room, self._given), look.now_s)
         self._given.update(dict.fromkeys(decided.given, look.now_s))
+        return self._to_do(decided)
+
+    def _to_do(self, decided: WindowStep | HeadRoomStep) -> Sequence[Action]:
         self._wake(decided.wake_at_s)
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(action for action in told if action is not None))
@@ -117,7 +125,7 @@ class _Look:
         found, _ = running(window, self.now_s)
         if found is None or (from_s := gather_from_s(window, found)) > self.now_s:
             return frozenset()
-        owners = tuple(owners_of(window))
+        owners = owners_of(window)
         recent = (p for p in self.snapshot.pods.values() if p.node and p.created_at_s >= int(from_s))
         return frozenset(pod.uid for pod in recent if self._owned(owners, pod))
 

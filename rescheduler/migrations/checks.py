@@ -8,13 +8,13 @@ from __future__ import annotations
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import prepare
-from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
+from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
 from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source
 from rescheduler.migrations.room_reference import reference_fits
 from rescheduler.model import names
-from rescheduler.model.conditions import Condition, condition
+from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.reservation import Reservation, ReservationPhase

@@ -12,10 +12,10 @@ from typing import Final
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.checks import reason_of
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import CONDITION_READY, told
+from rescheduler.migrations.lifecycle import CONDITION_READY
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
-from rescheduler.model.conditions import Condition, condition
+from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase

@@ -13,9 +13,8 @@ from typing import Final
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.conditions import Condition, told
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.times import format_seconds
 
 
 class MigrationReason(enum.StrEnum):
@@ -138,15 +137,4 @@ def enter(
         message=message,
         conditions=told(status.conditions, said, now_s),
         finished_at_s=now_s if finished else status.finished_at_s,
-    )
-
-
-def told(conditions: tuple[Condition, ...], new: Condition, now_s: float) -> tuple[Condition, ...]:
-    """``conditions`` with ``new``; unchanged if only the time would differ."""
-    old = condition(conditions, new.type)
-    if old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
-        return conditions
-    moment = format_seconds(now_s)
-    return with_condition(
-        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
     )

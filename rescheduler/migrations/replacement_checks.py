@@ -12,10 +12,10 @@ from typing import Final
 
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import CONDITION_ADMITTED, told
+from rescheduler.migrations.lifecycle import CONDITION_ADMITTED
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedCreation
-from rescheduler.model.conditions import Condition
+from rescheduler.model.conditions import Condition, told
 from rescheduler.model.pod_creation import CreationOutcome
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation

@@ -20,7 +20,7 @@ from rescheduler.migrations.checks import (
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import leave_hint
-from rescheduler.migrations.lifecycle import CONDITION_START_FIRST, told
+from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
 from rescheduler.migrations.start_first_replacement import (
@@ -29,7 +29,7 @@ from rescheduler.migrations.start_first_replacement import (
     replaces,
 )
 from rescheduler.model import names
-from rescheduler.model.conditions import Condition
+from rescheduler.model.conditions import Condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef

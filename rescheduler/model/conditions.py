@@ -34,6 +34,19 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
     return tuple(result)
 
 
+def told(
+    conditions: tuple[Condition, ...], new: Condition, now_s: float, *, again: bool = False
+) -> tuple[Condition, ...]:
+    """``conditions`` with ``new``; the same value if only the time would differ. ``again``: also then."""
+    old = condition(conditions, new.type)
+    if not again and old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
+        return conditions
+    moment = format_seconds(now_s)
+    return with_condition(
+        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
+    )
+
+
 def with_fault(
     conditions: tuple[Condition, ...], kind: str, fault: str, *, reason: str, mended: str, now_s: float
 ) -> tuple[Condition, ...]:
@@ -48,12 +61,7 @@ def with_fault(
         new = Condition(kind, "True", mended)
     else:
         return conditions
-    if old is not None and (old.status, old.message) == (new.status, new.message):
-        return conditions
-    moment = format_seconds(now_s)
-    return with_condition(
-        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
-    )
+    return told(conditions, new, now_s)
 
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.conditions import Condition, told
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
-from rescheduler.model.times import format_seconds
 
 
 class ReservationEvent(enum.StrEnum):
@@ -146,14 +145,14 @@ def transition(
     for new in _conditions(target, event, message):
         # A phase that is entered has a time of its own, also if the reason stays: what has ended is kept from then on.
         entered = target.phase is not status.phase and new.type == CONDITION_READY
-        conditions = _told(conditions, new, now_s, again=entered)
+        conditions = told(conditions, new, now_s, again=entered)
     return msgspec.structs.replace(status, phase=target.phase, conditions=conditions)
 
 
 def partly_held(status: ReservationStatus, message: str, now_s: float) -> ReservationStatus:
     """The status with what a placeholder cannot hold for this template."""
     new = Condition(CONDITION_HELD, "False", "PartlyHeld", message)
-    return msgspec.structs.replace(status, conditions=_told(status.conditions, new, now_s))
+    return msgspec.structs.replace(status, conditions=told(status.conditions, new, now_s))
 
 
 def _conditions(target: Transition, event: ReservationEvent, message: str) -> tuple[Condition, ...]:
@@ -167,15 +166,3 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     if event is _E.NODE_LOST:
         return (Condition(CONDITION_SCHEDULED, "False", _R.UNSCHEDULABLE, message), ready)
     return (ready,)
-
-
-def _told(
-    conditions: tuple[Condition, ...], new: Condition, now_s: float, *, again: bool = False
-) -> tuple[Condition, ...]:
-    old = condition(conditions, new.type)
-    if not again and old and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
-        return conditions
-    moment = format_seconds(now_s)
-    return with_condition(
-        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
-    )

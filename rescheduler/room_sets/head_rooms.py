@@ -12,14 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import msgspec
-
-from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
-from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
 from rescheduler.room_sets.actions import CreateRoom, WriteHeadRoomStatus
@@ -165,17 +162,12 @@ def _status(observed: ObservedHeadRoom, have: Changes, recipe: Recipe | None, no
     held = [child for child in have.live if child.held]
     standing = min(len(held), head_room.rooms)
     new = _complete(have, recipe, standing, head_room.rooms)
-    conditions, old = head_room.status.conditions, condition(head_room.status.conditions, _COMPLETE)
-    if old is None or (old.status, old.reason, old.message) != (new.status, new.reason, new.message):
-        moment = format_seconds(now_s)
-        new = msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
-        conditions = with_condition(conditions, new)
     return HeadRoomStatus(
         observed_generation=head_room.generation,
         wanted=head_room.rooms,
         standing=standing,
         nodes=tuple(sorted(child.room.status.node_name for child in held)),
-        conditions=conditions,
+        conditions=told(head_room.status.conditions, new, now_s),
     )
 
 

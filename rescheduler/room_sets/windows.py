@@ -12,13 +12,13 @@ be seen any more. So a controller that was away, or crashed at any moment, goes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
 
-from rescheduler.model.conditions import Condition, condition, with_condition
+from rescheduler.model.conditions import Condition, told
 from rescheduler.model.names import API_VERSION, RESERVEABLE
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
@@ -141,7 +141,7 @@ def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:
         uid=window.uid,
         template=window.template_raw,
         room=template.requests if window.template_raw else part_of(window.resources, window.pods),
-        owners=window.owners or RESERVEABLE_PODS,
+        owners=owners_of(window),
         node_selector=window.node_selector,
         expires_at_s=found.end_s,
         gathers=True,
@@ -305,7 +305,7 @@ def _status(
     )
     gather = _gathered(phase, have, gathered, wanted)
     return msgspec.structs.replace(
-        status, conditions=_told(_told(status.conditions, valid, moment.now_s), gather, moment.now_s)
+        status, conditions=told(told(status.conditions, valid, moment.now_s), gather, moment.now_s)
     )
 
 
@@ -323,16 +323,6 @@ def _gathered(phase: WindowPhase, have: Changes, gathered: int, wanted: int) -> 
     named = ", ".join(f"{node} ({count})" for node, count in sorted(waits.items())[:5])
     where = f"; some are to become free on {named}" if named else ""
     return Condition(_GATHERED, "False", "RoomIsMissing", f"{gathered} of {wanted} rooms are held{where}")
-
-
-def _told(conditions: tuple[Condition, ...], new: Condition, now_s: float) -> tuple[Condition, ...]:
-    old = condition(conditions, new.type)
-    if old is not None and (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
-        return conditions
-    moment = format_seconds(now_s)
-    return with_condition(
-        conditions, msgspec.structs.replace(new, last_probe_time=moment, last_transition_time=moment)
-    )
 
 
 def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> RecordEvent | None:
@@ -377,6 +367,6 @@ def _wake_at_s(moment: Moment, phase: WindowPhase) -> float | None:
     return min((at_s for at_s in ahead if at_s > moment.now_s), default=None)
 
 
-def owners_of(window: ReservationWindow) -> Iterable[ReservationOwner]:
+def owners_of(window: ReservationWindow) -> tuple[ReservationOwner, ...]:
     """Who may use the rooms."""
     return window.owners or RESERVEABLE_PODS
