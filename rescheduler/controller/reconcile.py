@@ -274,7 +274,7 @@ class Reconciler:
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
             earlier_moves=objects.earlier,
-            made_rooms=MadeRooms.of(found.index.snapshot),
+            made_rooms=MadeRooms(found.index.snapshot),
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(

@@ -21,13 +21,13 @@ from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.never_moves import NeverMoves, never_moves
-from rescheduler.model.records import Node, Pod, PodSpec, Taint, TaintEffect
+from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.past_moves import FINISHED as ENDED_MOVE
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.reservations.lifecycle import FINISHED as ENDED_ROOM
-from rescheduler.scheduling.taint_toleration import tolerates
+from rescheduler.scheduling.taint_toleration import keeps_off
 
 EMPTIED_WITHIN_S: Final = 300.0
 """A node counts as emptied for so long after the last move from it has landed."""
@@ -36,7 +36,6 @@ _ROOM_WAITS_S: Final = 10.0
 _STAYING: Final = (NeverMoves.STATIC_POD, NeverMoves.DAEMON_POD)
 _TAKEN_OFF: Final = ("node.kubernetes.io/unschedulable", names.TAINT_KEPT_EMPTY)
 """Taints that go when the node is given back."""
-_HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 class KeepingState(enum.Enum):
@@ -222,8 +221,5 @@ def _could_use(node: Node, spec: PodSpec) -> bool:
         return False
     if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
         return False
-    return all(_bears(spec, taint) for taint in node.taints)
-
-
-def _bears(spec: PodSpec, taint: Taint) -> bool:
-    return taint.effect not in _HARD or taint.key in _TAKEN_OFF or tolerates(spec.tolerations, taint)
+    staying = (taint for taint in node.taints if taint.key not in _TAKEN_OFF)
+    return not any(keeps_off(spec.tolerations, taint) for taint in staying)

@@ -55,7 +55,7 @@ def leftovers(
         *(Leftover(_machine("release", action.uid), (action,)) for action in lost),
         *(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
-            for room, why in MadeRooms.of(snapshot).given_up(now_s)
+            for room, why in MadeRooms(snapshot).given_up(now_s)
         ),
         *_unanswered(index, sightings, settings, now_s),
     )

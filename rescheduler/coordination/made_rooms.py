@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from rescheduler.migrations.lifecycle import MigrationReason
@@ -29,22 +30,20 @@ _OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 _EVICTED: Final = frozenset({MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MadeRooms:
     """The moves of each room in one round."""
 
     snapshot: Snapshot
-    moves: Mapping[str, tuple[PodMigration, ...]]
-    """By name of the Reservation."""
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> MadeRooms:
-        """Gathered from all moves."""
+    @cached_property
+    def moves(self) -> Mapping[str, tuple[PodMigration, ...]]:
+        """By name of the Reservation. Gathered from all moves, and so only where there is such a room."""
         found: defaultdict[str, list[PodMigration]] = defaultdict(list)
-        for move in snapshot.migrations.values():
+        for move in self.snapshot.migrations.values():
             if room := room_of(move):
                 found[room].append(move)
-        return cls(snapshot, {name: tuple(moves) for name, moves in found.items()})
+        return {name: tuple(moves) for name, moves in found.items()}
 
     def before(self, migration: PodMigration, rooms: Mapping[str, ObservedReservation]) -> ObservedMadeRoom:
         """What a move that makes room waits for before it evicts, and why it never will."""

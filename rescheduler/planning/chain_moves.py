@@ -91,11 +91,18 @@ class ChainPlanner:
         search.planned(steps)
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
-        return (
-            self._refusals.of(candidate)
-            or self._budgets.refusal(candidate.pod, candidate.policy, reserves_first=True)
-            or self._plan.limit(candidate, follows=follows)
-        )
+        return held(candidate, self._plan, self._refusals, self._budgets, follows=follows)
+
+
+def held(
+    mover: Candidate, plan: MakesMoves, refusals: Refusals, budgets: BudgetLedger, *, follows: bool
+) -> Blocked | None:
+    """Why a pod may not be moved now with its room reserved first. ``follows``: its move begins after others."""
+    return (
+        refusals.of(mover)
+        or budgets.refusal(mover.pod, mover.policy, reserves_first=True)
+        or plan.limit(mover, follows=follows)
+    )
 
 
 def makes_room(pod: Pod, wanting: Candidate) -> Candidate:

@@ -26,7 +26,7 @@ from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import lowers, nothing, worsens_wishes
-from rescheduler.policies.planned_moves import taken_of
+from rescheduler.policies.planned_moves import cover, taken_of
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray
 
@@ -323,7 +323,7 @@ class ChainSearch:
         some_fit = (pod for pod in pods if stage > 1 or self._has_room(pod))
         sized = sorted(some_fit, key=lambda pod: (_part(pod, missing), pod.key), reverse=self.large)
         anyway = tuple(planned[: MOST_EARLIER_MOVES - together])
-        alone = [pod for pod in sized if _covers((*anyway, pod), missing)]
+        alone = [pod for pod in sized if cover((*anyway, pod), missing)]
         if together == 1:
             ways: Iterator[tuple[Pod, ...]] = ((pod,) for pod in alone if self.may_step_aside(pod))
         else:
@@ -331,7 +331,7 @@ class ChainSearch:
             if not self.large:
                 small.reverse()
             some = list(islice(filter(self.may_step_aside, small), _TOGETHER))
-            ways = (two for two in combinations(some, together) if _covers((*anyway, *two), missing))
+            ways = (two for two in combinations(some, together) if cover((*anyway, *two), missing))
         for way in islice(ways, most):
             yield Leaving(_fewest(anyway, missing, way), way)
 
@@ -364,13 +364,9 @@ def _fewest(planned: Sequence[Pod], missing: Missing, besides: tuple[Pod, ...] =
     if not missing:
         return tuple(planned) if len(planned) <= MOST_EARLIER_MOVES else ()
     for number in range(min(len(planned), MOST_EARLIER_MOVES) + 1):
-        if _covers((*planned[:number], *besides), missing):
+        if cover((*planned[:number], *besides), missing):
             return tuple(planned[:number])
     return ()
-
-
-def _covers(pods: Sequence[Pod], missing: Missing) -> bool:
-    return all(sum(taken_of(pod.held, name) for pod in pods) >= amount for name, amount in missing)
 
 
 def _part(pod: Pod, missing: Missing) -> float:

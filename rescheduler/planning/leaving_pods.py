@@ -15,7 +15,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.room_blockers import Blockers, blockers
 from rescheduler.planning.room_levels import Needs, RoomLevels, free_of
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.planned_moves import taken_of
+from rescheduler.policies.planned_moves import cover, taken_of
 
 _PODS: Final = 14
 """Pods of a node that are combined: those that leave most ..."""
@@ -99,9 +99,7 @@ class LeavingPods:
         must, wanting = blocking.must_leave, {pod.uid for pod in blocking.crowd}
         for number in range(1, min(_TOGETHER, wanted.moves - len(must)) + 1):
             for some in combinations(able, number):
-                enough = _covers(some, missing) and (
-                    not wanting or not wanting.isdisjoint(p.uid for p in some)
-                )
+                enough = cover(some, missing) and (not wanting or not wanting.isdisjoint(p.uid for p in some))
                 if (
                     enough
                     and self._least((*must, *some)) <= wanted.moves
@@ -130,19 +128,11 @@ def _few(pods: list[Pod], missing: Needs) -> list[Pod]:
     return [*pods[: _PODS - _SMALL], *pods[-_SMALL:]]
 
 
-def _covers(pods: Sequence[Pod], missing: Needs) -> bool:
-    return all(sum(taken_of(pod.held, name) for pod in pods) >= amount for name, amount in missing)
-
-
 def _none_spare(pods: Sequence[Pod], missing: Needs, wanting: set[str]) -> bool:
     """True if none of them could stay."""
     for one in pods:
         rest = [pod for pod in pods if pod is not one]
-        if (
-            rest
-            and _covers(rest, missing)
-            and (not wanting or not wanting.isdisjoint(pod.uid for pod in rest))
-        ):
+        if rest and cover(rest, missing) and (not wanting or not wanting.isdisjoint(pod.uid for pod in rest)):
             return False
     return True
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chain_moves import makes_room
+from rescheduler.planning.chain_moves import held, makes_room
 from rescheduler.planning.gangs import gangs_of, words_of
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.leaving_pods import LeavingPods
@@ -260,12 +260,7 @@ class PendingRooms:
             self.plan.give_back(mover, follows=follows)
 
     def _held(self, mover: Candidate, *, follows: bool = False) -> Blocked | None:
-        """Why a pod may not be moved now."""
-        return (
-            self.refusals.of(mover)
-            or self.budgets.refusal(mover.pod, mover.policy, reserves_first=True)
-            or self.plan.limit(mover, follows=follows)
-        )
+        return held(mover, self.plan, self.refusals, self.budgets, follows=follows)
 
     def _leave(self, gang: Gang, why: Blocked) -> None:
         for candidate in gang:

@@ -6,6 +6,7 @@ those old pods still hold, and how the cluster was before the plan: that is told
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ class PlannedMove(NamedTuple):
     """Index of the node that the replacement goes to."""
     stage: int = 1
     """Of the plan: 1 begins at once, a later one after moves of the stages before it."""
+
+
+def cover(pods: Iterable[Pod], missing: Iterable[tuple[str, int]]) -> bool:
+    """True if these pods hold as much together of each resource as is missing."""
+    leaving = tuple(pods)
+    return all(sum(taken_of(pod.held, name) for pod in leaving) >= amount for name, amount in missing)
 
 
 class PlannedMoves:

@@ -10,15 +10,13 @@ Whether a node really takes a room is judged by all rules when its Reservation i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from rescheduler.model.records import Node, Pod, PodSpec, Taint, TaintEffect
+from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.room_sets.releases import released_by
-from rescheduler.scheduling.taint_toleration import tolerates
-
-_HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+from rescheduler.scheduling.taint_toleration import keeps_off
 
 Amounts = dict[str, int]
 """Resource -> amount, CPU in milli; of the resources that a room has, and ``pods``."""
@@ -47,7 +45,8 @@ def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str,
     affinity = spec.node_affinity if spec is not None else None
     if affinity is not None and not affinity.matches(node.labels, node.name):
         return False
-    return all(_bears(spec, taint) for taint in node.taints)
+    tolerations = spec.tolerations if spec is not None else ()
+    return not any(keeps_off(tolerations, taint) for taint in node.taints)
 
 
 def idle_of(
@@ -93,7 +92,3 @@ def _add(total: Amounts, pod: Pod, names: Iterable[str]) -> None:
     for name in names:
         total[name] += held.amount(name)
     total["pods"] += 1
-
-
-def _bears(spec: PodSpec | None, taint: Taint) -> bool:
-    return taint.effect not in _HARD or (spec is not None and tolerates(spec.tolerations, taint))

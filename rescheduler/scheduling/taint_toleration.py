@@ -55,7 +55,7 @@ def hard_taints_tolerated(tolerations: tuple[Toleration, ...], nodes: NodeTable)
         ("NoSchedule", tolerations),
         None,
         lambda: nodes.taint_table(
-            lambda taints: all(t.effect not in _HARD or tolerates(tolerations, t) for t in taints)
+            lambda taints: all(not keeps_off(tolerations, taint) for taint in taints)
         ).astype(np.bool_),
     )
 
@@ -70,6 +70,11 @@ def untolerated_wishes(tolerations: tuple[Toleration, ...], nodes: NodeTable) ->
             lambda taints: sum(t.effect == _PREFER and not tolerates(able, t) for t in taints)
         ),
     )
+
+
+def keeps_off(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """True if the taint is of effect NoSchedule or NoExecute, and no toleration tolerates it."""
+    return taint.effect in _HARD and not tolerates(tolerations, taint)
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

@@ -77,7 +77,7 @@ def observed(reservation, nominated="n1"):
 
 def before(one, *others, reservation, nominated="n1"):
     snapshot = cluster(one, *others, reservation=reservation)
-    return MadeRooms.of(snapshot).before(one, observed(reservation, nominated))
+    return MadeRooms(snapshot).before(one, observed(reservation, nominated))
 
 
 def test_a_move_waits_until_the_others_may_evict():
@@ -114,20 +114,18 @@ def test_nobody_is_evicted_before_the_node_is_kept():
 
 def test_without_the_reservation_the_moves_end():
     one = move("a")
-    assert MadeRooms.of(cluster(one)).before(one, {}).given_up
+    assert MadeRooms(cluster(one)).before(one, {}).given_up
     over = room(status=ReservationStatus(phase=ReservationPhase.FAILED))
     assert before(one, reservation=over).given_up
 
 
 def test_what_people_write_makes_no_room():
     asked = msgspec.structs.replace(move("a"), labels=LabelSet({}))
-    assert MadeRooms.of(cluster(asked)).before(asked, {}) == MadeRooms.of(cluster()).before(
-        move("x", mark=""), {}
-    )
+    assert MadeRooms(cluster(asked)).before(asked, {}) == MadeRooms(cluster()).before(move("x", mark=""), {})
 
 
 def given_up(*moves, reservation=None, pod=BIG, now_s=NOW_S):
-    found = MadeRooms.of(cluster(*moves, reservation=reservation or room(), pod=pod)).given_up(now_s)
+    found = MadeRooms(cluster(*moves, reservation=reservation or room(), pod=pod)).given_up(now_s)
     return [why for _, why in found]
 
 
