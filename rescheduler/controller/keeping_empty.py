@@ -42,6 +42,8 @@ class EmptiedNodeKeeper:
     ) -> Iterator[tuple[ObjectKey, tuple[Action, ...]]]:
         """What is to be done now, by machine. ``unbound``: pods without a node."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            # What woke this round may be seen only now: without a time nobody would look until the next change.
+            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
             return
         self._looked_s = now_s
         found = tuple(observed_nodes(snapshot, unbound, rules, now_s))

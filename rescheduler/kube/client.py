@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.kube.answers import body_of, read_answer
-from rescheduler.kube.errors import ExpiredError
+from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError
@@ -123,10 +124,18 @@ class KubeApi:
     def json_patch(
         self, path: str, operations: Sequence[Mapping[str, Any]] | bytes, *, dry_run: bool = False
     ) -> bytes:
-        """RFC 6902 patch; sent again after a lost answer only if a ``test`` operation guards it."""
+        """RFC 6902 patch; sent again after a lost answer only if a ``test`` operation guards it (ConflictError if it fails)."""
         body = operations if isinstance(operations, bytes) else msgspec.json.encode(list(operations))
         guarded = any(operation.op == "test" for operation in _OPERATIONS.decode(body))
-        return self._call(self._write("PATCH", path, body, _JSON_PATCH, dry_run=dry_run), repeatable=guarded)
+        request = self._write("PATCH", path, body, _JSON_PATCH, dry_run=dry_run)
+        try:
+            return self._call(request, repeatable=guarded)
+        except RejectedError as error:
+            # An object that would be invalid is refused with causes; a patch that does not apply, without any.
+            if guarded and error.status == HTTPStatus.UNPROCESSABLE_ENTITY and not error.causes:
+                text = "the object was changed in between: the JSON patch does not apply to it"
+                raise ConflictError(error.status, error.reason, text) from error
+            raise
 
     def apply(self, path: str, body: Body, *, force: bool = True, dry_run: bool = False) -> bytes:
         """Server-side apply of the fields in ``body``, which must name apiVersion and kind."""

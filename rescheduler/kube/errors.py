@@ -8,7 +8,7 @@
     │   ├── UnauthorizedError   401: credentials are not accepted
     │   └── ForbiddenError      403: rights are missing, or an admission webhook refuses
     ├── StaleError              the caller: look again, then decide again
-    │   ├── ConflictError       409: the object was changed or replaced in between
+    │   ├── ConflictError       409 (422 to a guarded JSON patch): the object was changed or replaced in between
     │   ├── AlreadyExistsError  409: an object of that name is there
     │   ├── NotFoundError       404: no such object, or no such kind
     │   └── ExpiredError        410: the resource version or the page token is too old; list again
@@ -97,7 +97,7 @@ class StaleError(ApiError):
 
 
 class ConflictError(StaleError):
-    """409: changed or replaced in between, a precondition failed."""
+    """409, or 422 to a JSON patch whose ``test`` fails: changed or replaced in between, a precondition failed."""
 
 
 class AlreadyExistsError(StaleError):

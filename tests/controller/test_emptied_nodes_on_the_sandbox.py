@@ -6,7 +6,9 @@ import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
+from rescheduler.controller.keeping_empty import EmptiedNodeKeeper
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
@@ -253,3 +255,13 @@ def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_kept(documen
         assert not cordoned(scene)
         assert not tainted(scene)
         assert scene.leftovers() == []
+
+
+def test_a_round_within_a_second_of_the_last_look_asks_for_another_look():
+    keeper, nothing = EmptiedNodeKeeper(), Snapshot(taken_at_s=0.0)
+    assert list(keeper.steps(nothing, (), (), 100.0)) == []
+    assert keeper.again_s is None
+    assert list(keeper.steps(nothing, (), (), 100.3)) == []
+    assert keeper.again_s == 101.0
+    assert list(keeper.steps(nothing, (), (), 101.0)) == []
+    assert keeper.again_s is None

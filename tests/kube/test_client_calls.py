@@ -9,6 +9,7 @@ from rescheduler.kube.errors import (
     ConflictError,
     ExpiredError,
     NotFoundError,
+    RejectedError,
     TryLaterError,
 )
 from rescheduler.kube.retry import Retry
@@ -81,6 +82,24 @@ def test_an_unguarded_json_patch_is_sent_once(api):
     with pytest.raises(TransportError):
         client.json_patch("/p", [{"op": "add", "path": "/a/-", "value": 1}])
     assert len(sent) == 1
+
+
+def test_a_json_patch_whose_test_fails_is_a_conflict(api, refusal):
+    client, _ = api(refusal(422, "Invalid"))
+    with pytest.raises(ConflictError):
+        client.json_patch("/p", [{"op": "test", "path": "/a", "value": 1}])
+
+
+def test_an_invalid_object_is_no_conflict(api, refusal):
+    guarded = [{"op": "test", "path": "/a", "value": 1}]
+    for answer, operations in (
+        (refusal(422, "Invalid", causes=[{"reason": "FieldValueInvalid", "field": "spec"}]), guarded),
+        (refusal(422, "Invalid"), [{"op": "add", "path": "/a", "value": 1}]),
+        (refusal(400, "BadRequest"), guarded),
+    ):
+        client, _ = api(answer)
+        with pytest.raises(RejectedError):
+            client.json_patch("/p", operations)
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"name": "a"}}, b'{"metadata":{"name":"a"}}'])

@@ -306,6 +306,12 @@ def test_preconditions_and_names(api, namespace):
             path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "q"}, "spec": {"containers": []}}
         )
     assert any(cause.field == "spec.containers" for cause in caught.value.causes)
+    guard = {"op": "test", "path": "/metadata/resourceVersion", "value": "1"}
+    with pytest.raises(ConflictError):
+        api.json_patch(f"{path}/p", [guard, {"op": "add", "path": "/metadata/labels/a", "value": "b"}])
+    seen = {"op": "test", "path": "/metadata/name", "value": "p"}
+    with pytest.raises(RejectedError):
+        api.json_patch(f"{path}/p", [seen, {"op": "replace", "path": "/spec/containers", "value": []}])
     api.create(path, pod("dry"), dry_run=True)
     with pytest.raises(NotFoundError):
         api.get(f"{path}/dry")
