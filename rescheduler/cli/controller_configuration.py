@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rescheduler.cli.configuration_input import load_configuration
-from rescheduler.cli.controller_presence import Leader, Presence
+from rescheduler.cli.controller_presence import Leader, Presence, leader, need_controller
+from rescheduler.cli.controller_readiness import hindrances
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -56,7 +59,39 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
         )
 
 
-def configuration_of(api: KubeApi, namespace: str, path: str | None, found: Leader) -> ReadConfiguration:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveController:
+    """The controller of a live cluster, as far as a command can know it: who leads, and what it goes by."""
+
+    api: KubeApi
+    namespace: str
+    leader: Leader
+    read: ReadConfiguration
+
+    @property
+    def configuration(self) -> Configuration:
+        """What it goes by."""
+        return self.read.configuration
+
+    def need(self) -> None:
+        """Refuse to ask it for something that nobody would do. Raises CommandError."""
+        need_controller(self.leader, self.namespace, elects=self.configuration.leader_election.enabled)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What may be wrong with its configuration, and what keeps it from doing anything. Asks the API server."""
+        wrong = (self.read.warning,) if self.read.warning else ()
+        return (*wrong, *hindrances(self.api, self.leader, self.namespace, self.configuration))
+
+
+def live_controller(api: KubeApi, namespace: str, path: str | None) -> LiveController:
+    """The one whose Lease is in ``namespace``; ``path``: a file with another configuration. Raises ApiError, TransportError."""
+    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
+    return LiveController(
+        api=api, namespace=namespace, leader=found, read=_configuration_of(api, namespace, path, found)
+    )
+
+
+def _configuration_of(api: KubeApi, namespace: str, path: str | None, found: Leader) -> ReadConfiguration:
     """That of the controller, unless a file is named; the built-in default where there is neither a controller nor a ConfigMap.
 
     A controller that was started with a file has no ConfigMap: whoever asks names the file, too.

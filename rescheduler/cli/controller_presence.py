@@ -87,7 +87,7 @@ def leader(
     )
 
 
-def need_controller(found: Leader, namespace: str, *, elects: bool = True) -> None:
+def need_controller(found: Leader, namespace: str, *, elects: bool) -> None:
     """Refuse to ask for something that nobody would do. ``elects``: leader election is on. Raises CommandError."""
     if not elects:
         return

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.controller_presence import Leader, Presence
+from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
@@ -47,9 +48,10 @@ def gate_state(api: KubeApi, namespace: str) -> str:
     return "InForce"
 
 
-def hindrances(api: KubeApi, found: Leader, namespace: str, mode: MoveMode) -> Iterator[str]:
+def hindrances(api: KubeApi, found: Leader, namespace: str, configuration: Configuration) -> Iterator[str]:
     """A sentence for each thing because of which nothing of a plan would be done now."""
-    if found.presence in (Presence.ABSENT, Presence.STOPPED):
+    mode = configuration.mode
+    if configuration.leader_election.enabled and found.presence in (Presence.ABSENT, Presence.STOPPED):
         yield "no controller is running: nobody carries this out (rescheduler status)"
     if mode is not MoveMode.SOFT and gate_state(api, namespace) == "Missing":
         yield "the gate is missing: the controller moves no pod without it (kubectl apply -k manifests/)"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli.api_access import api_of, namespace_of_context
-from rescheduler.cli.controller_presence import leader
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
     cluster_options,
@@ -139,11 +137,9 @@ def _configuration(
     kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
 ) -> Configuration:
     """That of the controller of the live cluster, unless a file is named; what may be wrong with it is told."""
-    from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - its help needs no rules
 
-    api = api_of(kubeconfig, context)
-    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
-    read = configuration_of(api, namespace, config_file, found)
+    read = live_controller(api_of(kubeconfig, context), namespace, config_file).read
     if read.warning:
         tell(f"warning: {read.warning}")
     return read.configuration

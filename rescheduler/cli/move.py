@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rescheduler.cli.api_access import api_of, namespace_of_context
-from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
 from rescheduler.cli.following_moves import exit_code, follow, print_moves, why_not
 from rescheduler.cli.migration_client import AskedMove, MigrationClient, MoveOrder, manifest
@@ -200,14 +198,13 @@ class _Asking:
         """What would become of the moves. Raises CommandError: nobody would carry them out, or one is refused."""
         if not pods:
             return []
-        from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - needs all of planning
+        from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - needs all of planning
         from rescheduler.cli.move_checks import CheckedMove, check_moves  # noqa: PLC0415 - the same
         from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - the same
 
-        found = leader(self.api, self.controller_namespace, now_s=time.time, pause=time.sleep)
-        read = configuration_of(self.api, self.controller_namespace, self.config_file, found)
-        configuration, warning = read.configuration, read.warning
-        need_controller(found, self.controller_namespace, elects=configuration.leader_election.enabled)
+        controller = live_controller(self.api, self.controller_namespace, self.config_file)
+        configuration, warning = controller.configuration, controller.read.warning
+        controller.need()
         try:
             source = read_live(
                 self.kubeconfig, self.context, configuration.replacements, self.controller_namespace

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.controller_presence import leader
-from rescheduler.cli.controller_readiness import hindrances
 from rescheduler.cli.errors import EXIT_BLOCKED
 from rescheduler.cli.options import (
     cluster_options,
@@ -27,7 +24,6 @@ from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.limits import EFFORT, MOST_EFFORT
 
 if TYPE_CHECKING:
-    from rescheduler.cli.controller_configuration import ReadConfiguration
     from rescheduler.planning.plan import Plan
 
 _MOST_MOVES: Final = "1000"
@@ -115,7 +111,7 @@ def plan_command(
     pods are only counted.
     """
     from rescheduler.cli.configuration_input import load_configuration, load_profile  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.controller_configuration import ReadConfiguration  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.controller_configuration import ReadConfiguration, live_controller  # noqa: PLC0415 - its help needs no rules
     from rescheduler.cli.proving import need_solver, with_bounds  # noqa: PLC0415 - its help needs no rules
     from rescheduler.planning.planner import plan as make_plan  # noqa: PLC0415 - its help needs no rules
     from rescheduler.scheduling.state import SchedulingState  # noqa: PLC0415 - its help needs no rules
@@ -127,11 +123,14 @@ def plan_command(
                 "--prove is about whole plans: leave out --next-cycle, or limit it by --max-moves"
             )
         need_solver()  # told before the cluster is read
-    read, hindered = (
-        (ReadConfiguration(load_configuration(config_file)), ())
-        if paths
-        else _of_the_controller(kubeconfig, context, controller_namespace, config_file)
-    )
+    hindered: tuple[str, ...] = ()
+    if paths:
+        read = ReadConfiguration(load_configuration(config_file))
+    else:
+        controller = live_controller(api_of(kubeconfig, context), controller_namespace, config_file)
+        read, hindered = controller.read, controller.warnings()
+        for text in hindered:
+            tell(f"warning: {text}")
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
@@ -172,24 +171,6 @@ def plan_command(
     )
     if exit_code and plan.skipped:
         raise SystemExit(EXIT_BLOCKED)
-
-
-def _of_the_controller(
-    kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
-) -> tuple[ReadConfiguration, tuple[str, ...]]:
-    """What the controller of the live cluster goes by, and what keeps it from doing anything, which is told too."""
-    from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - its help needs no rules
-
-    api = api_of(kubeconfig, context)
-    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
-    read = configuration_of(api, namespace, config_file, found)
-    warnings = (
-        *((read.warning,) if read.warning else ()),
-        *hindrances(api, found, namespace, read.configuration.mode),
-    )
-    for text in warnings:
-        tell(f"warning: {text}")
-    return read, warnings
 
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +14,7 @@ import click
 from rescheduler import logs
 from rescheduler.cli.api_access import api_of
 from rescheduler.cli.configuration_input import load_configuration
-from rescheduler.cli.controller_configuration import ReadConfiguration, configuration_of
-from rescheduler.cli.controller_presence import Leader, leader
-from rescheduler.cli.controller_readiness import hindrances
+from rescheduler.cli.controller_configuration import ReadConfiguration, live_controller
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.options import (
     cluster_options,
@@ -172,8 +169,6 @@ class _Source:
     def _live(self) -> tuple[ReadConfiguration, tuple[str, ...]]:
         """The configuration of the controller, and what keeps it from doing anything."""
         api = api_of(self.kubeconfig, self.context)
-        found: Leader = leader(api, self.namespace, now_s=time.time, pause=time.sleep)
-        read = configuration_of(api, self.namespace, self.config_file, found)
-        self.leadership = Leadership(leads=True, leader=found.holder)
-        warnings = (read.warning,) if read.warning else ()
-        return read, (*warnings, *hindrances(api, found, self.namespace, read.configuration.mode))
+        controller = live_controller(api, self.namespace, self.config_file)
+        self.leadership = Leadership(leads=True, leader=controller.leader.holder)
+        return controller.read, controller.warnings()

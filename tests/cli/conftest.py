@@ -51,6 +51,14 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
+def without_lease(tmp_path):
+    """Flags that name a controller which elects no leader, as its file says: there is no Lease to see it by."""
+    file = tmp_path / "its-file.yaml"
+    file.write_text(json.dumps({**CONFIGURATION, "leaderElection": {"enabled": False}}))
+    return "--controller-namespace", "elsewhere", "--config", file
+
+
+@pytest.fixture
 def untidy():
     """Manifests of a small cluster: two pods on a tainted node, one of them behind a budget that is used up."""
     web = replicaset("web", "shop").cpu("500m").replicas(2)

@@ -179,3 +179,24 @@ def test_without_a_controller_nothing_is_cordoned(work, consolidate):
     done = consolidate("--controller-namespace", "elsewhere")
     assert (done.exit_code, "no controller is running" in done.stderr) == (1, True)
     assert cordoned(work) == set()
+
+
+def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(
+    work, consolidate, without_lease
+):
+    spread(work)
+    work.cordon("n4")
+    begun = {
+        "metadata": {"labels": {LABEL: "Emptying"}},
+        "spec": {"unschedulable": True},
+    }
+    work.api.patch("/api/v1/nodes/n1", begun).expect()
+    refused = consolidate("--resume", "--controller-namespace", "elsewhere")
+    assert (refused.exit_code, "no controller is running" in refused.stderr) == (1, True)
+    resumed = consolidate("--resume", *without_lease)
+    assert resumed.exit_code == 0, resumed.output
+    assert marked(work, "Emptied") == {"n1"}
+    fewer = consolidate("--nodes", "1", *without_lease)
+    assert fewer.exit_code == 0, fewer.output
+    assert len(marked(work, "Emptied")) == 2
+    work.cordon("n4", on=False)

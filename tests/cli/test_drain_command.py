@@ -9,8 +9,6 @@ import threading
 
 import pytest
 
-from .conftest import CONFIGURATION
-
 EVICT = "rescheduler.dev/evict"
 
 
@@ -207,11 +205,9 @@ def test_without_a_controller_the_node_is_not_cordoned(work, drain):
     assert not cordoned(work, "n1")
 
 
-def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(work, drain, tmp_path):
+def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(work, drain, without_lease):
     work.deploy("web", 1, node="n1")
-    file = tmp_path / "its-file.yaml"
-    file.write_text(json.dumps({**CONFIGURATION, "leaderElection": {"enabled": False}}))
-    done = drain("n1", "--controller-namespace", "elsewhere", "--config", file)
+    done = drain("n1", *without_lease)
     assert done.exit_code == 0, done.output
     assert "n1" not in nodes_of(work, "web", 1)
 

@@ -95,6 +95,12 @@ def test_without_a_controller_nothing_is_created(work, move, web):
     assert len(work.moves()) == before
 
 
+def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(work, move, web, without_lease):
+    done = move("pod", web[0], *without_lease)
+    assert done.exit_code == 0, done.output
+    assert web[0] not in {pod["metadata"]["name"] for pod in work.ready("web", 2)}
+
+
 def test_a_budget_that_allows_nothing_is_waited_for_and_ends_with_3(work, move, web):
     work.budget("web", maxUnavailable=0)
     done = move("pod", web[0], "--timeout", "4s")

@@ -2,11 +2,13 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
 from rescheduler.cli.controller_presence import Leader, Presence
 from rescheduler.cli.controller_readiness import hindrances
+from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Response
 from rescheduler.model.migration import MoveMode
@@ -23,8 +25,9 @@ def tainted(work):
     """A pod on a tainted node, and a controller that acts only when it is asked."""
     (pod,) = work.deploy("web", 1, node="n1")
     before = work.api.get(CONFIG_MAP).body["data"]["config.yaml"]
-    document = {**CONFIGURATION, "aggressiveness": 0.25, "policies": [{"name": "NodeTaints"}]}
-    # Nothing is moved by the controller meanwhile: its next decision is an hour away.
+    # Nothing is moved by the controller meanwhile, though the taint makes it decide again before the hour is over.
+    none = {"limits": {"movesPerHour": 0}}
+    document = {**CONFIGURATION, **none, "aggressiveness": 0.25, "policies": [{"name": "NodeTaints"}]}
     work.api.patch(CONFIG_MAP, {"data": {"config.yaml": json.dumps(document)}}).expect()
     time.sleep(1.0)
     work.cordon("n1")
@@ -122,6 +125,15 @@ class Answers:
     ],
 )
 def test_what_keeps_the_controller_from_carrying_it_out_is_told(server, presence, mode, said):
-    found = list(hindrances(KubeApi(server), Leader(presence=presence), "ours", mode))
+    configuration = replace(default_configuration(), mode=mode)
+    found = list(hindrances(KubeApi(server), Leader(presence=presence), "ours", configuration))
     assert len(found) == len(said)
     assert all(words in text for words, text in zip(said, found, strict=True))
+
+
+@pytest.mark.parametrize("presence", [Presence.ABSENT, Presence.STOPPED])
+def test_a_controller_that_elects_no_leader_is_not_missed(presence):
+    document = json.dumps({**CONFIGURATION, "leaderElection": {"enabled": False}})
+    server = Answers(gate=True, evicts=True)
+    configuration = parse_configuration(document, "file")
+    assert not list(hindrances(KubeApi(server), Leader(presence=presence), "ours", configuration))

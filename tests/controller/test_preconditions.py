@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from test_call_table import CALLS_OF, SETTINGS
+from objects_of_calls import SETTINGS
+from test_call_table import CALLS_OF
 
 from rescheduler.controller.call_table import CALLS, create_config_map, operation_of, set_keys
 from rescheduler.controller.calls import Call, ReadThenCall, Verb

@@ -14,8 +14,7 @@ from rescheduler.cli.api_access import api_of
 from rescheduler.cli.consolidate.choosing import ConsolidationPlan, NodesWanted, again, choose
 from rescheduler.cli.consolidate.marks import NodeMarks, Then
 from rescheduler.cli.consolidate.printing import consolidation_json, consolidation_text, headline
-from rescheduler.cli.controller_configuration import configuration_of
-from rescheduler.cli.controller_presence import leader, need_controller
+from rescheduler.cli.controller_configuration import live_controller
 from rescheduler.cli.drain.carrying_out import Drain, NotDrainedError
 from rescheduler.cli.drain.giving_back import withdraw_moves
 from rescheduler.cli.drain.plan import DrainPlan
@@ -31,7 +30,6 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.cli.snapshot_input import read_live
-from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import LABEL_CONSOLIDATION
@@ -106,16 +104,15 @@ def consolidate_command(
     if resume and (nodes or until):
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
     api = api_of(kubeconfig, context)
-    found = leader(api, controller_namespace, now_s=time.time, pause=time.sleep)
-    read = configuration_of(api, controller_namespace, config_file, found)
-    if read.warning:
-        tell(f"warning: {read.warning}")
+    controller = live_controller(api, controller_namespace, config_file)
+    configuration = controller.configuration
+    if controller.read.warning:
+        tell(f"warning: {controller.read.warning}")
 
     def snapshot() -> Snapshot:
-        rules = read.configuration.replacements
-        return read_live(kubeconfig, context, rules, controller_namespace).snapshot
+        return read_live(kubeconfig, context, configuration.replacements, controller_namespace).snapshot
 
-    chosen = choose(snapshot(), read.configuration, _resuming(wanted) if resume else wanted)
+    chosen = choose(snapshot(), configuration, _resuming(wanted) if resume else wanted)
     if only_plan or dry_run:
         emit(consolidation_json(chosen) if output == "json" else consolidation_text(chosen))
         _refuse(chosen, wanted)
@@ -128,15 +125,14 @@ def consolidate_command(
         api=api,
         client=MigrationClient(api, Decoder()),
         marks=NodeMarks(api=api, now_s=time.time),
-        configuration=read.configuration,
         chosen=chosen,
         then=Then(then),
     )
     job.check()
     if chosen.moves or chosen.under_way:
-        need_controller(found, controller_namespace, elects=read.configuration.leader_election.enabled)
+        controller.need()
     tell(headline(chosen))
-    job.carry_out(lambda: again(snapshot(), read.configuration, chosen.going, chosen.closed), limit_s)
+    job.carry_out(lambda: again(snapshot(), configuration, chosen.going, chosen.closed), limit_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +142,6 @@ class _Job:
     api: KubeApi
     client: MigrationClient
     marks: NodeMarks
-    configuration: Configuration
     chosen: ConsolidationPlan
     then: Then
 

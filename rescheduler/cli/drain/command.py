@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli.api_access import api_of
-from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.name_completion import names_of
@@ -93,7 +92,7 @@ def drain_command(
     leaves the nodes cordoned: drain goes on where it stopped, uncordon ends it. Exit codes: 0 the nodes are empty, 1 a pod
     cannot leave, 2 wrong usage, 3 not empty within --timeout.
     """
-    from rescheduler.cli.controller_configuration import configuration_of  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - its help needs no rules
     from rescheduler.cli.drain.carrying_out import Drain, told  # noqa: PLC0415 - its help needs no rules
     from rescheduler.cli.drain.plan import DrainOptions, plan_drain  # noqa: PLC0415 - its help needs no rules
     from rescheduler.cli.drain.printing import refusal_text  # noqa: PLC0415 - its help needs no rules
@@ -106,11 +105,10 @@ def drain_command(
         tell("no nodes")
         return
     names = [node.name for node in found]
-    leading = leader(api, controller_namespace, now_s=time.time, pause=time.sleep)
-    read = configuration_of(api, controller_namespace, config_file, leading)
-    configuration = read.configuration
-    if read.warning:
-        tell(f"warning: {read.warning}")
+    controller = live_controller(api, controller_namespace, config_file)
+    configuration = controller.configuration
+    if controller.read.warning:
+        tell(f"warning: {controller.read.warning}")
     options = DrainOptions(
         ignore_daemonsets=ignore_daemonsets,
         delete_emptydir_data=delete_emptydir_data,
@@ -130,8 +128,7 @@ def drain_command(
     if plan.refused:
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
     if plan.moves or plan.under_way:
-        elects = configuration.leader_election.enabled
-        need_controller(leading, controller_namespace, elects=elects)
+        controller.need()
     for line in told(plan):
         tell(line)
     _cordon(api, found)
