@@ -40,6 +40,10 @@ HELD: Final = 0.1
 """Share of the pods that a budget holds where they are."""
 
 
+_Size = tuple[int, int]
+"""CPU in milli, memory in MiB."""
+
+
 @dataclass
 class _Small:
     """A pod while its cluster is made: sizes only."""
@@ -162,28 +166,62 @@ def _snapshot(
 
 
 def fewest_moves(snapshot: Snapshot, seconds: float) -> Solution:
-    """Of any placement in which all pending pods have room: how many pods stand elsewhere."""
+    """Of any placement in which all pending pods have room: how many pods stand elsewhere.
+
+    Pods of one size are one class: unknown is how many of it leave each node and how many come.
+    """
     program = IntegerProgram()
-    nodes = {name: number for number, name in enumerate(sorted(snapshot.nodes))}
-    cpu: list[dict[int, float]] = [{} for _ in nodes]
-    memory: list[dict[int, float]] = [{} for _ in nodes]
-    taken = [[0, 0] for _ in nodes]
-    for pod in sorted(snapshot.pods.values(), key=lambda one: one.key):
-        if pod.node and pod.labels.get("held") == "yes":
-            taken[nodes[pod.node]][0] += pod.held.cpu_milli
-            taken[nodes[pod.node]][1] += pod.held.memory_bytes >> 20
-            continue
-        places = {}
-        for name, number in nodes.items():
-            column = program.column(1.0, cost=float(bool(pod.node) and pod.node != name))
-            places[column] = 1.0
-            cpu[number][column] = float(pod.spec.requests.cpu_milli)
-            memory[number][column] = float(pod.spec.requests.memory_bytes >> 20)
-        program.row(places, least=1.0, most=1.0)
-    for number in nodes.values():
-        program.row(cpu[number], most=float(NODE_CPU_MILLI - taken[number][0]))
-        program.row(memory[number], most=float(NODE_MIB - taken[number][1]))
+    free, standing, pending = _by_size(snapshot)
+    total = sum(standing.values(), Counter(pending))
+    balance: dict[_Size, dict[int, float]] = {size: {} for size in sorted(total)}
+    for name, room in free.items():
+        here = standing[name]
+        leaving = {size: program.column(float(n), cost=1.0) for size, n in sorted(here.items())}
+        coming = {}
+        for size in sorted(total):
+            whole = min((room[r] + sum(one[r] * n for one, n in here.items())) // size[r] for r in (0, 1))
+            if (most := min(whole, total[size] - here[size])) > 0:
+                coming[size] = program.column(float(most))
+                # Follows from the sizes for whole pods, and tells the solver about parts of pods.
+                must = max(_fewest(here, r, size[r] - room[r]) for r in (0, 1))
+                program.row(dict.fromkeys(leaving.values(), 1.0) | {coming[size]: -must / most}, least=0.0)
+        for r in (0, 1):
+            taken = {column: float(size[r]) for size, column in coming.items()}
+            given = {column: -float(size[r]) for size, column in leaving.items()}
+            program.row(taken | given, most=float(room[r]))
+        for columns, sign in ((leaving, 1.0), (coming, -1.0)):
+            for size, column in columns.items():
+                balance[size][column] = sign
+    for size, terms in balance.items():
+        program.row(terms, least=-float(pending[size]), most=-float(pending[size]))
     return program.solve(seconds)
+
+
+def _by_size(snapshot: Snapshot) -> tuple[dict[str, _Size], dict[str, Counter[_Size]], Counter[_Size]]:
+    """What is free on each node, its pods that may move, and the pending pods, as numbers of pods of each size."""
+    free: dict[str, _Size] = dict.fromkeys(sorted(snapshot.nodes), (NODE_CPU_MILLI, NODE_MIB))
+    standing: dict[str, Counter[_Size]] = {name: Counter() for name in free}
+    pending: Counter[_Size] = Counter()
+    for pod in snapshot.pods.values():
+        size = (pod.spec.requests.cpu_milli, pod.spec.requests.memory_bytes >> 20)
+        if not pod.node:
+            pending[size] += 1
+            continue
+        cpu, mib = free[pod.node]
+        free[pod.node] = cpu - size[0], mib - size[1]
+        if pod.labels.get("held") != "yes":
+            standing[pod.node][size] += 1
+    return free, standing, pending
+
+
+def _fewest(standing: Counter[_Size], resource: int, missing: int) -> int:
+    """So many pods must leave until that much is free; 0 if it is free now."""
+    number = 0
+    for size in sorted(standing.elements(), key=lambda size: -size[resource]):
+        if missing <= 0:
+            break
+        missing, number = missing - size[resource], number + 1
+    return number
 
 
 def decide(snapshot: Snapshot, state: SchedulingState | None = None, *, limits: Limits | None = None) -> Plan:
