@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.room_blockers import Blockers, blockers
-from rescheduler.planning.room_levels import Needs, RoomLevels, free_of
+from rescheduler.planning.room_levels import Needs, RoomLevels
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.planned_moves import cover, taken_of
 
@@ -76,9 +76,7 @@ class LeavingPods:
         lacking = (
             (
                 name,
-                needed
-                - int(free_of(self.trial, name)[node])
-                - sum(taken_of(pod.held, name) for pod in leaving),
+                needed - self.levels.free.at(name, node) - sum(taken_of(pod.held, name) for pod in leaving),
             )
             for name, needed in needs
         )

@@ -31,8 +31,9 @@ from rescheduler.planning.why_no_room import NO_WAY, why_no_room
 from rescheduler.policies.making_room import RoomBounds, RoomMakingPolicy
 from rescheduler.policies.objective import Tier, nothing
 from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.scheduling.classes import PodClass
 
-WORK: Final = 6_000_000
+WORK: Final = 12_000_000
 """Nodes that are looked at for all pending pods of one decision: about a second."""
 _TRIES: Final = 4
 """Plans besides the first."""
@@ -127,8 +128,12 @@ class PendingRooms:
                 self._leave(gang, self.limits.full)
             return
         self._share = max(_LEAST_SHARE, WORK * _SHARES // sum(map(len, gangs)))
+        reasons: dict[PodClass, Blocked] = {}
         for gang in self._best(policy.bounds, sorted(gangs, key=_order)):
-            self._leave(gang, self._why(policy.bounds, gang))
+            kind = self.trial.state.cluster.kind_of(gang[0].pod)
+            if len(gang) > 1 or kind not in reasons:  # each takes a search
+                reasons[kind] = self._why(policy.bounds, gang)
+            self._leave(gang, reasons[kind])
 
     def _best(self, bounds: RoomBounds, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room in the best order that is tried."""

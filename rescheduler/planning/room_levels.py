@@ -29,6 +29,34 @@ Needs = Sequence[tuple[str, int]]
 """What a pod asks a node for, by resource, "pods" included."""
 
 
+class FreeRoom:
+    """What is free on each node while the pods that leave still hold their rooms, in one trial."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._version = -1
+        self._by_resource: dict[str, IntArray] = {}
+        """Of that version of the trial."""
+
+    def of(self, resource: str) -> IntArray:
+        """On every node. Do not change the array."""
+        trial = self._trial
+        if self._version != trial.version:
+            self._version = trial.version
+            self._by_resource.clear()
+        known = self._by_resource.get(resource)
+        if known is None:
+            state = trial.state
+            known = state.allocatable(resource) - state.requested(resource) - trial.planned.departed(resource)
+            self._by_resource[resource] = known
+        return known
+
+    def at(self, resource: str, node: int) -> int:
+        """On one node."""
+        state, leaving = self._trial.state, self._trial.planned.departed(resource)
+        return int(state.allocatable(resource)[node] - state.requested(resource)[node] - leaving[node])
+
+
 class RoomLevels:
     """The pods that may leave, in one moment of a trial."""
 
@@ -37,6 +65,7 @@ class RoomLevels:
     ) -> None:
         """``deepest``: levels beyond it are not told apart."""
         self._trial, self._replacement = trial, replacement
+        self.free = FreeRoom(trial)
         self._size = trial.state.nodes.size
         kinds: list[PodClass] = []
         nodes: list[int] = []
@@ -55,17 +84,22 @@ class RoomLevels:
         self._sums: dict[tuple[str, int], IntArray] = {}
         self._levels = np.full(len(kinds), NEVER, dtype=np.int64)
         self._number_of = {kind: number for number, kind in enumerate(kinds)}
+        self._level_of: dict[str, int] = {}
+        """By uid."""
         self._find_levels(deepest)
 
     def level(self, pod: Pod) -> int:
         """How many other pods must make room before this one can leave, at least."""
-        number = self._number_of.get(self._trial.state.cluster.kind_of(pod))
-        return NEVER if number is None else int(self._levels[number])
+        known = self._level_of.get(pod.uid)
+        if known is None:
+            number = self._number_of.get(self._trial.state.cluster.kind_of(pod))
+            known = self._level_of[pod.uid] = NEVER if number is None else int(self._levels[number])
+        return known
 
     def within(self, needs: Needs, moves: int) -> BoolArray:
         """Nodes on which so many moves may make room enough."""
         found: BoolArray = np.zeros(self._size, dtype=np.bool_)
-        missing = [(name, needed - free_of(self._trial, name)) for name, needed in needs]
+        missing = [(name, needed - self.free.of(name)) for name, needed in needs]
         for level in range(moves):
             enough: BoolArray = np.ones(self._size, dtype=np.bool_)
             for name, lack in missing:
@@ -93,7 +127,7 @@ class RoomLevels:
     def _without_moves(self, needs: Needs) -> BoolArray:
         enough: BoolArray = np.ones(self._size, dtype=np.bool_)
         for name, needed in needs:
-            enough &= free_of(self._trial, name) >= needed
+            enough &= self.free.of(name) >= needed
         return enough
 
     def _amounts(self, name: str) -> IntArray:
@@ -125,12 +159,3 @@ class RoomLevels:
             sums = np.bincount(nodes[first], weights=amounts[first], minlength=self._size)
             known = self._sums[name, most] = sums.astype(np.int64)
         return known
-
-
-def free_of(trial: Trial, resource: str) -> IntArray:
-    """What is free on each node while the pods that leave still hold their rooms."""
-    state = trial.state
-    free: IntArray = (
-        state.allocatable(resource) - state.requested(resource) - trial.planned.departed(resource)
-    )
-    return free

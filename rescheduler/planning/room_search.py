@@ -20,7 +20,7 @@ from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
 from rescheduler.planning.chains import ChainStep
 from rescheduler.planning.leaving_pods import Arrival, LeavingPods
-from rescheduler.planning.room_levels import NEVER, free_of
+from rescheduler.planning.room_levels import NEVER
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
@@ -88,6 +88,8 @@ class RoomSearch:
     _asking: set[str] = field(default_factory=set)
     _possible: dict[PodClass, BoolArray] = field(default_factory=dict)
     """By class: nodes that nothing but pods there keeps it off."""
+    _nowhere: dict[PodClass, int] = field(default_factory=dict)
+    """Classes for which no node had free resources enough, by the version of the cluster of that time."""
     _failed: dict[tuple[PodClass, int, int], int] = field(default_factory=dict)
     """What was looked for in vain, by the version of the cluster of that time."""
 
@@ -128,7 +130,7 @@ class RoomSearch:
         wanted = Arrival(coming, self.trial.needs(coming), moves, depth)
         level = min(len(kept), len(_NODES) - 1)
         version = self.trial.version
-        for node in self._nodes(pod, wanted, kept)[: _NODES[level]]:
+        for node in self._nodes(pod, wanted, kept, _NODES[level]):
             if self.work.left <= self._stop:
                 return
             self.work.left -= _LOOK_AT_NODE
@@ -145,8 +147,8 @@ class RoomSearch:
                 self.trial.rollback(mark)
         self._failed[key] = version
 
-    def _nodes(self, pod: Pod, wanted: Arrival, kept: frozenset[int]) -> list[int]:
-        """Nodes on which so many moves may be enough, first where least is missing."""
+    def _nodes(self, pod: Pod, wanted: Arrival, kept: frozenset[int], most: int) -> list[int]:
+        """Nodes on which so many moves may be enough, first where least is missing; so many at most."""
         enough = self.sets.levels.within(wanted.needs, wanted.moves)
         enough[[node for node, pods in self.sets.leavers.items() if pods]] = True
         possible = self.nodes_without(wanted.coming) & enough
@@ -157,8 +159,11 @@ class RoomSearch:
         nodes = np.flatnonzero(possible)
         missing = np.zeros(len(nodes))
         for name, needed in wanted.needs:
-            missing += np.maximum(needed - free_of(self.trial, name)[nodes], 0) / needed
-        found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing))].tolist()
+            missing += np.maximum(needed - self.sets.levels.free.of(name)[nodes], 0) / needed
+        if nodes.size > most:
+            few = np.flatnonzero(missing <= np.partition(missing, most - 1)[most - 1])
+            nodes, missing = nodes[few], missing[few]
+        found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing))][:most].tolist()
         return found
 
     def _may_go(self, pod: Pod) -> bool:
@@ -202,8 +207,11 @@ class RoomSearch:
 
     def _target(self, pod: Pod, coming: Pod, kept: frozenset[int]) -> Target | None:
         """Where the pod goes by the rules of every move: where least is left, if that breaks no rule more and no wish."""
-        trial = self.trial
+        trial, kind = self.trial, self.trial.state.cluster.kind_of(pod)
+        if self._nowhere.get(kind) == trial.version:
+            return None
         if not trial.with_free_resources(coming).any():
+            self._nowhere[kind] = trial.version
             return None
         self._spend()
         allowed = Targets(trial).allowed(pod, coming, self.policy)
@@ -214,9 +222,8 @@ class RoomSearch:
             return None
         left = np.zeros(len(nodes))
         for name, needed in trial.needs(coming):
-            left += (free_of(trial, name)[nodes] - needed) / np.maximum(
-                trial.state.allocatable(name)[nodes], 1
-            )
+            free = self.sets.levels.free.of(name)[nodes]
+            left += (free - needed) / np.maximum(trial.state.allocatable(name)[nodes], 1)
         best: tuple[tuple[int, int], Target] | None = None
         for node in nodes[np.lexsort((trial.view.nodes.ranks[nodes], np.round(left, 6)))][:_TARGETS].tolist():
             name = trial.state.node_names[node]
