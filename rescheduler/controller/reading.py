@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ def read_cluster(
 ) -> ReadCluster:
     """Everything that a Snapshot is made of, and warnings about what could not be read. ``namespace``: the controller's.
 
-    Kinds that the cluster does not serve are empty. A kind that may not be read is a warning, except for
+    Kinds that the cluster does not serve are empty. Kinds that may not be read are one warning together, except for
     nodes and pods, without which there is nothing to decide.
 
     Raises:
@@ -52,7 +52,7 @@ def read_cluster(
     """
     state = ClusterState()
     warnings: list[str] = []
-    forbidden: set[Kind] = set()
+    forbidden: dict[Kind, str] = {}
     collecting = gc.isenabled()
     gc.disable()  # nearly all that a list allocates is kept, so collecting in between costs much and frees nothing
     try:
@@ -63,15 +63,13 @@ def read_cluster(
             except ForbiddenError as error:
                 if kind in _ESSENTIAL:
                     raise
-                forbidden.add(kind)
-                plural = RESOURCES[kind].plural
-                warnings.append(f"{plural} may not be read and are taken as none: {error.message}")
+                forbidden[kind] = error.message
         state.set_usage(node_usage(api))
         warnings += _read_history(api, state, namespace)
     finally:
         if collecting:
             gc.enable()
-    return ReadCluster(state, tuple(warnings), frozenset(forbidden))
+    return ReadCluster(state, (*_unread(forbidden), *warnings), frozenset(forbidden))
 
 
 def read_rules(api: KubeApi, found: ReadCluster, configured: ReplacementRules) -> ReplacementRules:
@@ -81,6 +79,18 @@ def read_rules(api: KubeApi, found: ReadCluster, configured: ReplacementRules) -
     kinds.see(pod.controller for pod in found.state.snapshot(0.0).pods.values())
     kinds.ask()
     return kinds.rules(configured)
+
+
+def _unread(forbidden: Mapping[Kind, str]) -> Iterator[str]:
+    """One sentence about all kinds that may not be read, with what the API server said of the first."""
+    if forbidden:
+        names = (
+            ".".join(filter(None, (RESOURCES[kind].plural, RESOURCES[kind].group))) for kind in forbidden
+        )
+        yield (
+            f"these may not be read and are taken as none: {', '.join(names)}; ClusterRole rescheduler-read gives the "
+            f"right ({next(iter(forbidden.values()))})"
+        )
 
 
 def _read_history(api: KubeApi, state: ClusterState, namespace: str) -> list[str]:

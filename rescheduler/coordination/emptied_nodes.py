@@ -80,7 +80,7 @@ def _open(observed: ObservedNode, now_s: float) -> KeepingAction | None:
     node, rule = observed.node, observed.rule
     if rule is None or not observed.emptied or observed.in_use or observed.wanted_by:
         return None
-    if not node.usable or node.do_not_disrupt:
+    if not node.usable or not node.may_be_taken_away:
         return None  # somebody else has cordoned it, or wants it left alone
     return KeepNodeEmpty(node, KeptEmpty(rule.hold, now_s + rule.kept_for_s))
 

@@ -284,12 +284,20 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     declared_features: tuple[str, ...] = ()
     avoid: tuple[AvoidEntry, ...] = ()
     do_not_disrupt: bool = False
+    """Annotation karpenter.sh/do-not-disrupt: its pods do not move, and nobody takes it away."""
+    scale_down_disabled: bool = False
+    """Annotation of cluster-autoscaler: its pods may move, and nobody takes it away."""
     kept_empty: KeptEmpty | None = None
     """The note of the controller that it has cordoned or tainted the node, which it had emptied."""
     has_annotations: bool = True
     """False: a JSON patch has to create the map before it can add one."""
     deleting: bool = False
     created_at_s: float = 0.0
+
+    @property
+    def may_be_taken_away(self) -> bool:
+        """False: emptying it gains nothing, for no autoscaler removes it."""
+        return not (self.do_not_disrupt or self.scale_down_disabled)
 
     @property
     def usable(self) -> bool:

@@ -225,8 +225,9 @@ class HighNodeUtilization:
         """Nodes that may be emptied, however full they are: neither cordoned nor protected. A new array."""
 
         def find() -> BoolArray:
-            kept = np.fromiter((n.do_not_disrupt for n in view.nodes.records), np.bool_, view.nodes.size)
-            return np.asarray(view.nodes.usable & ~kept & self._taking_part(load, view), dtype=np.bool_)
+            records = view.nodes.records
+            goes = np.fromiter((node.may_be_taken_away for node in records), np.bool_, len(records))
+            return np.asarray(view.nodes.usable & goes & self._taking_part(load, view), dtype=np.bool_)
 
         found: BoolArray = view.memo.of((self, "may be emptied"), None, find).copy()
         return found

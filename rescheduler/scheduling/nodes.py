@@ -218,6 +218,7 @@ def _placement(node: Node) -> tuple[object, ...]:
         node.ready,
         node.deleting,
         node.do_not_disrupt,
+        node.scale_down_disabled,
         node.avoid,
     )
 

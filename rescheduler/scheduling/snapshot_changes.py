@@ -93,6 +93,7 @@ def _read(node: Node) -> tuple[object, ...]:
         node.ready,
         node.deleting,
         node.do_not_disrupt,
+        node.scale_down_disabled,
         node.avoid,
         node.allocatable,
         node.images,

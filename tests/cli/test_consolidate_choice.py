@@ -120,3 +120,30 @@ def test_the_same_cluster_gives_the_same_answer_in_whatever_order_it_was_read(we
     )
     configuration = default_configuration()
     assert choose(snapshot, configuration, NodesWanted()) == choose(turned, configuration, NodesWanted())
+
+
+@pytest.mark.parametrize(
+    "annotation", ["karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled"]
+)
+def test_a_node_that_no_autoscaler_takes_away_stays_and_receives(web, annotation):
+    objects = cluster(web.replicas(2), nodes=3, on=("n1", "n2"))
+    for index in (0, 2):  # with a pod, and empty
+        objects[index] = objects[index].annotate({annotation: "true"})
+    chosen = found(*objects)
+    assert chosen.going == ("n2",)
+    assert dict(chosen.stay) == dict.fromkeys(("n1", "n3"), f"annotation {annotation}")
+
+
+def test_an_empty_node_that_is_marked_for_cluster_autoscaler_is_not_chosen_again(web):
+    objects = cluster(web)
+    objects[3] = objects[3].taint("DeletionCandidateOfClusterAutoscaler", "1786925486", "PreferNoSchedule")
+    chosen = found(*objects, nodes=1)
+    assert (chosen.empty, len(chosen.emptied)) == ((), 1)
+    assert dict(chosen.stay)["n4"] == "it is empty, and marked for cluster-autoscaler"
+    assert "n4" not in {move.target for move in chosen.moves}
+
+
+def test_a_marked_node_to_which_pods_have_come_is_emptied_like_any_other(web):
+    objects = cluster(web.replicas(2), nodes=2, on=("n1", "n2"))
+    objects[1] = objects[1].taint("DeletionCandidateOfClusterAutoscaler", "1786925486", "PreferNoSchedule")
+    assert found(*objects).going in (("n1",), ("n2",))

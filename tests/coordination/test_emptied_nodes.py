@@ -48,6 +48,7 @@ def test_an_emptied_node_is_cordoned():
         {"node": msgspec.structs.replace(NODE, ready=False)},
         {"node": msgspec.structs.replace(NODE, deleting=True)},
         {"node": msgspec.structs.replace(NODE, do_not_disrupt=True)},
+        {"node": msgspec.structs.replace(NODE, scale_down_disabled=True)},
     ],
     ids=str,
 )

@@ -48,6 +48,15 @@ def test_a_node():
     assert record.images == (Image(("x:1",), 5),)
     assert record.declared_features == ("a", "b")
     assert (record.ready, record.unschedulable, record.do_not_disrupt) == (True, False, True)
+    assert not record.may_be_taken_away
+    disabled = node("n1").annotate({"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}).build()
+    assert (disabled.scale_down_disabled, disabled.may_be_taken_away) == (True, False)
+    assert (
+        node("n1")
+        .annotate({"cluster-autoscaler.kubernetes.io/scale-down-disabled": "false"})
+        .build()
+        .may_be_taken_away
+    )
     assert not node("n1").not_ready().build().ready
     assert node("n1").cordoned().build().unschedulable
 

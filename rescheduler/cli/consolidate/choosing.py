@@ -20,7 +20,12 @@ from rescheduler.cli.consolidate.progress_label import EmptyingProgress
 from rescheduler.cli.drain.plan import DrainMove, DrainOptions, DrainPlan, landed, plan_drain
 from rescheduler.cli.move_checks import kept_where_they_are
 from rescheduler.configuration.document import Configuration
-from rescheduler.model.names import LABEL_CONSOLIDATION
+from rescheduler.model.names import (
+    DELETION_CANDIDATE,
+    DO_NOT_DISRUPT,
+    LABEL_CONSOLIDATION,
+    SCALE_DOWN_DISABLED,
+)
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -97,8 +102,9 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     pool = {name: node for name, node in snapshot.nodes.items() if _in_pool(node, wanted.pool)}
     resumed = tuple(sorted(name for name, node in pool.items() if is_emptying(node)))
     holding = {pod.node for pod in snapshot.pods.values() if _counts(pod)}
-    empty = [name for name, node in sorted(pool.items()) if _may_go(node) and name not in holding]
-    outside = frozenset(snapshot.nodes.keys() - pool.keys()) | frozenset(empty)
+    idle = [name for name, node in sorted(pool.items()) if _may_go(node) and name not in holding]
+    empty = [name for name in idle if not _is_candidate(pool[name])]
+    outside = frozenset(snapshot.nodes.keys() - pool.keys()) | frozenset(idle)
     again = plan_drain(snapshot, configuration, resumed, OPTIONS, closed=outside)
     after_resumed = landed(snapshot, {move.pod.key: move.target for move in again.moves})
     plan = _planned(_patient(after_resumed), configuration, wanted.pool)
@@ -114,8 +120,8 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
         emptied=emptied,
         moves=(*again.moves, *(move for name in emptied for move in by_node[name])),
         under_way=again.under_way,
-        closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(empty),
-        stay=tuple(_staying(plan, pool, going, [*empty, *by_node], kept)),
+        closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),
+        stay=tuple(_staying(plan, pool, going, [*idle, *by_node], kept)),
         before=share_of(snapshot, [name for name, node in pool.items() if node.usable]),
         after=share_of(snapshot, [n for n, node in pool.items() if node.usable and n not in going], going),
         refused=again.refused,
@@ -157,7 +163,12 @@ def _in_pool(node: Node, pool: Sequence[tuple[str, str]]) -> bool:
 
 
 def _may_go(node: Node) -> bool:
-    return node.usable and not node.do_not_disrupt
+    return node.usable and node.may_be_taken_away
+
+
+def _is_candidate(node: Node) -> bool:
+    """True for a node that cluster-autoscaler removes in time, if it stays empty: there is nothing to do for it."""
+    return any(taint.key == DELETION_CANDIDATE for taint in node.taints)
 
 
 def _counts(pod: Pod) -> bool:
@@ -249,9 +260,14 @@ def _staying(
         if name in going:
             continue
         if name in possible:
-            yield name, "it could go, too"
-        elif node.do_not_disrupt:
-            yield name, "annotation karpenter.sh/do-not-disrupt"
+            yield (
+                name,
+                "it is empty, and marked for cluster-autoscaler"
+                if _is_candidate(node)
+                else "it could go, too",
+            )
+        elif not node.may_be_taken_away:
+            yield name, f"annotation {DO_NOT_DISRUPT if node.do_not_disrupt else SCALE_DOWN_DISABLED}"
         elif not node.usable:
             yield name, f"it {node.unusable_because}"
         elif name in kept:

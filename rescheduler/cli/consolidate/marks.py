@@ -23,9 +23,8 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.names import LABEL_CONSOLIDATION
+from rescheduler.model.names import DELETION_CANDIDATE, LABEL_CONSOLIDATION
 
-CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
 KARPENTER_FINALIZER: Final = "karpenter.sh/termination"
 _RIGHT: Final = (
     "consolidating needs the rights of kubectl drain: to read all nodes and pods, and to patch nodes"
@@ -81,7 +80,7 @@ class NodeMarks:
     def end(self, name: str, then: Then) -> str:
         """The node is empty: tell who takes it away. What was done, for people."""
         if then is Then.CLUSTER_AUTOSCALER:
-            taint = {"key": CANDIDATE_TAINT, "value": str(int(self.now_s())), "effect": "PreferNoSchedule"}
+            taint = {"key": DELETION_CANDIDATE, "value": str(int(self.now_s())), "effect": "PreferNoSchedule"}
             self._write(name, [taint], {LABEL_CONSOLIDATION: EmptyingProgress.EMPTIED})
             return "emptied, marked for cluster-autoscaler"
         self._patch(name, {"metadata": {"labels": {LABEL_CONSOLIDATION: EmptyingProgress.EMPTIED}}})
@@ -118,7 +117,7 @@ class NodeMarks:
             found = self._read(name)
             if found is None:
                 return True
-            others = [one for one in found.spec.taints or [] if one.get("key") != CANDIDATE_TAINT]
+            others = [one for one in found.spec.taints or [] if one.get("key") != DELETION_CANDIDATE]
             patch = {
                 "metadata": {"labels": labels, "resourceVersion": found.metadata.resource_version},
                 "spec": {"unschedulable": None, "taints": [*others, *taints] or None},

@@ -46,6 +46,9 @@ def uncordon_command(
     withdraw_moves(client, on_nodes, dry_run=dry_run)
     marks = NodeMarks(api=api, now_s=time.time)
     for node in found:
+        if node.deleting:
+            emit(f"node/{node.name} is being deleted: it does not come back\n")
+            continue
         consolidated = LABEL_CONSOLIDATION in node.labels
         if consolidated and not dry_run:
             marks.give_back(node.name)

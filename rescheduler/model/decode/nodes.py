@@ -10,7 +10,12 @@ from msgspec import Raw
 from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.wire_types import ConditionWire, MetaWire, ObjectWire, ResourceList, Wire
 from rescheduler.model.kept_empty import parse_kept_empty
-from rescheduler.model.names import ANNOTATION_AVOID, ANNOTATION_KEPT_EMPTY, DO_NOT_DISRUPT
+from rescheduler.model.names import (
+    ANNOTATION_AVOID,
+    ANNOTATION_KEPT_EMPTY,
+    DO_NOT_DISRUPT,
+    SCALE_DOWN_DISABLED,
+)
 from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
 from rescheduler.model.resources import parse_resources
 
@@ -80,6 +85,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         declared_features=tuple(sorted(status.declared_features or ())),
         avoid=_avoid(annotations.get(ANNOTATION_AVOID)),
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true",
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true",
         kept_empty=parse_kept_empty(annotations.get(ANNOTATION_KEPT_EMPTY)),
         has_annotations=bool(annotations),
         deleting=meta.deletion_timestamp is not None,
