@@ -77,7 +77,12 @@ class Controllers:
     """
 
     def __init__(
-        self, plane: ControlPlane, folder: Path, gate: str = "policy", identity: str = "bench"
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        gate: str = "policy",
+        identity: str = "bench",
+        document: str = CONFIGURATION,
     ) -> None:
         self.identity = identity
         config = folder / "config.yaml"
@@ -87,7 +92,7 @@ class Controllers:
             if gate == "webhook"
             else ""
         )
-        config.write_text(CONFIGURATION + way)
+        config.write_text(document + way)
         code = "from rescheduler.cli.main import main; main()"
         kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
         self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]

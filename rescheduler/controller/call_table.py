@@ -218,6 +218,7 @@ def _create_reservation(action: moves.CreateReservation, _: ReservationSettings)
         node=action.node,
         ttl_s=action.ttl_s,
         soft=action.soft,
+        pre_allocation=action.pre_allocation,
     )
     return _create(Kind.RESERVATION, ObjectKey("", action.name), body)
 

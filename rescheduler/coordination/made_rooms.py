@@ -1,7 +1,7 @@
 """Rooms that others make for a pending pod: what the moves of one room wait for, and when a room is given up. Pure.
 
-All or nothing: nobody is evicted before the Reservation of the pending pod keeps its node, and all moves that begin at once have their
-own room and a dry run that shows that they may evict. If one of the moves fails, or the pod needs the room no more, the Reservation is deleted; then the moves that have evicted
+All or nothing: nobody is evicted before the Reservation of the pending pod keeps its node, all moves that begin at once have their
+own room and a dry run that shows that they may evict, and the places of those that begin later are kept. If one of the moves fails, or the pod needs the room no more, the Reservation is deleted; then the moves that have evicted
 nobody end, and those that have end as every move does, in the rooms that they have. Everything is read off the objects, so it is
 the same after a crash.
 """
@@ -9,7 +9,7 @@ the same after a crash.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
 from rescheduler.model.made_room import made_for_pod, moves_of_room, room_of, waiting_pod
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
@@ -54,15 +54,24 @@ class MadeRooms:
         if reservation is None or reservation.deleting or reservation.status.phase in _OVER:
             # A pod that has its room already, while moves of others for it still run, is no reason to go on.
             return ObservedMadeRoom(given_up=f"Reservation {name}, for whose pod it makes room, is gone")
-        if reservation.status.phase not in _KEPT or not _keeps(rooms.get(name)):
-            return ObservedMadeRoom(waits_for=f"Reservation {name} does not keep its node yet")
         moves = self.moves.get(name, ())
-        late = [move for move in moves if not move.after and move.key != migration.key and not _ready(move)]
-        missing = moves_of_room(reservation) - len(moves)
-        if missing > 0 or late:
-            others = f"{len(late) + max(missing, 0)} other moves for Reservation {name} may not evict yet"
-            return ObservedMadeRoom(waits_for=others)
-        return NO_MADE_ROOM
+        waits_for = self._missing(migration, reservation, moves, rooms)
+        return ObservedMadeRoom(waits_for=waits_for, keeps_place=_keeps_place(migration, moves))
+
+    def _missing(
+        self,
+        migration: PodMigration,
+        reservation: Reservation,
+        moves: Sequence[PodMigration],
+        rooms: Mapping[str, ObservedReservation],
+    ) -> str:
+        name = reservation.name
+        if reservation.status.phase not in _KEPT or not _keeps(rooms.get(name)):
+            return f"Reservation {name} does not keep its node yet"
+        others = [move for move in moves if move.key != migration.key and not _ready(move)]
+        late = [move for move in others if not move.after or not _place_kept(move, moves, rooms)]
+        number = len(late) + max(moves_of_room(reservation) - len(moves), 0)
+        return f"{number} other moves for Reservation {name} may not evict yet" if number else ""
 
     def given_up(self, now_s: float) -> Iterator[tuple[Reservation, str]]:
         """Reservations whose room is not made any more, with the reason."""
@@ -101,6 +110,20 @@ def _ready(move: PodMigration) -> bool:
     status = move.status
     waits = status.phase is MigrationPhase.EVICTING and status.reason == MigrationReason.MAKING_ROOM
     return waits or bool(status.eviction_requested_at_s) or status.phase in _EVICTED
+
+
+def _keeps_place(move: PodMigration, moves: Sequence[PodMigration]) -> bool:
+    """True for a later move of a chain, unless another move goes to the same node before: the place would be in its way."""
+    earlier = {other.target_node for other in moves if not other.after}
+    return bool(move.after) and move.target_node not in earlier
+
+
+def _place_kept(
+    move: PodMigration, moves: Sequence[PodMigration], rooms: Mapping[str, ObservedReservation]
+) -> bool:
+    """True if the scheduler keeps the place of a later move, though another pod stands there yet, or nothing can keep it."""
+    reserves = move.status.mode is not MoveMode.START_FIRST and _keeps_place(move, moves)
+    return not reserves or _keeps(rooms.get(move.status.reservation_name))
 
 
 def _keeps(room: ObservedReservation | None) -> bool:

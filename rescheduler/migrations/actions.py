@@ -51,6 +51,8 @@ class CreateReservation(msgspec.Struct, frozen=True, tag=True):
     soft: bool = False
     template: PodSpec | None = None
     volumes: tuple[NodeSelector, ...] = ()
+    pre_allocation: bool = False
+    """The room is not free yet: pods of earlier moves leave it."""
 
 
 class ProveGate(msgspec.Struct, frozen=True, tag=True):

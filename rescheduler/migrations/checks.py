@@ -26,9 +26,12 @@ def may_begin(draft: Draft) -> bool:
 
     Limits come before everything that costs a call or a look at the cluster: thousands may wait for one.
     """
-    if not (still_wanted(draft) and _earlier_moves_succeeded(draft) and _mode_known(draft)):
+    if not (still_wanted(draft) and _earlier_moves_may_succeed(draft) and _mode_known(draft)):
         return False
     observed = draft.observed
+    if observed.earlier.waits_for:
+        _wait_for_earlier_moves(draft)
+        return False
     if observed.held_back is None and not asked(draft, FRESH_S):
         return False
     if not observed.movable.ok:
@@ -225,18 +228,25 @@ def budget_words(budget: DisruptionBudget) -> str:
     )
 
 
-def _earlier_moves_succeeded(draft: Draft) -> bool:
-    """False while the moves whose room this one needs are under way; it ends if one of them has not succeeded.
-
-    Nothing is reserved, proven or counted before: what was planned with their success is dropped without it.
-    """
+def _earlier_moves_may_succeed(draft: Draft) -> bool:
+    """False, and the move ends, if one of the moves whose room it needs has not succeeded: it was planned with their success."""
     earlier = draft.observed.earlier
     if earlier.failed:
         draft.fail(Why.EARLIER_MOVE_FAILED, earlier.failed)
-    elif earlier.waits_for:
-        listed = ", ".join(map(str, earlier.waits_for))
-        draft.say(Why.EARLIER_MOVES, f"begins after the moves {listed}, whose room it needs")
-    return not (earlier.failed or earlier.waits_for)
+    return not earlier.failed
+
+
+def _wait_for_earlier_moves(draft: Draft) -> None:
+    """Where it makes room for a pending pod, what they leave is kept for it: nobody else takes it before it begins."""
+    observed = draft.observed
+    node = observed.migration.target_node
+    known = observed.reservation is not None or observed.reservation_refused
+    reserves = observed.made_room.keeps_place and draft.status.mode is MoveMode.RESERVE_FIRST
+    if reserves and node and not known:
+        draft.change(reservation_name=observed.reservation_name, node_name=node)
+        _create(draft, pre_allocation=True)
+    listed = ", ".join(map(str, observed.earlier.waits_for))
+    draft.say(Why.EARLIER_MOVES, f"begins after the moves {listed}, whose room it needs")
 
 
 def _mode_known(draft: Draft) -> bool:
@@ -289,7 +299,7 @@ def _target_known(draft: Draft) -> bool:
     return True
 
 
-def _create(draft: Draft) -> None:
+def _create(draft: Draft, *, pre_allocation: bool = False) -> None:
     observed, pod = draft.observed, draft.observed.pod
     if pod is None or not asked(draft, FRESH_S):
         return
@@ -307,6 +317,7 @@ def _create(draft: Draft) -> None:
             draft.status.mode is MoveMode.SOFT,
             observed.coming.spec if observed.coming is not None else None,
             observed.volumes,
+            pre_allocation,
         )
     )
 

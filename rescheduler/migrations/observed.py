@@ -142,6 +142,8 @@ class ObservedMadeRoom:
     """What is missing before anybody is evicted for it; "": nothing."""
     given_up: str = ""
     """Why nobody is evicted for it any more; "": it is made."""
+    keeps_place: bool = False
+    """The move begins after others, and what they leave is kept for it meanwhile."""
 
 
 NO_MADE_ROOM = ObservedMadeRoom()

@@ -55,6 +55,7 @@ def reservation_manifest(
     node: str,
     ttl_s: float,
     soft: bool,
+    pre_allocation: bool = False,
 ) -> bytes:
     """A Reservation for the pod's controller, as JSON.
 
@@ -81,6 +82,7 @@ def reservation_manifest(
                 "owners": [encode_owner(_owner(pod.namespace, pod.controller))] if pod.controller else [],
                 "ttl": f"{int(ttl_s)}s",
                 "allocateOnce": True,
+                **({"preAllocation": True} if pre_allocation else {}),
             },
         }
     )

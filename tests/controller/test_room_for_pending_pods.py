@@ -1,6 +1,7 @@
 """Pods that kube-scheduler cannot place start where others have stepped aside for them. On the sandbox, with the whole controller."""
 
 import os
+from types import MappingProxyType
 
 import pytest
 from scenes import Scene
@@ -22,8 +23,14 @@ policies:
 """
 
 
-def waits(scene, name="big", cpu="2"):
-    """A pod of a Deployment that fits nowhere."""
+def apart_from(app):
+    """Part of a pod spec: never on one node with pods of that workload."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def waits(scene, name="big", cpu="2", spec=MappingProxyType({})):
+    """A pod of a Deployment that fits nowhere. ``spec``: more of its spec."""
     scene.api.create(
         {
             "apiVersion": "apps/v1",
@@ -37,7 +44,8 @@ def waits(scene, name="big", cpu="2"):
                     "spec": {
                         "containers": [
                             {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-                        ]
+                        ],
+                        **spec,
                     },
                 },
             },
@@ -98,6 +106,28 @@ def test_others_that_wait_for_room_do_not_get_it():
     scene.crowd(4, cpu_milli=3500)
     scene.start(document=DOCUMENT)
     check_end(scene)
+
+
+@pytest.mark.parametrize("size", [2100, 3000])
+def test_what_one_pod_of_a_chain_leaves_is_kept_for_the_next_one(size):
+    """b leaves n1 for n2, and what it leaves is large enough for pods that have waited for longer than a's room stands."""
+    scene = full()
+    waits(scene, cpu="4")
+    scene.crowd(4, cpu_milli=size)
+    scene.start(document=DOCUMENT + b"  labelSelector: {matchLabels: {app: big}}\n")
+    check_end(scene)
+    assert len(scene.calls.of(lambda call: call.evicts)) == 2
+
+
+def test_the_room_is_kept_though_a_pod_that_steps_aside_may_not_stand_beside_the_one_that_waits():
+    scene = Scene({"n0": 4, "n1": 1})
+    scene.workload("Deployment", "a", ["n0"])
+    waits(scene, spec=apart_from("a"))
+    scene.start(document=DOCUMENT)
+    scene.until(lambda: scene.ready("big"), 300.0)
+    scene.advance(60.0)
+    assert [p["spec"]["nodeName"] for app in ("big", "a") for p in scene.ready(app)] == ["n0", "n1"]
+    assert (scene.leftovers(), scene.faults) == ([], [])
 
 
 def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():

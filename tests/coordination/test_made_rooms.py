@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, MadeRooms
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
     ANNOTATION_PENDING_POD,
@@ -41,7 +41,7 @@ def room(moves=2, **fields):
         "created_at_s": NOW_S,
         "status": ReservationStatus(phase=ReservationPhase.WAITING),
     }
-    return Reservation(name="big.room", uid="r", annotations=LabelSet(marks), **{**known, **fields})
+    return Reservation(**{"name": "big.room", "uid": "r", "annotations": LabelSet(marks), **known, **fields})
 
 
 def move(name, phase=PHASE.EVICTING, reason="MakingRoom", *, after=(), mark="big.room", **status):
@@ -93,12 +93,36 @@ def test_a_move_waits_until_the_others_may_evict():
         move("b", PHASE.EVICTING, "ProvingGate", eviction_requested_at_s=NOW_S),
         move("b", PHASE.HANDING_OVER, ""),
         move("b", PHASE.SUCCEEDED, ""),
-        move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),)),
+        move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),), mode=MoveMode.START_FIRST),
     ],
-    ids=["intends", "evicted", "landed", "begins later"],
+    ids=["intends", "evicted", "landed", "starts first, later"],
 )
-def test_who_is_on_the_way_or_comes_later_is_not_waited_for(other):
+def test_who_is_on_the_way_or_has_no_room_to_reserve_yet_is_not_waited_for(other):
     assert before(move("a"), other, reservation=room()).waits_for == ""
+
+
+def later(**fields):
+    """A move that begins after a."""
+    fields = {"target_node": "n1", **fields}
+    return msgspec.structs.replace(
+        move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),), reservation_name="b.move"),
+        **fields,
+    )
+
+
+def test_the_place_of_a_later_move_is_kept_before_anybody_is_evicted():
+    a, b, kept = move("a"), later(), {**observed(room()), **observed(room(name="b.move"))}
+    rooms = MadeRooms(cluster(a, b, reservation=room()))
+    assert rooms.before(b, observed(room())).keeps_place
+    assert "1 other moves" in rooms.before(a, observed(room())).waits_for
+    assert rooms.before(a, kept).waits_for == ""
+
+
+def test_a_place_is_not_kept_where_it_would_be_in_the_way_of_an_earlier_move():
+    a, b = msgspec.structs.replace(move("a"), target_node="n1"), later()
+    rooms = MadeRooms(cluster(a, b, reservation=room()))
+    assert not rooms.before(b, observed(room())).keeps_place
+    assert rooms.before(a, observed(room())).waits_for == ""
 
 
 @pytest.mark.parametrize("reason", ["DisruptionBudget", "Forbidden"])

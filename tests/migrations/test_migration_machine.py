@@ -17,6 +17,7 @@ from rescheduler.migrations.observed import (
     Calls,
     MigrationSettings,
     ObservedEarlierMoves,
+    ObservedMadeRoom,
     ObservedMigration,
     Permission,
     Recorded,
@@ -208,6 +209,14 @@ def test_a_move_begins_after_those_that_it_names_and_asks_for_nothing_before():
     late = look(migration(created_at_s=NOW - 301), earlier=waits)
     assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
     assert act.CreateReservation in kinds(look(migration(), earlier=ObservedEarlierMoves()))
+
+
+def test_what_earlier_moves_leave_is_kept_for_a_move_that_makes_room():
+    waits = ObservedEarlierMoves(waits_for=(ObjectKey("shop", "a"),))
+    outcome = look(migration(target_node="n2"), earlier=waits, made_room=ObservedMadeRoom(keeps_place=True))
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "EarlierMoves")
+    (made,) = [action for action in outcome.actions if isinstance(action, act.CreateReservation)]
+    assert (made.node, made.pre_allocation, made.name) == ("n2", True, outcome.status.reservation_name)
 
 
 def test_a_move_ends_if_one_that_it_begins_after_did_not_succeed():
