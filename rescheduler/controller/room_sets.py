@@ -18,14 +18,16 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationOwner
+from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.reservations.actions import DeleteReservation
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
-from rescheduler.room_sets.foresight import foreseen
+from rescheduler.room_sets.foresight import Seen, foresee
 from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
-from rescheduler.room_sets.places import idle_of
+from rescheduler.room_sets.node_use import NodeUse
+from rescheduler.room_sets.places import Outlook
 from rescheduler.room_sets.rooms import children_of
 from rescheduler.room_sets.windows import (
     LOOKS_ELSEWHERE_S,
@@ -53,6 +55,7 @@ class RoomSetKeeper:
     _elsewhere_s: dict[str, float] = field(default_factory=dict)
     _given: dict[str, float] = field(default_factory=dict)
     """Uids of pods that rooms were given back to, and when."""
+    _use: NodeUse = field(default_factory=NodeUse)
 
     def steps(self, index: RoundIndex, now_s: float) -> Iterator[KeeperStep]:
         """What is to be done now."""
@@ -60,7 +63,7 @@ class RoomSetKeeper:
             self._wake(self._looked_s + _BETWEEN_LOOKS_S)  # what has changed since then is looked at, too
             return
         self._looked_s, self.again_s = now_s, None
-        look = _Look(index, now_s)
+        look = _Look(index, self._use, now_s)
         found = [
             *(
                 KeeperStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
@@ -86,7 +89,7 @@ class RoomSetKeeper:
                 rooms=look.children.get(window.uid, ()),
                 taken=look.taken,
                 placed=look.placed(window),
-                places=lambda recipe, rooms: foreseen(look.snapshot, window, recipe, rooms, look.now_s),
+                outlooks=lambda room: look.outlooks(window, room),
                 looks_elsewhere=self._looks_elsewhere(window.uid, look.now_s),
             ),
             look.now_s,
@@ -105,7 +108,7 @@ class RoomSetKeeper:
         return (*decided.delete, *decided.create, *(action for action in told if action is not None))
 
     def _looks_elsewhere(self, uid: str, now_s: float) -> bool:
-        """Once in a while: it visits all pods."""
+        """Once in a while: it visits all nodes."""
         if 0 <= now_s - self._elsewhere_s.get(uid, float("-inf")) < LOOKS_ELSEWHERE_S:
             return False
         self._elsewhere_s[uid] = now_s
@@ -115,10 +118,22 @@ class RoomSetKeeper:
 class _Look:
     """What one look has in common for all objects."""
 
-    def __init__(self, index: RoundIndex, now_s: float) -> None:
+    def __init__(self, index: RoundIndex, use: NodeUse, now_s: float) -> None:
         self.index, self.snapshot, self.now_s = index, index.snapshot, now_s
+        self._use = use
         self.children = children_of(self.snapshot.reservations.values())
         self.taken = frozenset(self.snapshot.reservations)
+
+    @property
+    def use(self) -> NodeUse:
+        """As of this look."""
+        self._use.follow(self.snapshot)
+        return self._use
+
+    def outlooks(self, window: ReservationWindow, room: Resources) -> Sequence[Outlook]:
+        """What each node will have for it."""
+        own = self.children.get(window.uid, ())
+        return foresee(Seen(self.snapshot, self.use, self.index.pods_of, self.now_s), window, room, own)
 
     def placed(self, window: ReservationWindow) -> frozenset[str]:
         """Uids of its owners that are bound and were created since it is gathered for."""
@@ -143,14 +158,17 @@ class _Look:
         at = {room.status.node_name for room in rooms} if refused else set()
         nodes = {name: node for name in at if (node := self.snapshot.nodes.get(name)) is not None}
         resources = tuple({name for pod in refused for name, amount in pod.spec.requests.items() if amount})
-        idle = idle_of(self.snapshot, nodes, resources, by_s=self.now_s, now_s=self.now_s) if nodes else {}
+        by_s = self.now_s
+        idle = {
+            name: self.use.idle(node, resources, by_s=by_s, now_s=by_s).now for name, node in nodes.items()
+        }
         return ObservedHeadRoom(
             head_room=head_room,
             rooms=rooms,
             taken=self.taken,
             refused=sorted(refused, key=lambda p: (-p.spec.priority, p.created_at_s, p.key)),
             nodes=nodes,
-            idle={name: amounts.now for name, amounts in idle.items()},
+            idle=idle,
             given=given,
         )
 

@@ -72,6 +72,15 @@ class Resources(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_def
     def __sub__(self, other: Resources) -> Resources:
         return self._combine(other, -1)
 
+    def __mul__(self, times: int) -> Resources:
+        return Resources(
+            cpu_milli=self.cpu_milli * times,
+            memory_bytes=self.memory_bytes * times,
+            ephemeral_bytes=self.ephemeral_bytes * times,
+            pods=self.pods * times,
+            scalars=tuple((name, amount * times) for name, amount in self.scalars),
+        )
+
     def _combine(self, other: Resources, sign: int) -> Resources:
         if self.scalars or other.scalars:
             merged = dict(self.scalars)

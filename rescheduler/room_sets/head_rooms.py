@@ -20,7 +20,8 @@ from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
 from rescheduler.room_sets.actions import CreateRoom, WriteHeadRoomStatus
-from rescheduler.room_sets.places import Amounts, may_use
+from rescheduler.room_sets.node_use import Amounts
+from rescheduler.room_sets.places import may_use
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
 
 YIELDS_FOR_S: Final = 10.0

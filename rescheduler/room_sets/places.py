@@ -4,22 +4,24 @@ Future idle is what is unused and what running pods have declared to give back i
 dimension (A6), so that no node is chosen that could hold no pod; allocatable alone says nothing (A7). Nodes are taken in the
 order of the number of rooms that they will have (A8), each with as many as it will have, until there are enough.
 
+Where pods have not declared enough, nodes are ranked by what would still be missing for one more room; of equal ones that comes
+first whose pods without a declared end hold most: there one of them ends soonest.
+
 Whether a node really takes a room is judged by all rules when its Reservation is placed; here only what needs no other pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
-from rescheduler.model.records import Node, Pod, PodSpec
+from rescheduler.model.records import Node, PodSpec
 from rescheduler.model.resources import Resources
-from rescheduler.model.snapshot import Snapshot
-from rescheduler.room_sets.releases import released_by
+from rescheduler.room_sets.node_use import Amounts, Idle
 from rescheduler.scheduling.taint_toleration import keeps_off
 
-Amounts = dict[str, int]
-"""Resource -> amount, CPU in milli; of the resources that a room has, and ``pods``."""
+WHOLE: Final = 1000
+"""One room; parts of rooms are counted in thousandths."""
 
 
 class Place(NamedTuple):
@@ -29,12 +31,18 @@ class Place(NamedTuple):
     rooms: int
 
 
-class Idle(NamedTuple):
-    """What is unused on a node."""
+class Outlook(NamedTuple):
+    """What one node has and will have for a window."""
 
-    now: Amounts
-    then: Amounts
-    """With what running pods have declared to give back in time."""
+    node: str
+    free: int = 0
+    """Of a room, at this moment, in thousandths."""
+    rooms: int = 0
+    """Whole rooms that it will have by the start, as declared."""
+    lacks: int = WHOLE
+    """Thousandths that one more room will lack then."""
+    chances: int = 0
+    """How many thousandths of what is lacking are held by pods that end some time; below 1000 it can not come."""
 
 
 def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str, str]]) -> bool:
@@ -49,31 +57,24 @@ def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str,
     return not any(keeps_off(tolerations, taint) for taint in node.taints)
 
 
-def idle_of(
-    snapshot: Snapshot, nodes: Mapping[str, Node], names: Sequence[str], *, by_s: float, now_s: float
-) -> dict[str, Idle]:
-    """Of each of the nodes, and of each of the resources ``names``. Pods that are nominated to a node count there."""
-    used: dict[str, Amounts] = {name: dict.fromkeys((*names, "pods"), 0) for name in nodes}
-    freed: dict[str, Amounts] = {}
-    for pod in snapshot.pods.values():
-        here = used.get(pod.node or pod.nominated_node)
-        if here is None or pod.terminal:
-            continue
-        _add(here, pod, names)
-        if pod.node and released_by(pod, snapshot, by_s, now_s):
-            back = freed.setdefault(pod.node, dict.fromkeys((*names, "pods"), 0))
-            _add(back, pod, names)
-    found: dict[str, Idle] = {}
-    for name, node in nodes.items():
-        now = {r: node.allocatable.amount(r) - amount for r, amount in used[name].items()}
-        found[name] = Idle(now, {r: amount + freed.get(name, {}).get(r, 0) for r, amount in now.items()})
-    return found
-
-
 def rooms_in(idle: Amounts, room: Resources) -> int:
     """How many whole rooms there are in it."""
-    counts = [idle.get(name, 0) // amount for name, amount in room.items() if amount and name != "pods"]
+    counts = [idle.get(name, 0) // amount for name, amount in _sizes(room)]
     return max(0, min((*counts, idle.get("pods", 0))))
+
+
+def outlook(node: str, idle: Idle, room: Resources) -> Outlook:
+    """Of one node."""
+    sizes = _sizes(room)
+    rooms = rooms_in(idle.then, room)
+    free = min((idle.now.get(name, 0) * WHOLE // amount for name, amount in sizes), default=WHOLE)
+    lacks, chances = 0, WHOLE * WHOLE
+    for name, amount in (*sizes, ("pods", 1)):
+        missing = amount * (rooms + 1) - idle.then.get(name, 0)
+        if missing > 0:
+            lacks = max(lacks, -(-missing * WHOLE // amount))
+            chances = min(chances, (idle.at_last.get(name, 0) - idle.then.get(name, 0)) * WHOLE // missing)
+    return Outlook(node, max(0, free), rooms, lacks, chances)
 
 
 def chosen(rooms: Mapping[str, int], wanted: int) -> list[Place]:
@@ -87,8 +88,11 @@ def chosen(rooms: Mapping[str, int], wanted: int) -> list[Place]:
     return found
 
 
-def _add(total: Amounts, pod: Pod, names: Iterable[str]) -> None:
-    held = pod.held if pod.node else pod.spec.requests
-    for name in names:
-        total[name] += held.amount(name)
-    total["pods"] += 1
+def hopeful(found: Iterable[Outlook]) -> list[str]:
+    """Nodes that may have one more room than is declared, the likeliest first."""
+    may = (o for o in found if o.chances >= WHOLE)
+    return [o.node for o in sorted(may, key=lambda o: (o.lacks, -o.chances, o.node))]
+
+
+def _sizes(room: Resources) -> list[tuple[str, int]]:
+    return [(name, amount) for name, amount in room.items() if amount and name != "pods"]

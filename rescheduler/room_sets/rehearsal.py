@@ -7,7 +7,8 @@ from typing import NamedTuple
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.room_sets.places import Place, chosen, idle_of, may_use, rooms_in
+from rescheduler.room_sets.node_use import NodeUse
+from rescheduler.room_sets.places import Place, chosen, may_use, rooms_in
 from rescheduler.room_sets.releases import declared_end_s
 
 
@@ -34,17 +35,21 @@ def rehearse(snapshot: Snapshot, window: ReservationWindow, room: Resources, now
         for name, node in snapshot.nodes.items()
         if window.template_node in ("", name) and may_use(node, template, window.node_selector)
     }
+    use = NodeUse.of(snapshot)
     resources = tuple(name for name, amount in room.items() if amount and name != "pods")
 
     def rooms_by(at_s: float) -> dict[str, int]:
-        idle = idle_of(snapshot, nodes, resources, by_s=at_s, now_s=now_s)
-        return {name: rooms_in(amounts.then, room) for name, amounts in idle.items()}
+        return {
+            name: rooms_in(use.idle(node, resources, by_s=at_s, now_s=now_s).then, room)
+            for name, node in nodes.items()
+        }
 
     ends = sorted(
         {
             end_s
-            for pod in snapshot.pods.values()
-            if pod.node in nodes and (end_s := declared_end_s(pod, snapshot)) is not None and end_s > now_s
+            for name in nodes
+            for pod in use.leaving(name)
+            if (end_s := declared_end_s(pod, snapshot)) is not None and end_s > now_s
         }
     )
     last = sum(rooms_by(ends[-1]).values()) if ends else 0

@@ -7,10 +7,17 @@ ends it, and its word has been wrong once (A11).
 
 from __future__ import annotations
 
+from typing import Final
+
 from rescheduler.model.names import MAXIMUM_RUNTIME
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import DurationError, parse_duration
+
+_STAY: Final = frozenset(
+    {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Node", "Reservation"}
+)
+"""Kinds of controllers whose pods do not end by themselves."""
 
 
 def released_by(pod: Pod, snapshot: Snapshot, by_s: float, now_s: float) -> bool:
@@ -19,6 +26,13 @@ def released_by(pod: Pod, snapshot: Snapshot, by_s: float, now_s: float) -> bool
         return True
     end_s = declared_end_s(pod, snapshot)
     return end_s is not None and now_s <= end_s <= by_s
+
+
+def leaves(pod: Pod) -> bool:
+    """True if the pod is to end some time, declared or not: nothing that keeps a number of pods running has made it."""
+    if pod.deleting or pod.spec.deadline_s is not None or pod.annotations.get(MAXIMUM_RUNTIME) is not None:
+        return True
+    return pod.controller is None or pod.controller.kind not in _STAY
 
 
 def declared_end_s(pod: Pod, snapshot: Snapshot) -> float | None:

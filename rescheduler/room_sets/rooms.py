@@ -7,7 +7,7 @@ them. A Reservation that a pod has claimed is never given back; neither is one t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +32,6 @@ _LONGEST_STEM: Final = 200
 _REFUSED: Final = (ReservationReason.INVALID, ReservationReason.NOT_SUPPORTED)
 _ROOM_IMAGE: Final = "room"
 _LONGEST_COUNT: Final = 6
-_PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +102,8 @@ class Recipe:
         if self.template:
             made: dict[str, Any] = msgspec.json.decode(self.template)
         else:
-            amounts = {name: amount * rooms for name, amount in self.room.items()}
-            container = {"name": "room", "image": _ROOM_IMAGE, "resources": {"requests": _encoded(amounts)}}
+            requests = encode_resources(self.room * rooms)
+            container = {"name": "room", "image": _ROOM_IMAGE, "resources": {"requests": requests}}
             made = {"spec": {"containers": [container]}}
         spec = made.setdefault("spec", {})
         if self.node_selector:
@@ -181,7 +180,10 @@ def changes(reservations: Iterable[Reservation], recipe: Recipe | None, wanted: 
     live = [child for child in known if child.room.status.phase not in FINISHED]
     old = [child for child in live if child.digest != digest or not wanted]
     kept = [child for child in live if child not in old]
-    too_many = sum(child.rooms for child in kept) - wanted
+    there = sum(child.rooms for child in kept)
+    too_many = there - wanted
+    if recipe is not None and recipe.gathers and sum(child.rooms for child in kept if child.held) < wanted:
+        too_many = 0  # it is waited on several nodes for the rest (``gathering``)
     surplus: list[Child] = []
     for child in sorted(kept, key=lambda c: (c.held, -c.room.created_at_s, c.room.name)):
         if not child.claimed and 0 < child.rooms <= too_many:
@@ -195,7 +197,7 @@ def changes(reservations: Iterable[Reservation], recipe: Recipe | None, wanted: 
             *(given_back(child, "it was made for another spec or window") for child in old if not child.claimed),
             *(given_back(child, "more is held than is needed") for child in surplus),
         ),
-        missing=0 if refused else max(0, -too_many),
+        missing=0 if refused else max(0, wanted - there),
         refused=refused,
     )  # fmt: skip
 
@@ -231,15 +233,3 @@ def _refusal(child: Child, digest: str) -> str:
         return ""
     ready = condition(status.conditions, CONDITION_READY)
     return ready.message or ready.reason if ready is not None and ready.reason in _REFUSED else ""
-
-
-def _encoded(amounts: Mapping[str, int]) -> dict[str, str]:
-    scalars = tuple((n, a) for n, a in amounts.items() if n not in _PLAIN)
-    return encode_resources(
-        Resources(
-            cpu_milli=amounts.get("cpu", 0),
-            memory_bytes=amounts.get("memory", 0),
-            ephemeral_bytes=amounts.get("ephemeral-storage", 0),
-            scalars=scalars,
-        )
-    )

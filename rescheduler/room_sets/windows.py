@@ -11,7 +11,6 @@ be seen any more. So a controller that was away, or crashed at any moment, goes 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -28,7 +27,8 @@ from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
-from rescheduler.room_sets.places import Place
+from rescheduler.room_sets.gathering import gather
+from rescheduler.room_sets.places import Outlook, Place
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
 from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
 
@@ -39,9 +39,11 @@ _VALID: Final = "Valid"
 _MOST_AT_ONCE: Final = 32
 """Reservations that one step creates."""
 LOOKS_ELSEWHERE_S: Final = 15.0
-"""How often rooms that wait are looked for on other nodes, which visits all pods."""
+"""How often rooms that wait are looked for on other nodes."""
 _PATIENCE_S: Final = 60.0
-"""How long a room waits for its node before it is looked for elsewhere."""
+"""A room that nothing is kept for by then is refused by its node."""
+_MOST_SHUT: Final = 8
+"""Rooms that their nodes refuse, besides the others."""
 
 _P = WindowPhase
 RUNNING: Final = frozenset({_P.GATHERING, _P.OPEN, _P.FILLED})
@@ -100,10 +102,10 @@ class ObservedWindow:
     """Names of all Reservations."""
     placed: frozenset[str] = frozenset()
     """Uids of owners that are bound and were created since ``gather_from`` of the window."""
-    places: Callable[[Recipe, int], Sequence[Place]] = lambda _recipe, _missing: ()
-    """Nodes that will have so many rooms at the start."""
+    outlooks: Callable[[Resources], Sequence[Outlook]] = lambda _room: ()
+    """What each node will have at the start, in rooms of that size."""
     looks_elsewhere: bool = True
-    """Rooms that wait for too long are looked for on other nodes, which visits all pods."""
+    """Rooms that wait are looked for on other nodes, which visits all nodes."""
 
 
 class WindowStep(NamedTuple):
@@ -173,7 +175,7 @@ def step(observed: ObservedWindow, now_s: float) -> WindowStep:
     phase = next(phase for holds, phase in PHASES if holds(moment))
     wanted = max(0, window.pods - len(placed)) if phase in HOLDING else 0
     have = changes(observed.rooms, recipe, wanted)
-    create, moved = _orders(observed, have, recipe, found, now_s)
+    create, moved = _orders(observed, have, recipe, wanted, now_s)
     status = _status(moment, phase, placed, have, wanted)
     return WindowStep(
         create=create,
@@ -222,63 +224,49 @@ def _placed(observed: ObservedWindow, found: Window | None) -> tuple[str, ...]:
 
 
 def _orders(
-    observed: ObservedWindow, have: Changes, recipe: Recipe | None, found: Window | None, now_s: float
+    observed: ObservedWindow, have: Changes, recipe: Recipe | None, wanted: int, now_s: float
 ) -> tuple[tuple[CreateRoom, ...], tuple[DeleteReservation, ...]]:
-    """What is missing, on the nodes that will have it in time, the rest wherever it becomes free; what goes elsewhere."""
-    if recipe is None or found is None or now_s >= found.end_s or any(map(beyond_share, have.live)):
+    """What is waited for on further nodes, and what is given back for it (``gathering``)."""
+    held = sum(child.rooms for child in have.live if child.held or child.claimed)
+    if recipe is None or held >= wanted or have.refused or any(map(beyond_share, have.live)):
         return (), ()
-    shut, late = _stuck(observed, have, found, now_s)
-    asked = have.missing + sum(child.rooms for child in (*shut, *late))
-    if not asked:
+    if not (observed.looks_elsewhere or have.missing):
         return (), ()
-    closed = {child.room.template_node for child in (*shut, *late)}
-    free = [
-        place.node
-        for place in observed.places(recipe, asked)
-        if place.node not in closed
-        for _ in range(place.rooms)
-    ]
-    nodes = _first(free, have.missing) + [""] * max(0, have.missing - len(free))
-    free = free[have.missing :]
-    leaving: list[Child] = []
-    for child in (*shut, *late):
-        if len(free) < child.rooms and child in late:
-            continue  # what has gathered there stays, as long as there is nothing better
-        nodes += _first(free, child.rooms) + [""] * max(0, child.rooms - len(free))
-        free = free[child.rooms :]
-        leaving.append(child)
-    return _created(recipe, nodes, observed.taken), tuple(
-        given_back(child, "its node did not become free in time, or refuses it") for child in leaving
+    waiting = [child for child in have.live if not (child.held or child.claimed) and child.rooms]
+    shut = [child for child in waiting if _is_shut(observed.window, child, now_s)]
+    closed = {child.room.template_node for child in shut}
+    # They stay, so that their nodes are not tried again and again; a few, because one may take them after all.
+    leaving = shut[:-_MOST_SHUT]
+    found = gather(
+        [outlook for outlook in observed.outlooks(recipe.room) if outlook.node not in closed],
+        [child for child in waiting if child not in shut],
+        held=held,
+        wanted=wanted,
+    )
+    return _created(recipe, found.create, observed.taken), (
+        *(given_back(child, "its node refuses it") for child in leaving),
+        *(given_back(child, "other nodes are likelier to have room in time") for child in found.leave),
     )
 
 
-def _first(nodes: Sequence[str], count: int) -> list[str]:
-    return list(nodes[:count])
+def _is_shut(window: ReservationWindow, child: Child, now_s: float) -> bool:
+    """True if its node refuses it."""
+    room = child.room
+    return (
+        room.status.phase is ReservationPhase.PENDING
+        and room.template_node not in ("", window.template_node)
+        and now_s - room.created_at_s >= _PATIENCE_S
+    )
 
 
-def _stuck(
-    observed: ObservedWindow, have: Changes, found: Window, now_s: float
-) -> tuple[list[Child], list[Child]]:
-    """Rooms whose node refuses them, and, from the start on, those that still wait for pods there to end."""
-    old = [
-        child
-        for child in have.live
-        if child.room.template_node != observed.window.template_node
-        and not child.claimed
-        and child.rooms
-        and now_s - child.room.created_at_s >= _PATIENCE_S
-    ]
-    shut = [c for c in old if c.room.status.phase is ReservationPhase.PENDING]
-    waiting = [c for c in old if c.room.status.phase is ReservationPhase.WAITING]
-    return shut, waiting if observed.looks_elsewhere and now_s >= found.start_s else []
-
-
-def _created(recipe: Recipe, nodes: Sequence[str], taken: frozenset[str]) -> tuple[CreateRoom, ...]:
-    """One Reservation for each; those of several pods are one for each node."""
+def _created(recipe: Recipe, places: Sequence[Place], taken: frozenset[str]) -> tuple[CreateRoom, ...]:
+    """One Reservation for each room; those of several pods are one for each node."""
     names = recipe.names(taken)
-    pinned = Counter(node for node in nodes if node)
-    orders = list(pinned.items()) if recipe.shared else [(n, 1) for n in nodes if n]
-    orders += [("", 1) for node in nodes if not node]
+    orders = [
+        (place.node, place.rooms if recipe.shared else 1)
+        for place in places
+        for _ in range(1 if recipe.shared else place.rooms)
+    ]
     return tuple(recipe.create(next(names), rooms, node) for node, rooms in orders[:_MOST_AT_ONCE])
 
 

@@ -7,8 +7,9 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowStatus
-from rescheduler.room_sets.foresight import foreseen
-from rescheduler.room_sets.places import Place, chosen
+from rescheduler.room_sets.foresight import Seen, foresee
+from rescheduler.room_sets.node_use import NodeUse
+from rescheduler.room_sets.places import Place, chosen, hopeful
 from rescheduler.room_sets.releases import declared_end_s
 from rescheduler.room_sets.windows import recipe_of, running
 from rescheduler.testing.builders import node, object_of, pod
@@ -49,9 +50,19 @@ def p(name, on, cpu="2", *, runs="", deadline=None):
     return Kind.POD, made
 
 
-def places(found, window_, rooms):
+def of(kind, built):
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": True}
+    return built[0], built[1].set("metadata.ownerReferences", [owner])
+
+
+def outlooks(found, window_):
     recipe = recipe_of(window_, running(window_, NOW_S)[0])
-    return list(foreseen(found, window_, recipe, rooms, NOW_S))
+    seen = Seen(found, NodeUse.of(found), lambda _uid: (), NOW_S)
+    return foresee(seen, window_, recipe.room)
+
+
+def places(found, window_, rooms):
+    return chosen({o.node: o.rooms for o in outlooks(found, window_)}, rooms)
 
 
 def test_the_nodes_that_will_have_most_rooms_come_first_and_are_filled():
@@ -89,6 +100,38 @@ def test_rooms_that_are_ordered_count_before_they_have_a_placeholder():
     }
     ordered = object_of(Kind.RESERVATION, "r", spec={"template": template, "owners": []})
     assert places(snapshot(n("n"), (Kind.RESERVATION, ordered)), window(), 4) == [Place("n", 1)]
+
+
+def test_where_not_enough_is_declared_the_likeliest_nodes_come_first():
+    found = snapshot(
+        n("half"), p("a", "half", "6", runs="10h"), p("b", "half", "1"), p("c", "half", "1"),
+        n("silent"), p("d", "silent", "4"), p("e", "silent", "4"),
+        n("less"), p("f", "less", "7"), of("DaemonSet", p("g", "less", "1")),
+        n("web"), of("ReplicaSet", p("h", "web", "8")),
+    )  # fmt: skip
+    wide = window(resources=Resources(cpu_milli=32_000))
+    assert places(found, wide, 4) == []
+    assert hopeful(outlooks(found, wide)) == ["half", "silent"], (
+        "pods of a ReplicaSet do not end by themselves"
+    )
+
+
+def test_what_is_known_of_nodes_follows_each_change_of_a_pod():
+    state = ClusterState()
+    for built in (n("a"), n("b"), p("x", "a", "3", runs="10h")):
+        state.apply(built[0], built[1].build())
+    use = NodeUse.of(state.snapshot(NOW_S))
+    for change in (
+        p("y", "b", "2"),
+        p("x", "b", "4"),
+        (Kind.POD, p("y", "b", "2")[1].set("status.phase", "Succeeded")),
+    ):
+        state.apply(change[0], change[1].build())
+        use.follow(state.snapshot(NOW_S))
+        fresh, nodes = NodeUse.of(state.snapshot(NOW_S)), state.snapshot(NOW_S).nodes.values()
+        assert [use.idle(node, ("cpu",), by_s=START_S, now_s=NOW_S) for node in nodes] == [
+            fresh.idle(node, ("cpu",), by_s=START_S, now_s=NOW_S) for node in nodes
+        ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.room_sets.places import Place
+from rescheduler.room_sets.places import Outlook
 from rescheduler.room_sets.windows import ObservedWindow, step
 
 START_S = 1_790_035_200.0
@@ -71,7 +71,7 @@ def test_a_clock_that_jumps_ahead_over_a_window_is_told():
 
 
 def test_what_is_foreseen_nowhere_is_gathered_wherever_it_becomes_free():
-    found = phase(window(), START_S - 100, places=lambda _recipe, _rooms: (Place("n1", 2),))
+    found = phase(window(), START_S - 100, outlooks=lambda _room: (Outlook("n1", rooms=2),))
     templates = [msgspec.json.decode(order.body)["spec"]["template"]["spec"] for order in found.create]
     cpus = [t["containers"][0]["resources"]["requests"]["cpu"] for t in templates]
     assert [(t.get("nodeName"), cpu) for t, cpu in zip(templates, cpus, strict=True)] == [
