@@ -55,6 +55,7 @@ class ReservationRequest:
     node: str = ""
     expires_at_s: float | None = None
     pre_allocation: bool = False
+    make_room: bool = False
     allocate_once: bool = True
 
 
@@ -77,6 +78,7 @@ def manifests(request: ReservationRequest) -> list[Json]:
             ttl_s=request.ttl_s,
             expires_at_s=request.expires_at_s,
             pre_allocation=request.pre_allocation,
+            make_room=request.make_room,
             allocate_once=request.allocate_once,
             labels={LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: request.group},
         )

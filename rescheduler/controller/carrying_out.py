@@ -26,9 +26,9 @@ from rescheduler.migrations import actions as moves
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import TemplateKey
+from rescheduler.model.room_pod import home_of
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import actions as rooms
-from rescheduler.reservations.owners import home_of
 
 FRESH_S: Final = 2.0
 """How old a step may be when one of its calls is sent: after a slow call the rest is decided anew."""

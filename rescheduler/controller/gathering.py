@@ -18,6 +18,7 @@ from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.isolation import isolated
+from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
@@ -31,11 +32,11 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import namespaces_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.owners import namespaces_of
 from rescheduler.reservations.template import name_of_reservation
 
 
@@ -179,6 +180,7 @@ class Gatherer:
             memory=self.memory,
             links=links,
             written=written,
+            made_rooms=MadeRooms(given.index.snapshot),
             beyond_quota=rooms_beyond_quota(given.index, links, settings.quotas),
             namespace=settings.namespace,
             koordinator_scheduler=settings.koordinator_scheduler,

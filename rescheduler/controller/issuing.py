@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
 import structlog
 
 from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
@@ -29,8 +30,9 @@ from rescheduler.kube.errors import (
 )
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.bounds import MOST_MOVE_TTL
-from rescheduler.model.encode import migration_manifest
+from rescheduler.model.encode import migration_manifest, reservation_with_status
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.made_room import attempt_mark
 from rescheduler.model.migration import MigrationPhase, MoveMode, by_policy
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
@@ -39,6 +41,7 @@ from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
 from rescheduler.planning.plan import Move, PendingRoom, PodRef
 from rescheduler.planning.stages import stages_of
+from rescheduler.reservations.making_room import making_room
 from rescheduler.reservations.pending_room import pending_room_manifest, pending_room_name
 
 FRESH_S: Final = 10.0
@@ -233,6 +236,27 @@ class ApiIssuer:
         return reserved[room.pod] or None
 
     def _reserved(self, order: Order, room: PendingRoom) -> str:
+        """How the moves name the Reservation; "": it was refused."""
+        return self._asked_aside(order, room) if room.reservation else self._of_pod(order, room)
+
+    def _asked_aside(self, order: Order, room: PendingRoom) -> str:
+        """A Reservation that waits keeps the node from now on: by compare and swap, so nothing happens if it has changed since."""
+        reservation = order.snapshot.reservations.get(room.reservation)
+        if reservation is None:
+            return ""
+        making = making_room(reservation, room.node, len(room.moves), order.snapshot.taken_at_s)
+        status = msgspec.structs.replace(reservation.status, making_room=making)
+        path = RESOURCES[Kind.RESERVATION].object_path("", reservation.name) + "/status"
+        try:
+            self.api.replace(path, reservation_with_status(reservation, status))
+        except (RejectedError, NotFoundError, ConflictError) as error:
+            words = "The room of a Reservation was refused"
+            self.log.warning(words, reservation=reservation.name, error=str(error))
+            return ""
+        self.log.info("Room is made for a Reservation", reservation=reservation.name, node=room.node)
+        return attempt_mark(reservation.name, making.attempt)
+
+    def _of_pod(self, order: Order, room: PendingRoom) -> str:
         pod = order.snapshot.pods.get(ObjectKey(room.pod.namespace, room.pod.name))
         if pod is None:
             return ""

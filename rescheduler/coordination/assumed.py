@@ -60,7 +60,7 @@ def assumed_rooms(
 def _of_reservation(reservation: Reservation, holder: Pod | None, written: Written) -> str:
     if holder is None:
         # Preallocated room is not free yet, so there is nothing to assume before its placeholder is nominated.
-        return "" if reservation.pre_allocation else written.get(ObjectKey("", reservation.name), "")
+        return "" if reservation.preallocated else written.get(ObjectKey("", reservation.name), "")
     # Bound and nominated placeholders are in the scheduling state already; a lost one holds nothing.
     counted = holder.node or holder.nominated_node
     lost = holder.deleting or holder.terminal or holder.unschedulable_message

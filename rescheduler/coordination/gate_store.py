@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from rescheduler.model.room_of_move import made_for
+from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.owners import namespaces_of
 
 MOST_KEY_BYTES: Final = 512 * 1024
 """Half of what a ConfigMap may contain: beyond that the API server would refuse the keys of all, also those of moves."""

@@ -349,7 +349,7 @@ class HandoverOrder:
         if holder is None:
             return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, False
         # Pending and not preallocated: the placeholder has no scheduling gate, so only a deletion keeps it out of the room.
-        if reservation.status.phase is ReservationPhase.PENDING and not reservation.pre_allocation:
+        if reservation.status.phase is ReservationPhase.PENDING and not reservation.preallocated:
             if beside:
                 return PlaceholderTurn.GIVE_WAY, False
             moves = self._taken_by_others(observed, holder, pinned)

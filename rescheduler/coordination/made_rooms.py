@@ -1,7 +1,8 @@
-"""Rooms that others make for a pending pod: what the moves of one room wait for, and when a room is given up. Pure.
+"""Rooms that others make: what the moves of one room wait for, and when a room is given up. Pure.
 
-All or nothing: nobody is evicted before the Reservation of the pending pod keeps its node, all moves that begin at once have their
-own room and a dry run that shows that they may evict, and the places of those that begin later are kept. If one of the moves fails, or the pod needs the room no more, the Reservation is deleted; then the moves that have evicted
+The room of a pending pod, or of a Reservation with ``makeRoom``. All or nothing: nobody is evicted before the Reservation keeps its node, all moves that begin at once have their
+own room and a dry run that shows that they may evict, and the places of those that begin later are kept. If one of the moves fails, or the room is needed no more, the Reservation is given back
+(that of a pending pod is deleted, one of people waits again); then the moves that have evicted
 nobody end, and those that have end as every move does, in the rooms that they have. Everything is read off the objects, so it is
 the same after a crash.
 """
@@ -16,7 +17,7 @@ from typing import Final
 
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
-from rescheduler.model.made_room import made_for_pod, moves_of_room, room_of, waiting_pod
+from rescheduler.model.made_room import made_for_pod, mark_of, mark_of_moves, moves_of_room, waiting_pod
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -25,6 +26,8 @@ from rescheduler.reservations.observed import ObservedReservation
 
 MOVES_SHOWN_S: Final = 60.0
 """So long after the Reservation its moves may be created and shown by the watch: longer than a decision may be old."""
+ROOM_FREE_S: Final = 120.0
+"""So long after the last move the placeholder may wait for the pods that end on the node, and for the scheduler."""
 _KEPT: Final = frozenset({ReservationPhase.WAITING, ReservationPhase.AVAILABLE})
 _OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 _EVICTED: Final = frozenset({MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED})
@@ -38,23 +41,26 @@ class MadeRooms:
 
     @cached_property
     def moves(self) -> Mapping[str, tuple[PodMigration, ...]]:
-        """By name of the Reservation. Gathered from all moves, and so only where there is such a room."""
+        """By what they name. Gathered from all moves, and so only where there is such a room."""
         found: defaultdict[str, list[PodMigration]] = defaultdict(list)
         for move in self.snapshot.migrations.values():
-            if room := room_of(move):
-                found[room].append(move)
+            if mark := mark_of(move):
+                found[mark].append(move)
         return {name: tuple(moves) for name, moves in found.items()}
 
     def before(self, migration: PodMigration, rooms: Mapping[str, ObservedReservation]) -> ObservedMadeRoom:
         """What a move that makes room waits for before it evicts, and why it never will."""
-        name = room_of(migration)
-        if not name:
+        mark = mark_of(migration)
+        if not mark:
             return NO_MADE_ROOM
+        name = mark.partition("/")[0]
         reservation = self.snapshot.reservations.get(name)
         if reservation is None or reservation.deleting or reservation.status.phase in _OVER:
             # A pod that has its room already, while moves of others for it still run, is no reason to go on.
-            return ObservedMadeRoom(given_up=f"Reservation {name}, for whose pod it makes room, is gone")
-        moves = self.moves.get(name, ())
+            return ObservedMadeRoom(given_up=f"Reservation {name}, for which it makes room, is gone")
+        if mark != mark_of_moves(reservation):
+            return ObservedMadeRoom(given_up=f"Reservation {name} needs no room of it any more")
+        moves = self.moves.get(mark, ())
         waits_for = self._missing(migration, reservation, moves, rooms)
         return ObservedMadeRoom(waits_for=waits_for, keeps_place=_keeps_place(migration, moves))
 
@@ -74,7 +80,7 @@ class MadeRooms:
         return f"{number} other moves for Reservation {name} may not evict yet" if number else ""
 
     def given_up(self, now_s: float) -> Iterator[tuple[Reservation, str]]:
-        """Reservations whose room is not made any more, with the reason."""
+        """Reservations of pending pods whose room is not made any more, with the reason."""
         for reservation in self.snapshot.reservations.values():
             key = made_for_pod(reservation)
             if key is None or reservation.deleting or reservation.status.phase in _OVER:
@@ -88,7 +94,35 @@ class MadeRooms:
     def _why_given_up(self, reservation: Reservation, now_s: float) -> str:
         if waiting_pod(reservation, self.snapshot.pods) is None:
             return "it does not wait any more"
-        moves = self.moves.get(reservation.name, ())
+        return self._why_moves_fail(reservation, reservation.created_at_s, now_s)
+
+    def why_given_up(self, reservation: Reservation, now_s: float) -> str:
+        """Why others will not make the room of a Reservation of people; "": they may, or nobody is asked to."""
+        making = reservation.status.making_room
+        if making is None:
+            return ""
+        if making.node not in self.snapshot.nodes:
+            return f"node {making.node} does not exist any more"
+        why = self._why_moves_fail(reservation, making.since_s, now_s)
+        if why or reservation.status.phase is not ReservationPhase.WAITING:
+            return why
+        moves = self.moves.get(mark_of_moves(reservation), ())
+        done_s = [
+            move.status.finished_at_s for move in moves if move.status.phase is MigrationPhase.SUCCEEDED
+        ]
+        if moves and len(done_s) == len(moves) and now_s >= max(done_s) + ROOM_FREE_S:
+            return f"{_number(moves)} have left node {making.node}, but the room did not become free"
+        return ""
+
+    def step_aside(self, reservation: Reservation) -> tuple[str, ...]:
+        """The pods that make the room of a Reservation of people, each with its new node."""
+        if reservation.status.making_room is None:
+            return ()
+        moves = self.moves.get(mark_of_moves(reservation), ())
+        return tuple(sorted(f"{move.namespace}/{move.pod_name} (to {move.target_node})" for move in moves))
+
+    def _why_moves_fail(self, reservation: Reservation, since_s: float, now_s: float) -> str:
+        moves = self.moves.get(mark_of_moves(reservation), ())
         failed = next((move for move in moves if move.status.phase is MigrationPhase.FAILED), None)
         if failed is not None:
             evicted = sum(bool(move.status.evicted_at_s) for move in moves)
@@ -98,9 +132,8 @@ class MadeRooms:
                 else "nobody was evicted"
             )
             return f"move {failed.key} failed ({failed.status.reason}); {done}"
-        late = now_s >= reservation.created_at_s + MOVES_SHOWN_S
         held = reservation.status.phase is ReservationPhase.AVAILABLE
-        if late and not held and len(moves) < moves_of_room(reservation):
+        if now_s >= since_s + MOVES_SHOWN_S and not held and len(moves) < moves_of_room(reservation):
             return f"{len(moves)} of {moves_of_room(reservation)} moves were created"
         return ""
 
@@ -124,6 +157,10 @@ def _place_kept(
     """True if the scheduler keeps the place of a later move, though another pod stands there yet, or nothing can keep it."""
     reserves = move.status.mode is not MoveMode.START_FIRST and _keeps_place(move, moves)
     return not reserves or _keeps(rooms.get(move.status.reservation_name))
+
+
+def _number(moves: Sequence[PodMigration]) -> str:
+    return "1 pod" if len(moves) == 1 else f"all {len(moves)} pods"
 
 
 def _keeps(room: ObservedReservation | None) -> bool:

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
+from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import key_of_move, serves
+from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
-from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.template import name_of_reservation
 
@@ -40,6 +41,7 @@ class ReservationObserver:
     """By name of the Reservation."""
     written: Written
     """Rooms whose creation was sent and that are not in the snapshot yet; no node is chosen for them again."""
+    made_rooms: MadeRooms
     beyond_quota: Mapping[str, str]
     """Reservations that must wait for others of their namespace, by name, with the message."""
     namespace: str
@@ -85,6 +87,8 @@ class ReservationObserver:
             migration=migration,
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
+            room_given_up=self.made_rooms.why_given_up(reservation, self.now_s),
+            step_aside=self.made_rooms.step_aside(reservation),
             volumes=volumes.affinities,
             unbound_claims=volumes.unbound,
         )
@@ -129,6 +133,8 @@ class ReservationObserver:
         waits = not pending or reservation.deleting or reservation.name in self.beyond_quota
         waits = waits or machine in self.written
         if waits or reservation.template is None:
+            return Choice()
+        if reservation.status.making_room is not None:
             return Choice()
         if reservation.pre_allocation and placeholder is not None:
             return Choice()

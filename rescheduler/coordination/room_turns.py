@@ -15,11 +15,11 @@ from rescheduler.coordination.turns import Turns, Waiting
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import made_for
+from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.observed import ReservationSettings
-from rescheduler.reservations.owners import namespaces_of
 
 LONGEST_REST_S: Final = 16.0
 """Of one of many that wait for room: nobody tells it when there is some."""

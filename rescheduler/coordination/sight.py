@@ -19,9 +19,9 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import home_of, namespaces_of
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import CSINode, PersistentVolume, VolumeAttachment
-from rescheduler.reservations.owners import home_of, namespaces_of
 from rescheduler.reservations.placeholder import placeholder_name
 
 NAMESPACE: Final = "Namespace"

@@ -15,7 +15,13 @@ from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationStatus
+from rescheduler.model.reservation import (
+    MakingRoom,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationStatus,
+)
 from rescheduler.model.resources import encode_resources
 from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator
@@ -36,6 +42,7 @@ def encode_reservation_status(status: ReservationStatus) -> JsonObject:
             "allocated": encode_resources(status.allocated),
             "currentOwners": [_object_ref(owner) for owner in status.current_owners],
             "expires": None if status.expires_at_s is None else format_seconds(status.expires_at_s),
+            "makingRoom": None if status.making_room is None else _making_room(status.making_room),
         }
     )
 
@@ -108,6 +115,7 @@ def reservation_manifest(
     ttl_s: float | None = None,
     expires_at_s: float | None = None,
     pre_allocation: bool = False,
+    make_room: bool = False,
     allocate_once: bool = True,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
@@ -122,6 +130,8 @@ def reservation_manifest(
     }
     if pre_allocation:
         spec["preAllocation"] = True
+    if make_room:
+        spec["makeRoom"] = True
     if ttl_s is not None:
         spec["ttl"] = format_duration(ttl_s)
     if expires_at_s is not None:
@@ -136,6 +146,13 @@ def reservation_manifest(
         }
     )
     return {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": meta, "spec": spec}
+
+
+def reservation_with_status(seen: Reservation, status: ReservationStatus) -> JsonObject:
+    """To replace the status of a Reservation that is still as it was seen."""
+    meta = {"name": seen.name, "uid": seen.uid, "resourceVersion": seen.resource_version}
+    body = {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": meta}
+    return {**body, "status": encode_reservation_status(status)}
 
 
 def migration_manifest(
@@ -227,6 +244,15 @@ def encode_label_selector(selector: LabelSelector) -> JsonObject:
 
 def _conditions(conditions: Sequence[Condition]) -> list[JsonObject]:
     return [msgspec.to_builtins(condition) for condition in conditions]
+
+
+def _making_room(making: MakingRoom) -> JsonObject:
+    return {
+        "nodeName": making.node,
+        "moves": making.moves,
+        "attempt": making.attempt,
+        "since": format_seconds(making.since_s),
+    }
 
 
 def _object_ref(reference: ObjectRef) -> JsonObject:

@@ -1,20 +1,32 @@
-"""Reservations of rooms that others make for a pending pod, and the moves that make them: by what the controller has written (pure).
+"""Rooms that running pods make by stepping aside: for a pending pod, or for a Reservation that fits nowhere. Read off the objects (pure).
 
-Admission lets only the controller write the annotations of such a Reservation, and mark a PodMigration as planned.
+The room of a pending pod is a Reservation of its own, with annotations of the controller. A Reservation that people make with
+``makeRoom`` is the room itself; ``status.makingRoom`` says that others step aside for it. Admission lets only the controller write
+those annotations and that status, and mark a PodMigration as planned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+import msgspec
+
+from rescheduler.model.conditions import Condition, condition, seconds_of
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
     ANNOTATION_PENDING_POD,
     ANNOTATION_PENDING_POD_MOVES,
 )
-from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.records import ObjectKey, Pod, PriorityClass
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_pod import pinned, pod_of_room, priority_of_pods
+
+SCHEDULED: Final = "Scheduled"
+READY: Final = "Ready"
+UNSCHEDULABLE: Final = "Unschedulable"
+WAITING_FOR_ROOM: Final = "WaitingForRoom"
 
 
 def made_for_pod(reservation: Reservation) -> ObjectKey | None:
@@ -25,12 +37,25 @@ def made_for_pod(reservation: Reservation) -> ObjectKey | None:
 
 def moves_of_room(reservation: Reservation) -> int:
     """How many pods are moved for it."""
+    if reservation.status.making_room is not None:
+        return reservation.status.making_room.moves
     text = reservation.annotations.get(ANNOTATION_PENDING_POD_MOVES) or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0  # noqa: PLR2004 - no more than 99
 
 
-def room_of(migration: PodMigration) -> str:
-    """The Reservation that the pod steps aside for; "" if it does for none."""
+def mark_of_moves(reservation: Reservation) -> str:
+    """How the moves that make its room name it: of several decisions for one Reservation each has its own moves."""
+    making = reservation.status.making_room
+    return attempt_mark(reservation.name, making.attempt) if making is not None else reservation.name
+
+
+def attempt_mark(name: str, attempt: str) -> str:
+    """``mark_of_moves`` of a Reservation while others step aside for it."""
+    return f"{name}/{attempt}"
+
+
+def mark_of(migration: PodMigration) -> str:
+    """What its pod steps aside for; "" if it does for nothing."""
     return "" if migration.requested else migration.annotations.get(ANNOTATION_MAKES_ROOM) or ""
 
 
@@ -42,3 +67,45 @@ def waiting_pod(reservation: Reservation, pods: Mapping[ObjectKey, Pod]) -> Pod 
     if pod is None or pod.node or pod.deleting or owner is None or owner.uid != pod.uid:
         return None
     return pod
+
+
+def wants_room(reservation: Reservation) -> bool:
+    """True if it fits nowhere now and running pods may step aside for it, which none does yet."""
+    return (
+        reservation.make_room
+        and reservation.status.making_room is None
+        and not reservation.status.current_owners
+        and not reservation.deleting
+        and not reservation.unreadable
+        and reservation.template is not None
+        and _refusal(reservation) is not None
+    )
+
+
+def pod_that_waits(reservation: Reservation, classes: Mapping[str, PriorityClass]) -> Pod:
+    """The pod of the template, of its own priority and as refused for as long as the Reservation is; there must be a template."""
+    template = reservation.template
+    priority = priority_of_pods(template, classes) if template is not None else 0
+    pod = pod_of_room(reservation, priority)
+    told = _refusal(reservation)
+    if reservation.template_node:
+        pod = pinned(pod, reservation.template_node)
+    return msgspec.structs.replace(
+        pod,
+        created_at_s=reservation.created_at_s,
+        unschedulable_message=told.message or UNSCHEDULABLE if told is not None else "",
+        unschedulable_since_s=seconds_of(told.last_transition_time) if told is not None else 0.0,
+    )
+
+
+def _refusal(reservation: Reservation) -> Condition | None:
+    """The condition by which it waits for room; None: it does not, or for something else."""
+    status = reservation.status
+    if status.phase is ReservationPhase.PENDING:
+        kind, reason = SCHEDULED, UNSCHEDULABLE
+    elif status.phase is ReservationPhase.WAITING:
+        kind, reason = READY, WAITING_FOR_ROOM
+    else:
+        return None
+    found = condition(status.conditions, kind)
+    return found if found is not None and found.status == "False" and found.reason == reason else None

@@ -79,6 +79,8 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None: not given."""
     pre_allocation: bool = False
     """The room may be occupied still: it is held for the owners as soon as it becomes free."""
+    make_room: bool = False
+    """Where it fits on no node, running pods may be moved for it."""
     allocate_once: bool = True
     """One pod uses the room; then the Reservation is Succeeded."""
 
@@ -89,10 +91,26 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Its status is among them: nothing may be written there."""
 
     @property
+    def preallocated(self) -> bool:
+        """True if its placeholder waits for room that is not free yet: as asked for, or because others step aside."""
+        return self.pre_allocation or self.status.making_room is not None
+
+    @property
     def owner_controller(self) -> OwnerRef | None:
         """The controller that the first owner names: that of the pods which a move's Reservation is for. None: it names none."""
         named = self.owners[0].controller if self.owners else None
         return OwnerRef(named.api_version, named.kind, named.name, named.uid) if named is not None else None
+
+
+class MakingRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """status.makingRoom: running pods step aside for it; decided by the controller, and gone once the room is held or given up."""
+
+    node: str
+    moves: int
+    """How many PodMigrations make the room."""
+    attempt: str
+    """Tells this decision from earlier ones for the same Reservation."""
+    since_s: float
 
 
 class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -106,6 +124,7 @@ class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     allocated: Resources = NO_RESOURCES
     current_owners: tuple[ObjectRef, ...] = ()
     expires_at_s: float | None = None
+    making_room: MakingRoom | None = None
 
 
 class KoordinatorPhase(enum.StrEnum):

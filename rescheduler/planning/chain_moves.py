@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from rescheduler.model.records import Pod
+from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chains import REACHES, ChainSearch, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
@@ -107,5 +108,6 @@ def held(
 
 def makes_room(pod: Pod, wanting: Candidate) -> Candidate:
     """A pod that steps aside, as the planner takes candidates: it need not be badly placed."""
-    message = f"makes room for {wanting.pod.key}"
+    room = room_of_pod(wanting.pod)
+    message = f"makes room for {f'Reservation {room}' if room else wanting.pod.key}"
     return Candidate(pod=pod, policy=wanting.policy, reason=MAKES_ROOM, message=message, gain=1.0)

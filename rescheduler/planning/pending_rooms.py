@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
+from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chain_moves import held, makes_room
@@ -114,8 +115,12 @@ class PendingRooms:
         return (*map(_record, self._rooms), *self._left)
 
     def arrivals(self) -> list[tuple[Pod, str]]:
-        """The pods that get room, with their nodes."""
+        """The pods, also those of Reservations, that get room, with their nodes."""
         return [(room.candidate.pod, room.way.node) for room in self._rooms]
+
+    def pods(self) -> int:
+        """How many pending pods get room."""
+        return sum(not room_of_pod(room.candidate.pod) for room in self._rooms)
 
     def run(self, policy: RoomMakingPolicy, proposals: Proposals) -> None:
         """Plan room for the pods that the policy proposes."""
@@ -270,8 +275,14 @@ class PendingRooms:
     def _leave(self, gang: Gang, why: Blocked) -> None:
         for candidate in gang:
             self.plan.skipped.add(candidate, why)
-            room = PendingRoom(pod=_ref(candidate.pod), policy=candidate.policy, message=why.message)
-            self._left.append(room)
+            self._left.append(
+                PendingRoom(
+                    pod=_ref(candidate.pod),
+                    policy=candidate.policy,
+                    reservation=room_of_pod(candidate.pod),
+                    message=why.message,
+                )
+            )
 
     def _why(self, bounds: RoomBounds, gang: Gang) -> Blocked:
         first, found = gang[0], self._found.get(gang[0].pod.uid, 0)
@@ -329,6 +340,7 @@ def _record(room: _Room) -> PendingRoom:
     return PendingRoom(
         pod=_ref(candidate.pod),
         policy=candidate.policy,
+        reservation=room_of_pod(candidate.pod),
         node=way.node,
         moves=tuple(_ref(step.pod) for step in way.steps),
         after=tuple(map(_ref, way.after)),

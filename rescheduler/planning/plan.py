@@ -114,6 +114,8 @@ class PendingRoom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     pod: PodRef
     policy: str
+    reservation: str = ""
+    """The Reservation that wants the room; the pod is none that exists then. "": a pending pod does."""
     node: str = ""
     """The node that takes it once others have left; "": no room is made."""
     moves: tuple[PodRef, ...] = ()
@@ -196,7 +198,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "ap
     moves: tuple[Move, ...]
     skipped: tuple[Skipped, ...]
     rooms: tuple[PendingRoom, ...] = ()
-    """One for each pod that policy PendingPods wants room for."""
+    """One for each pod and Reservation that policy PendingPods wants room for."""
     before: ClusterSummary
     after: ClusterSummary
     bounds: tuple[PlanBound, ...] | msgspec.UnsetType = msgspec.UNSET

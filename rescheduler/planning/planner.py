@@ -110,8 +110,7 @@ def decide(
         figures.move(
             step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
         )
-    arrived = planner.rooms.arrivals()
-    for pod, node in arrived:
+    for pod, node in planner.rooms.arrivals():
         figures.arrive(pod, state.node_index[node])
     unmeasured = planner.unmeasured()
     moving = Plan(
@@ -125,7 +124,7 @@ def decide(
         skipped=(),
         rooms=planner.rooms.records(),
         before=summary_before,
-        after=summarise(snapshot, state, figures, after, pending - len(arrived)),
+        after=summarise(snapshot, state, figures, after, pending - planner.rooms.pods()),
     )
     return Decided(moving, planner.skipped, next(iter(unmeasured.values()), None))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rescheduler.model.made_room import waiting_pod
+from rescheduler.model.made_room import pod_that_waits, waiting_pod, wants_room
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodSpec
@@ -39,7 +39,7 @@ def apply_present(
     pending = [p for p in trial.state.unplaced.values() if not p.node and not p.deleting]
     placed = _take_made_rooms(trial, placeholders)
     waiting = _hand_over(trial, [pod for pod in pending if pod.uid not in placed], placeholders)
-    _expect_pending(trial, waiting)
+    _expect_pending(trial, [*waiting, *_rooms_that_wait(trial, placeholders)])
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
         _hold(trial, reservation, placeholders)
 
@@ -98,17 +98,33 @@ def _unadopted_gone(trial: Trial, migration: PodMigration) -> bool:
 
 
 def _take_made_rooms(trial: Trial, placeholders: dict[str, Pod]) -> set[str]:
-    """Pods for which others step aside stand where their room is made; gives their uids."""
+    """Pods and Reservations for which others step aside stand where their room is made; gives the uids of the pods."""
     placed: set[str] = set()
     for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
-        pod = waiting_pod(reservation, trial.snapshot.pods)
-        node = reservation.template_node
+        making, pod = reservation.status.making_room, None
+        if making is not None and reservation.template is not None:
+            pod, node = pod_that_waits(reservation, trial.snapshot.priority_classes), making.node
+        else:
+            pod, node = waiting_pod(reservation, trial.snapshot.pods), reservation.template_node
         live = reservation.status.phase in _LIVE and not reservation.deleting
         if pod is not None and live and pod.uid not in placed and node in trial.state.node_index:
             _dismiss(trial, placeholders, reservation.uid)
             trial.assume(pod, node)
             placed.add(pod.uid)
     return placed
+
+
+def _rooms_that_wait(trial: Trial, placeholders: dict[str, Pod]) -> list[Pod]:
+    """The pods of Reservations that want others to step aside: they wait in the trial like any pod that fits nowhere."""
+    found: list[Pod] = []
+    for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
+        if wants_room(reservation):
+            holder = placeholders.get(reservation.uid)
+            if holder is not None and not holder.node:
+                trial.take_off(holder)
+            found.append(pod_that_waits(reservation, trial.snapshot.priority_classes))
+            trial.state.wait(found[-1])
+    return found
 
 
 def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -> list[Pod]:
@@ -178,7 +194,8 @@ def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) 
         return
     held_by = placeholders.get(reservation.uid)
     owned = {owner.uid for owner in status.current_owners}
-    if held_by is not None or (owned and reservation.allocate_once) or reservation.pre_allocation:
+    waits = reservation.preallocated or wants_room(reservation)
+    if held_by is not None or (owned and reservation.allocate_once) or waits:
         return
     asked = reservation.template.requests if reservation.template is not None else status.allocatable
     rest = asked - status.allocated

@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Node, Pod
+from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.passing_pods import minds_the_old_pod
-from rescheduler.planning.unadopted import may_start_beside, pinned, unadopted_replacement
+from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
 from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity

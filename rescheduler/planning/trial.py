@@ -25,10 +25,11 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.resources import Resources
+from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.passing_pods import PassingPods, Relying
-from rescheduler.planning.unadopted import may_start_beside, pinned
+from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.identity import keeps_name

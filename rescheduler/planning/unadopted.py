@@ -12,13 +12,7 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod, Workload
-from rescheduler.model.selectors import (
-    LabelSet,
-    NodeSelector,
-    NodeSelectorTerm,
-    Operator,
-    Requirement,
-)
+from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.start_first_mode import replacement_labels
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
@@ -30,16 +24,6 @@ def unadopted_replacement(replacement: Pod, replica_set: Workload) -> Pod:
     alone = replica_set.controller is None
     labels = LabelSet(replacement_labels(replica_set.template_labels, "", alone=alone))
     return msgspec.structs.replace(replacement, labels=labels, controller=None)
-
-
-def pinned(pod: Pod, node: str) -> Pod:
-    """The pod with a required affinity to ``node`` in each term of its node affinity."""
-    demand = Requirement("metadata.name", Operator.IN, (node,))
-    affinity = pod.spec.node_affinity
-    terms = affinity.terms if affinity is not None else (NodeSelectorTerm(),)
-    narrowed = tuple(msgspec.structs.replace(term, fields=(*term.fields, demand)) for term in terms)
-    spec = msgspec.structs.replace(pod.spec, node_affinity=NodeSelector(narrowed))
-    return msgspec.structs.replace(pod, spec=spec)
 
 
 def may_start_beside(state: SchedulingState, unadopted: Pod) -> BoolArray:

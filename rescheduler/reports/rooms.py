@@ -7,7 +7,7 @@ from typing import Final
 
 from rescheduler.planning.plan import PendingRoom, Plan, PodRef
 
-HEADER: Final = ("pod", "room on", "pods that step aside", "why there is none")
+HEADER: Final = ("for", "room on", "pods that step aside", "why there is none")
 ROOMS_SHOWN: Final = 200
 
 
@@ -18,7 +18,8 @@ def room_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 def _row(room: PendingRoom) -> tuple[str, ...]:
     aside = _names(room.moves) if room.moves else "those that leave for others" if room.node else "-"
-    return _name(room.pod), room.node or "-", aside, room.message or "-"
+    wanted = f"Reservation {room.reservation}" if room.reservation else _name(room.pod)
+    return wanted, room.node or "-", aside, room.message or "-"
 
 
 def _names(pods: Sequence[PodRef]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rescheduler.model.conditions import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
@@ -62,3 +63,19 @@ def expiry_words(observed: ObservedReservation, status: ReservationStatus) -> st
     if held and template is not None and not fits(template.requests, status.allocatable):
         return "expired after pods had used parts of it; the rest is released"
     return "expired before a pod used it"
+
+
+def abandoned(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> str:
+    """Why the move that it was made for needs it no more; "": it does, or it was made for none."""
+    reservation, migration = observed.reservation, observed.migration
+    made = made_for(reservation)
+    if not made:
+        return ""
+    if migration is None:
+        # The two kinds have separate watches: the cache may show the Reservation before its PodMigration.
+        if now_s < reservation.created_at_s + settings.orphan_grace_s:
+            return ""
+        return f"PodMigration {made} does not exist any more"
+    if migration.finished:
+        return f"PodMigration {migration.key} has ended"
+    return ""

@@ -15,10 +15,10 @@ import msgspec
 from rescheduler.model import names
 from rescheduler.model.encode import encode_owner
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
+from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
-from rescheduler.reservations.owners import namespace_of_pods
 from rescheduler.reservations.placeholder import WHOLE, Part, placeholder_name
 
 Json = dict[str, Any]
@@ -36,6 +36,7 @@ def backs(reservation: Reservation, scheduler: str) -> bool:
         and template.scheduler_name == scheduler
         and reservation.allocate_once
         and not reservation.pre_allocation
+        and not reservation.make_room
         and not soft_mode(reservation)
         and all(_read_alike(owner) for owner in reservation.owners)
     )

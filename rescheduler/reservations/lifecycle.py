@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.errors import TransitionError
+from rescheduler.model import made_room
 from rescheduler.model.conditions import Condition, told
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 
@@ -49,9 +50,9 @@ class ReservationReason(enum.StrEnum):
     """Reasons of the conditions Scheduled and Ready (row K50 and what it lacks)."""
 
     SCHEDULED = "Scheduled"
-    UNSCHEDULABLE = "Unschedulable"
+    UNSCHEDULABLE = made_room.UNSCHEDULABLE
     BEYOND_QUOTA = "BeyondShare"
-    WAITING_FOR_ROOM = "WaitingForRoom"
+    WAITING_FOR_ROOM = made_room.WAITING_FOR_ROOM
     AVAILABLE = "Available"
     CLAIMED = "Claimed"
     SUCCEEDED = "Succeeded"
@@ -68,8 +69,8 @@ class ReservationReason(enum.StrEnum):
     ABANDONED = "Abandoned"
 
 
-CONDITION_SCHEDULED: Final = "Scheduled"
-CONDITION_READY: Final = "Ready"
+CONDITION_SCHEDULED: Final = made_room.SCHEDULED
+CONDITION_READY: Final = made_room.READY
 CONDITION_HELD: Final = "HeldCompletely"
 
 FINISHED: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})

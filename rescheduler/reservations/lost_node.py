@@ -37,4 +37,6 @@ def goes_elsewhere(observed: ObservedReservation, status: ReservationStatus) -> 
 def without_node(status: ReservationStatus, why: str, now_s: float) -> ReservationStatus:
     """The status of a Reservation that looks for a node again. Raises TransitionError."""
     told = transition(status, ReservationEvent.NODE_LOST, f"{why}; another node is looked for", now_s)
-    return msgspec.structs.replace(told, node_name="", allocatable=NO_RESOURCES, allocated=NO_RESOURCES)
+    return msgspec.structs.replace(
+        told, node_name="", allocatable=NO_RESOURCES, allocated=NO_RESOURCES, making_room=None
+    )

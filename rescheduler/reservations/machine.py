@@ -14,17 +14,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
-from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
 from rescheduler.reservations.assignment import fits
-from rescheduler.reservations.expiry import end_of, expired, expiry_words, wake_for
+from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_words, wake_for
 from rescheduler.reservations.gate_condition import gate_events, with_gated
 from rescheduler.reservations.handover import hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
@@ -36,9 +34,17 @@ from rescheduler.reservations.lifecycle import (
     transition,
 )
 from rescheduler.reservations.lost_node import LOSSES, goes_elsewhere, without_node
+from rescheduler.reservations.making_room import (
+    given_up,
+    gives_up,
+    keeps_another_node,
+    what_is_given_back,
+    who_steps_aside,
+)
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
+from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
@@ -132,24 +138,9 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
         # First, by compare and swap: if it fails, the actions that follow from this status are not carried out.
         actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
         if draft.status.phase is not reservation.status.phase:
-            actions = (*actions, _event(draft.status, observed))
+            actions = (*actions, phase_event(reservation, draft.status))
         actions = (*actions, *gate_events(reservation, draft.status))
     return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
-
-
-def _event(status: ReservationStatus, observed: ObservedReservation) -> act.RecordEvent:
-    reservation = observed.reservation
-    ready = condition(status.conditions, CONDITION_READY)
-    return act.RecordEvent(
-        api_version=names.API_VERSION,
-        kind="Reservation",
-        namespace="",
-        name=reservation.name,
-        uid=reservation.uid,
-        reason=(ready.reason if ready else "") or status.phase,
-        message=(ready.message if ready else "") or f"the Reservation is {status.phase}",
-        warning=status.phase is ReservationPhase.FAILED,
-    )
 
 
 # Before the room is held ---------------------------------------------------------------------------
@@ -164,37 +155,37 @@ def _pending(
         return
     if _ended_early(draft, observed, now_s, settings):
         return
-    placeholder = observed.placeholder
-    if placeholder is None and observed.beyond_quota:
-        _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
-    elif placeholder is None and observed.template_refused is None:
-        draft.actions.append(act.TryTemplate(observed.reservation))
-    elif placeholder is None:
+    if _room_given_up(draft, observed, now_s):
+        return
+    placeholder, making = observed.placeholder, draft.status.making_room
+    if placeholder is None:
         _place(draft, observed, now_s)
     elif placeholder.deleting:
         return
     elif placeholder.terminal:
         draft.actions.append(act.delete_placeholder(placeholder))
-        _enter(
-            draft,
-            observed,
-            ReservationEvent.UNSCHEDULABLE,
-            f"the node refused the placeholder {placeholder.key}",
-            now_s,
-        )
+        message = f"the node refused the placeholder {placeholder.key}"
+        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, message, now_s)
     elif placeholder.node:
         _bound(draft, observed, placeholder, now_s)
-    elif observed.reservation.pre_allocation:
+    elif making is not None and keeps_another_node(placeholder, making):
+        draft.actions.append(act.delete_placeholder(placeholder))
+    elif observed.reservation.preallocated:
         _preallocated(draft, observed, placeholder, now_s)
     else:
         _unbound(draft, observed, placeholder, now_s, settings)
 
 
 def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
-    reservation = observed.reservation
-    if observed.choice.node:
-        part = Part(waits=reservation.pre_allocation, volumes=observed.volumes)
-        draft.actions.append(act.CreatePlaceholder(reservation, observed.choice.node, part))
+    reservation, making = observed.reservation, draft.status.making_room
+    node = making.node if making is not None else observed.choice.node
+    if observed.beyond_quota:
+        _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
+    elif observed.template_refused is None:
+        draft.actions.append(act.TryTemplate(reservation))
+    elif node:
+        part = Part(waits=reservation.preallocated, volumes=observed.volumes)
+        draft.actions.append(act.CreatePlaceholder(reservation, node, part))
     else:
         _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, _why_not_placed(observed), now_s)
 
@@ -211,7 +202,10 @@ def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod
     """The placeholder is gated and waits for room that is not free yet (row K45)."""
     draft.actions.extend(wait_for_room(observed, placeholder))
     draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
-    _enter(draft, observed, ReservationEvent.PREALLOCATED, waiting_message(placeholder), now_s)
+    message, making = waiting_message(placeholder), draft.status.making_room
+    if making is not None:
+        message = f"{message}; {who_steps_aside(observed, making)}"
+    _enter(draft, observed, ReservationEvent.PREALLOCATED, message, now_s)
 
 
 def _unbound(
@@ -246,7 +240,7 @@ def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s
         return
     template = observed.reservation.template
     held = NO_RESOURCES if template is None else template.requests
-    draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held)
+    draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held, making_room=None)
     lacking = not_held(observed.reservation, observed.unbound_claims)
     if lacking:
         draft.status = partly_held(draft.status, lacking, now_s)
@@ -265,6 +259,8 @@ def _holding(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
     if _ended_early(draft, observed, now_s, settings) or _arrived(draft, observed, now_s):
+        return
+    if _room_given_up(draft, observed, now_s) or _made_elsewhere(draft, observed):
         return
     node = draft.status.node_name
     if observed.node is None:
@@ -285,6 +281,25 @@ def _holding(
         _bound(draft, observed, observed.placeholder, now_s)
     elif observed.assigned:
         _claim(draft, observed.assigned[0], now_s)
+
+
+def _room_given_up(draft: _Draft, observed: ObservedReservation, now_s: float) -> bool:
+    why = gives_up(observed)
+    if why:
+        draft.status = given_up(draft.status, why, now_s)
+        draft.actions.extend(what_is_given_back(observed, why))
+    return bool(why)
+
+
+def _made_elsewhere(draft: _Draft, observed: ObservedReservation) -> bool:
+    """It was preallocated on one node, and others step aside for it, perhaps on another one."""
+    making, holder = draft.status.making_room, observed.placeholder
+    if making is None or holder is None or not keeps_another_node(holder, making):
+        return False
+    draft.status = msgspec.structs.replace(draft.status, node_name=making.node)
+    if not holder.deleting:
+        draft.actions.append(act.delete_placeholder(holder))
+    return True
 
 
 def _node_bad(
@@ -421,27 +436,12 @@ def _ended_early(
     if expired(observed, now_s, settings):
         _enter(draft, observed, ReservationEvent.EXPIRED, expiry_words(observed, draft.status), now_s)
         return True
-    abandoned = _abandoned(observed, now_s, settings)
-    if abandoned:
-        _enter(draft, observed, ReservationEvent.ABANDONED, abandoned, now_s)
+    why = abandoned(observed, now_s, settings)
+    if why:
+        _enter(draft, observed, ReservationEvent.ABANDONED, why, now_s)
         return True
     draft.wake(wake_for(observed, now_s, settings))
     return False
-
-
-def _abandoned(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> str:
-    reservation, migration = observed.reservation, observed.migration
-    made = made_for(reservation)
-    if not made:
-        return ""
-    if migration is None:
-        # The two kinds have separate watches: the cache may show the Reservation before its PodMigration.
-        if now_s < reservation.created_at_s + settings.orphan_grace_s:
-            return ""
-        return f"PodMigration {made} does not exist any more"
-    if migration.finished:
-        return f"PodMigration {migration.key} has ended"
-    return ""
 
 
 def _enter(

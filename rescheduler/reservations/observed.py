@@ -114,6 +114,10 @@ class ObservedReservation:
     """Why the API server takes no pod of the template; "": it does, or need not be asked; None: it has not been asked yet."""
     beyond_quota: str = ""
     """Why it must wait until others of its namespace have ended; "": it need not."""
+    room_given_up: str = ""
+    """Why the pods that step aside for it will not make its room; "": they may, or none does."""
+    step_aside: tuple[str, ...] = ()
+    """Pods that step aside for it, each with its new node."""
     ungated: str = ""
     """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
     volumes: tuple[NodeSelector, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rescheduler.model.records import OwnerRef, Pod
-from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
+from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 
 
 def any_owner_matches(
@@ -46,22 +46,6 @@ def empty_owner(owner: ReservationOwner) -> bool:
     )
 
 
-def namespaces_of(reservation: Reservation) -> frozenset[str]:
-    """Every namespace that one of its owners names, wherever it stands; "" if one names none."""
-    return frozenset(name for owner in reservation.owners for name in _namespaces_of(owner))
-
-
-def home_of(reservation: Reservation) -> str:
-    """The one namespace that all its owners are confined to; "" if they name several, or one names none."""
-    found = namespaces_of(reservation)
-    return next(iter(found)) if len(found) == 1 else ""
-
-
-def namespace_of_pods(reservation: Reservation) -> str:
-    """Where pods of the template are taken to be: claims and pod affinity are looked up there."""
-    return reservation.template_namespace or home_of(reservation) or "default"
-
-
 def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> bool:
     """True if every given field of ``wanted`` is that of the controller ``ref`` in ``namespace``."""
     return (
@@ -71,11 +55,6 @@ def controller_matches(wanted: ControllerRef, namespace: str, ref: OwnerRef) -> 
         and wanted.kind in ("", ref.kind)
         and wanted.api_version in ("", ref.api_version)
     )
-
-
-def _namespaces_of(owner: ReservationOwner) -> set[str]:
-    named = {ref.namespace for ref in (owner.object, owner.controller) if ref is not None and ref.namespace}
-    return named or {""}
 
 
 def _names_pod(wanted: ObjectRef) -> bool:

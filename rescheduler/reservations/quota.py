@@ -22,8 +22,8 @@ from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
+from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.owners import namespaces_of
 
 ANY_NAMESPACE: Final = "*"
 MOST_RESERVATIONS: Final = 500

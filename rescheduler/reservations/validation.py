@@ -41,7 +41,8 @@ def refusal(reservation: Reservation, template_refused: str | None = "") -> Refu
 
 
 def _unsupported_part(reservation: Reservation) -> Refused | None:
-    if soft_mode(reservation) and (reservation.pre_allocation or not reservation.allocate_once):
+    ahead = reservation.pre_allocation or reservation.make_room
+    if soft_mode(reservation) and (ahead or not reservation.allocate_once):
         return _unsupported("a soft Reservation serves one pod, with room that is free now")
     if not reservation.allocate_once and reservation.template is not None:
         if not any(amount > 0 for _, amount in reservation.template.requests.items()):

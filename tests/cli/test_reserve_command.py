@@ -133,3 +133,18 @@ def test_wrong_wishes_are_told_and_make_nothing(cluster, reserve, words, said):
     assert done.exit_code == 2
     assert said in done.stderr
     assert cluster[0].get(RESERVATIONS).items == []
+
+
+def test_a_dry_run_says_who_would_step_aside(cluster, reserve):
+    """No policy is configured there, and that is said; nothing is stored."""
+    said = reserve(*BATCH, "--make-room", "--dry-run")
+    assert said.exit_code == 0, said.output
+    assert said.stdout.endswith(
+        "batch would be created\npolicy PendingPods is not configured: nobody would step aside\n"
+    )
+    assert cluster[0].get(RESERVATIONS).items == []
+
+
+def test_the_wish_that_others_step_aside_is_stored(cluster, reserve):
+    assert reserve(*BATCH, "--make-room").exit_code == 0
+    assert cluster[0].get(RESERVATIONS).items[0]["spec"]["makeRoom"] is True

@@ -145,10 +145,18 @@ def _rooms(refs, template):
             },
         ),
         ("over", {"phase": "Failed"}),
+        (
+            "asking",
+            {
+                "phase": "Waiting",
+                "nodeName": "n2",
+                "makingRoom": {"nodeName": "n2", "moves": 1, "attempt": "x", "since": TIMES[2]},
+            },
+        ),
     ):
-        room = _identified(reservation_manifest(name, template=template, owners=refs, ttl_s=300)) | {
-            "status": status
-        }
+        room = _identified(
+            reservation_manifest(name, template=template, owners=refs, ttl_s=300, make_room=name == "asking")
+        ) | {"status": status}
         yield Kind.RESERVATION, room
         if name in ("free", "claimed"):
             held = b.pod(

@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, MadeRooms
+from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, ROOM_FREE_S, MadeRooms
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
@@ -18,6 +18,7 @@ from rescheduler.model.names import (
 )
 from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
 from rescheduler.model.reservation import (
+    MakingRoom,
     ObjectRef,
     Reservation,
     ReservationOwner,
@@ -190,3 +191,74 @@ def test_any_number_of_moves_can_be_read(text):
         room(), annotations=LabelSet({ANNOTATION_PENDING_POD: "shop/big", ANNOTATION_PENDING_POD_MOVES: text})
     )
     assert before(move("a"), reservation=odd).waits_for == ""
+
+
+MAKING = MakingRoom(node="n1", moves=2, attempt="x", since_s=NOW_S)
+
+
+def asked(phase=ReservationPhase.WAITING, making=MAKING):
+    """A Reservation of people for which others step aside."""
+    return Reservation(name="peak", uid="r", status=ReservationStatus(phase=phase, making_room=making))
+
+
+def in_cluster(*moves, reservation):
+    return dataclasses.replace(cluster(*moves, reservation=reservation), nodes={"n1": Node(name="n1")})
+
+
+def why(*moves, reservation=None, now_s=NOW_S):
+    reservation = reservation or asked()
+    return MadeRooms(in_cluster(*moves, reservation=reservation)).why_given_up(reservation, now_s)
+
+
+def aside(name, *args, mark="peak/x", **status):
+    return move(name, *args, mark=mark, **status)
+
+
+def test_moves_for_a_reservation_of_people_wait_for_each_other_too():
+    a, late = aside("a"), aside("b", PHASE.RESERVING, "Reserving")
+    assert "1 other moves" in before(a, late, reservation=asked()).waits_for
+    assert before(a, aside("b"), reservation=asked()).waits_for == ""
+    assert "keep its node" in before(a, aside("b"), reservation=asked(ReservationPhase.PENDING)).waits_for
+
+
+@pytest.mark.parametrize(
+    "reservation",
+    [
+        asked(making=None),
+        asked(ReservationPhase.AVAILABLE, making=None),
+        asked(making=msgspec.structs.replace(MAKING, attempt="y")),
+    ],
+    ids=["given up", "there", "decided anew"],
+)
+def test_moves_end_once_the_reservation_needs_them_no_more(reservation):
+    assert (
+        before(aside("a"), reservation=reservation).given_up
+        == "Reservation peak needs no room of it any more"
+    )
+
+
+def test_moves_of_an_earlier_decision_count_no_more():
+    failed = aside("old", PHASE.FAILED, "Expired", mark="peak/before")
+    assert why(failed, aside("a"), aside("b")) == ""
+
+
+def test_a_reservation_of_people_is_told_why_its_room_is_not_made():
+    assert (
+        why(aside("a"), aside("b", PHASE.FAILED, "Expired"))
+        == "move shop/b failed (Expired); nobody was evicted"
+    )
+    assert why(aside("a"), now_s=NOW_S + MOVES_SHOWN_S) == "1 of 2 moves were created"
+    elsewhere = asked(making=msgspec.structs.replace(MAKING, node="n9"))
+    assert why(reservation=elsewhere) == "node n9 does not exist any more"
+    done = [aside(name, PHASE.SUCCEEDED, "", finished_at_s=NOW_S) for name in "ab"]
+    assert why(*done) == ""
+    assert (
+        why(*done, now_s=NOW_S + ROOM_FREE_S)
+        == "all 2 pods have left node n1, but the room did not become free"
+    )
+
+
+def test_who_steps_aside_is_told_with_the_new_node():
+    one = msgspec.structs.replace(aside("a"), target_node="n2")
+    reservation = asked()
+    assert MadeRooms(in_cluster(one, reservation=reservation)).step_aside(reservation) == ("shop/a (to n2)",)

@@ -144,3 +144,20 @@ def test_nobody_makes_the_room_of_a_window(team, mine):
     for body in (named, labelled):
         answer = team.create(RESERVATIONS, body).expect(403)
         assert "ReservationWindow" in answer.body["message"]
+
+
+def test_pods_of_others_move_only_for_whom_the_operator_allows_it(control_plane, team, mine):
+    admin = control_plane.api()
+    body = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
+    body["spec"]["makeRoom"] = True
+    answer = team.create(RESERVATIONS, body).expect(403)
+    assert "rescheduler-room-maker" in answer.body["message"]
+    path = f"{RESERVATIONS}/{body['metadata']['name']}"
+    admin.create(RESERVATIONS, body).expect(201)
+    later = team.patch(path, {"spec": {"ttl": "10m"}}).expect(403)
+    assert "make-room" in later.body["message"]
+    plain = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
+    team.create(RESERVATIONS, plain).expect(201)
+    assert not team.patch(f"{RESERVATIONS}/{plain['metadata']['name']}", {"spec": {"makeRoom": True}}).ok
+    admin.delete(path).expect(200)
+    team.delete(f"{RESERVATIONS}/{plain['metadata']['name']}").expect(200)

@@ -9,13 +9,20 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from rescheduler.cli.api_access import namespace_of_context
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import cluster_options, parse_seconds, target_namespace_option, timeout_option
-from rescheduler.cli.output import emit
+from rescheduler.cli.options import (
+    cluster_options,
+    controller_namespace_option,
+    parse_seconds,
+    target_namespace_option,
+    timeout_option,
+)
+from rescheduler.cli.output import emit, tell
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import (
     NO_CONTROLLER_AFTER_S,
@@ -38,6 +45,8 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
 
 _PAUSE_S = 0.3
+_LONG = "15m"
+"""As long as pods take to step aside, one after the other."""
 _HELD = FINISHED | {ReservationPhase.AVAILABLE}
 
 Json = dict[str, Any]
@@ -77,16 +86,29 @@ Json = dict[str, Any]
 @click.option("--expires", default="", metavar="TIME", help="Time at which it expires, RFC 3339.")
 @click.option("--pre-allocation", is_flag=True, help="Preallocate room that is not free yet.")
 @click.option(
+    "--make-room",
+    is_flag=True,
+    help="Where it fits on no node, running pods step aside for it, each with a room of its own first.",
+)
+@click.option(
     "--several", is_flag=True, help="Let several pods use parts of the room, not only the first pod."
 )
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all rooms are held.")
-@timeout_option("1m", "How long to wait; the Reservations are kept.")
-@click.option("--dry-run", is_flag=True, help="Only let the API server validate them; nothing is stored.")
+@timeout_option("1m", "How long to wait; the Reservations are kept. With --make-room the default is 15m.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only let the API server validate them, and say which pods would step aside; nothing is stored.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
 )
+@controller_namespace_option
 @cluster_options
+@click.pass_context
 def create_command(
+    ctx: click.Context,
+    /,
     *,
     workload: str | None,
     filename: str | None,
@@ -95,6 +117,7 @@ def create_command(
     timeout: str,
     dry_run: bool,
     output: str,
+    controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
     **flags: Any,
@@ -107,7 +130,6 @@ def create_command(
 
     Exit codes: 0 all rooms are held (with --no-wait: all are created), 1 one has failed, 3 some still wait.
     """
-    limit_s = parse_seconds("--timeout", timeout)
     api = api_client(kubeconfig, context)
     bodies = _manifests(
         api,
@@ -115,9 +137,17 @@ def create_command(
         filename,
         CreateFlags(namespace=namespace or namespace_of_context(kubeconfig, context), **flags),
     )
+    aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
+    by_default = ctx.get_parameter_source("timeout") is ParameterSource.DEFAULT
+    limit_s = parse_seconds("--timeout", _LONG if aside and by_default else timeout)
     rooms = ReservationClient(api, Decoder(), API_TIMEOUT_S)
     if dry_run:
-        _say([rooms.create_dry_run(body) for body in bodies], output, "would be created")
+        stored = [rooms.create_dry_run(body) for body in bodies]
+        _say(stored, output, "would be created")
+        if aside and output == "text":
+            from rescheduler.cli.reserve.stepping_aside import who_steps_aside  # noqa: PLC0415 - its help needs no rules
+
+            emit(who_steps_aside(api, stored, kubeconfig, context, controller_namespace))
         return
     rooms.create(bodies)
     names = [str(body["metadata"]["name"]) for body in bodies]
@@ -177,8 +207,15 @@ def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> t
         return all(map(is_unobserved, found)) and answered_s >= NO_CONTROLLER_AFTER_S
 
     with StatusLine() as status:
+        told: set[str] = set()
 
         def show(found: tuple[Reservation, ...]) -> None:
+            for room in found:
+                line = reservation_line(room) if room.status.making_room is not None else ""
+                if room.status.phase is ReservationPhase.WAITING and line and line not in told:
+                    told.add(line)
+                    status.clear()
+                    tell(line)
             held = sum(room.status.phase is ReservationPhase.AVAILABLE for room in found)
             waiting = next((reservation_line(room) for room in found if room.status.phase not in _HELD), "")
             status.show(f"{held} of {len(names)} held; {waiting}")

@@ -36,6 +36,7 @@ class CreateFlags:
     ttl: str
     expires: str
     pre_allocation: bool
+    make_room: bool
     several: bool
 
     @property
@@ -54,6 +55,7 @@ class CreateFlags:
             "--ttl": self.ttl,
             "--expires": self.expires,
             "--pre-allocation": self.pre_allocation,
+            "--make-room": self.make_room,
             "--several": self.several,
         }
         return next((flag for flag, value in flags.items() if value), "")
@@ -88,6 +90,7 @@ def request_from_flags(
         node=given.node,
         expires_at_s=_moment(given.expires) if given.expires else None,
         pre_allocation=given.pre_allocation,
+        make_room=given.make_room,
         allocate_once=not given.several,
     )
 

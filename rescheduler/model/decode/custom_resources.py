@@ -24,6 +24,7 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMod
 from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
+    MakingRoom,
     ObjectRef,
     Reservation,
     ReservationOwner,
@@ -89,6 +90,7 @@ class ReservationSpecWire(Wire):
     ttl: str | None = None
     expires: str | None = None
     pre_allocation: bool | None = None
+    make_room: bool | None = None
     allocate_once: bool | None = None
 
 
@@ -103,6 +105,15 @@ class ConditionTextWire(Wire):
     last_transition_time: str | None = None
 
 
+class MakingRoomWire(Wire):
+    """status.makingRoom."""
+
+    node_name: str | None = None
+    moves: int | None = None
+    attempt: str | None = None
+    since: str | None = None
+
+
 class ReservationStatusWire(Wire):
     """status of a Reservation."""
 
@@ -114,6 +125,7 @@ class ReservationStatusWire(Wire):
     allocated: ResourceList | None = None
     current_owners: list[ObjectRefWire] | None = None
     expires: str | None = None
+    making_room: MakingRoomWire | None = None
 
 
 class ReservationWire(ObjectWire):
@@ -220,6 +232,7 @@ def reservation(wire: ReservationWire, meta: MetaWire, shared: SharedParts, pods
         ttl_s=None if spec.ttl is None else parse_duration(spec.ttl),
         expires_at_s=optional_time(spec.expires),
         pre_allocation=bool(spec.pre_allocation),
+        make_room=bool(spec.make_room),
         allocate_once=spec.allocate_once is not False,
         status=_reservation_status(wire.status or ReservationStatusWire()),
     )
@@ -264,6 +277,16 @@ def _reservation_status(wire: ReservationStatusWire) -> ReservationStatus:
         allocated=parse_resources(wire.allocated),
         current_owners=tuple(_object_ref(owner) for owner in wire.current_owners or ()),
         expires_at_s=optional_time(wire.expires),
+        making_room=None if wire.making_room is None else _making_room(wire.making_room),
+    )
+
+
+def _making_room(wire: MakingRoomWire) -> MakingRoom:
+    return MakingRoom(
+        node=wire.node_name or "",
+        moves=wire.moves or 0,
+        attempt=wire.attempt or "",
+        since_s=_optional_seconds(wire.since),
     )
 
 

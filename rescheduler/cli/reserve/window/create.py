@@ -78,6 +78,7 @@ def create_command(
         ttl="",
         expires="",
         pre_allocation=False,
+        make_room=False,
         several=False,
         **flags,
     )

@@ -1,0 +1,70 @@
+"""A Reservation for which running pods step aside: it keeps the chosen node from the first moment, as a preallocation does (pure).
+
+The controller decides who steps aside and writes ``status.makingRoom``; the moves are PodMigrations, which evict nobody before the
+placeholder is nominated to the node (``coordination.made_rooms``). When all of the room is free, or the moves cannot make it,
+``status.makingRoom`` goes; a Reservation without room is Pending again and may be decided about anew.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase, ReservationStatus
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.lifecycle import ReservationEvent, transition
+from rescheduler.reservations.lost_node import without_node
+from rescheduler.reservations.naming import digest
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.placeholder import pinned_node
+from rescheduler.reservations.preallocation import waits_for_room
+
+GIVEN_UP = "RoomGivenUp"
+"""Reason of the Event."""
+
+
+def making_room(reservation: Reservation, node: str, moves: int, decided_at_s: float) -> MakingRoom:
+    """What a decision writes into its status. ``moves``: how many pods are moved for it."""
+    attempt = digest(f"{reservation.uid}/{decided_at_s:.3f}")
+    return MakingRoom(node=node, moves=moves, attempt=attempt, since_s=decided_at_s)
+
+
+def keeps_another_node(holder: Pod, making: MakingRoom) -> bool:
+    """True for a placeholder from before the decision: for another node, or never gated, so that it keeps nothing."""
+    if holder.node:
+        return False
+    gated = waits_for_room(holder) or bool(holder.nominated_node)
+    return pinned_node(holder) != making.node or (not gated and holder.created_at_s < making.since_s)
+
+
+def gives_up(observed: ObservedReservation) -> str:
+    """Why its room is not made any more; "": it is, or was not begun, or is there."""
+    status, holder = observed.reservation.status, observed.placeholder
+    begun = status.making_room is not None and not (holder is not None and holder.node)
+    return (observed.beyond_quota or observed.room_given_up) if begun else ""
+
+
+def given_up(status: ReservationStatus, why: str, now_s: float) -> ReservationStatus:
+    """The status of a Reservation that waits again, on any node."""
+    status = msgspec.structs.replace(status, making_room=None)
+    if status.phase is ReservationPhase.PENDING:
+        return transition(status, ReservationEvent.UNSCHEDULABLE, why, now_s)
+    return without_node(status, why, now_s)
+
+
+def what_is_given_back(observed: ObservedReservation, why: str) -> tuple[act.ReservationAction, ...]:
+    """Its placeholder goes, and people are told."""
+    reservation = observed.reservation
+    standing = (pod for pod in observed.placeholders if not pod.deleting)
+    event = act.RecordEvent(
+        names.API_VERSION, "Reservation", "", reservation.name, reservation.uid, GIVEN_UP, why, warning=True
+    )
+    return (*map(act.delete_placeholder, standing), event)
+
+
+def who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:
+    """For people."""
+    who = f": {', '.join(observed.step_aside)}" if observed.step_aside else ""
+    pods = "1 pod steps" if making.moves == 1 else f"{making.moves} pods step"
+    return f"{pods} aside{who}"

@@ -1,0 +1,24 @@
+"""The Event of a Reservation that enters another phase (pure)."""
+
+from __future__ import annotations
+
+from rescheduler.model import names
+from rescheduler.model.conditions import condition
+from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.reservations.actions import RecordEvent
+from rescheduler.reservations.lifecycle import CONDITION_READY
+
+
+def phase_event(reservation: Reservation, status: ReservationStatus) -> RecordEvent:
+    """``status``: the new one. Reason and message are those of its condition Ready."""
+    ready = condition(status.conditions, CONDITION_READY)
+    return RecordEvent(
+        api_version=names.API_VERSION,
+        kind="Reservation",
+        namespace="",
+        name=reservation.name,
+        uid=reservation.uid,
+        reason=(ready.reason if ready else "") or status.phase,
+        message=(ready.message if ready else "") or f"the Reservation is {status.phase}",
+        warning=status.phase is ReservationPhase.FAILED,
+    )

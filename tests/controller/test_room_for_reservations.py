@@ -1,0 +1,160 @@
+"""Running pods step aside for a Reservation that fits nowhere (``makeRoom``). On the sandbox, with the whole controller."""
+
+import os
+
+import pytest
+from scenes import Scene
+
+from harness.histories.user_requests import MOVE, ROOM
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM
+from rescheduler.sandbox.controllers.unstructured import status
+
+NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+
+DOCUMENT = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
+policies:
+- name: PendingPods
+  after: 5s
+"""
+
+
+def wants(scene, cpu="4", name="big", **spec):
+    """A Reservation for the pods of Deployment big."""
+    template = {
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
+    }
+    owner = {"controller": {"kind": "Deployment", "name": name, "namespace": "default"}}
+    scene.api.create(
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name},
+            "spec": {"template": template, "owners": [owner], "makeRoom": True, **spec},
+        }
+    )
+
+
+def full():
+    """big needs all of n0: a can go to n1 only if b leaves it for n2."""
+    scene = Scene({"n0": 4, "n1": 3, "n2": 2})
+    scene.workload("Deployment", "a", ["n0"], cpu="3")
+    scene.workload("Deployment", "b", ["n1"], cpu="2")
+    return scene
+
+
+def room(scene, name="big"):
+    return scene.api.get(ROOM, "", name)
+
+
+def phase(scene):
+    return status(room(scene)).get("phase")
+
+
+def places(scene):
+    return {app: [p["spec"]["nodeName"] for p in scene.ready(app)] for app in "ab"}
+
+
+def check_end(scene):
+    scene.until(lambda: phase(scene) == "Available", 900.0)
+    assert status(room(scene))["nodeName"] == "n0"
+    scene.until(lambda: places(scene) == {"a": ["n1"], "b": ["n2"]})
+    scene.advance(60.0)
+    assert "makingRoom" not in status(room(scene))
+    assert phase(scene) == "Available"
+    assert scene.faults == []
+
+
+def test_the_reservation_keeps_its_node_before_anybody_is_evicted_and_becomes_available():
+    scene = full()
+    wants(scene)
+    scene.start(document=DOCUMENT)
+    scene.until(lambda: scene.calls.of(lambda call: call.evicts), 300.0)
+    found = status(room(scene))
+    assert (found["phase"], found["nodeName"]) == ("Waiting", "n0")
+    assert "2 pods step aside: default/" in {c["type"]: c for c in found["conditions"]}["Ready"]["message"]
+    mark = f"big/{found['makingRoom']['attempt']}"
+    assert {m["metadata"]["annotations"][ANNOTATION_MAKES_ROOM] for m in scene.api.list(MOVE)} == {mark}
+    check_end(scene)
+    assert len(scene.calls.of(lambda call: call.evicts)) == 2
+
+
+def test_others_that_wait_for_room_do_not_get_it():
+    scene = full()
+    scene.crowd(4, cpu_milli=3500)
+    wants(scene)
+    scene.start(document=DOCUMENT)
+    check_end(scene)
+
+
+def test_without_the_wish_nobody_moves():
+    scene = full()
+    wants(scene, makeRoom=False)
+    scene.start(document=DOCUMENT)
+    scene.advance(120.0)
+    assert phase(scene) == "Pending"
+    assert scene.api.list(MOVE) == []
+
+
+def test_a_preallocated_reservation_is_made_room_for_too():
+    scene = full()
+    wants(scene, preAllocation=True)
+    scene.start(document=DOCUMENT)
+    check_end(scene)
+
+
+def two_on_one():
+    """Both pods must leave n0 for a Reservation of 2 CPUs."""
+    scene = Scene({"n0": 2, "n1": 1, "n2": 1})
+    scene.workload("Deployment", "a", ["n0"])
+    scene.workload("Deployment", "b", ["n0"])
+    return scene
+
+
+def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
+    """The eviction of one is refused by the API server for good while it is rehearsed."""
+    scene = two_on_one()
+    wants(scene, cpu="2")
+    scene.refuse(403, "Forbidden", lambda call: call.rehearses and "/pods/b-" in call.path)
+    scene.refuse(403, "Forbidden", lambda call: call.evicts and "/pods/b-" in call.path)
+    scene.start(document=DOCUMENT)
+    scene.until(lambda: phase(scene) == "Waiting", 120.0)
+    scene.until(lambda: phase(scene) == "Pending", 300.0)
+    scene.advance(10.0)
+    assert scene.calls.of(lambda call: call.evicts) == []
+    assert {p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)} == {"n0"}
+    (told, *_) = [line for line in scene.program.events.told if line.startswith("RoomGivenUp: move ")]
+    assert told.endswith("nobody was evicted")
+
+
+@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+def test_a_controller_that_dies_in_the_middle_goes_on(part):
+    """It dies at each eighth write, nightly at each, once in each cluster; the room is made all the same."""
+    scene = full()
+    wants(scene)
+    scene.start(document=DOCUMENT)
+    check_end(scene)
+    total = len(scene.calls.of(lambda call: call.writes))
+    for write in range(1 + part, total + 1, 8):
+        scene = full()
+        wants(scene)
+        program = scene.start(document=DOCUMENT)
+        program.line.doom(write, after=False)
+        check_end(scene)
+        assert program.died <= 1
+
+
+def test_a_reservation_that_is_deleted_meanwhile_moves_nobody():
+    scene = full()
+    wants(scene)
+    scene.budget("b", minAvailable=1)
+    scene.start(document=DOCUMENT)
+    scene.advance(20.0)
+    scene.api.delete(room(scene))
+    scene.advance(120.0)
+    assert scene.calls.of(lambda call: call.evicts) == []
+    assert scene.leftovers() == []

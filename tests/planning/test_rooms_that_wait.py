@@ -1,0 +1,161 @@
+"""Reservations that fit nowhere and want running pods to step aside (``makeRoom``), in a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from rescheduler.model.conditions import Condition
+from rescheduler.model.records import PodSpec, PriorityClass
+from rescheduler.model.reservation import (
+    MakingRoom,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.times import format_seconds
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.reports.rooms import room_rows
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+OWNER = ReservationOwner(object=ObjectRef("shop", "big", ""))
+
+
+def web(name, node, *, cpu="1", priority=0):
+    owner = b.replicaset(name).cpu(cpu).replicas(1).priority(priority)
+    return [owner, owner.pod(f"{name}-1").on(node)]
+
+
+def nodes(*cpus):
+    return [b.node(f"n{number}").cpu(cpu) for number, cpu in enumerate(cpus, 1)]
+
+
+def refused(reason="Unschedulable", kind="Scheduled", since_s=1.0):
+    moment = format_seconds(since_s)
+    return Condition(kind, "False", reason, "no node", last_probe_time=moment, last_transition_time=moment)
+
+
+def room(name="big", cpu=2000, *, told=None, phase=ReservationPhase.PENDING, making=None, **fields):
+    spec = PodSpec(requests=Resources(cpu_milli=cpu), **fields.pop("spec", {}))
+    told = (refused(),) if told is None else told
+    status = ReservationStatus(phase=phase, conditions=told, making_room=making)
+    given = {"template": spec, "owners": (OWNER,), "make_room": True, **fields}
+    return Reservation(name=name, uid=f"uid-{name}", status=status, **given)
+
+
+def made(*items, rooms, classes=(), **args):
+    snapshot = dataclasses.replace(
+        b.snapshot(*items),
+        reservations={one.name: one for one in rooms},
+        priority_classes={one.name: one for one in classes},
+    )
+    policy = PendingPods(PendingPodsArgs(**args))
+    return plan(snapshot, [policy], PlanningInputs(unlimited=True), SchedulingState(snapshot))
+
+
+def steps(found):
+    return [(move.pod.name, move.target) for move in found.moves]
+
+
+def test_a_pod_steps_aside_for_a_reservation():
+    found = made(*nodes("2", "1"), *web("a", "n1"), rooms=[room()])
+    assert steps(found) == [("a-1", "n2")]
+    assert [move.message for move in found.moves] == ["makes room for Reservation big"]
+    (wanted,) = found.rooms
+    assert (wanted.reservation, wanted.node) == ("big", "n1")
+    assert room_rows(found) == [("Reservation big", "n1", "default/a-1", "-")]
+    before, after = found.before, found.after
+    assert (before.policies[0].badness.pending, after.policies[0].badness.pending) == (1, 0)
+    assert (before.pending_pods, after.pending_pods) == (0, 0), "no pod waits"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        room(make_room=False),
+        room(told=(refused("BeyondShare"),)),
+        room(told=()),
+        room(told=(refused(since_s=b.NOW_S - 30),)),
+        room(deleting=True),
+        room(unreadable="spec.ttl"),
+        room(template=None),
+        room(making=MakingRoom(node="n1", moves=1, attempt="x", since_s=1.0)),
+        room(cpu=1000),
+        room(phase=ReservationPhase.AVAILABLE),
+    ],
+    ids=[
+        "not asked for",
+        "beyond its share",
+        "not looked at",
+        "since a moment",
+        "deleted",
+        "unreadable",
+        "no template",
+        "under way",
+        "fits",
+        "held",
+    ],
+)
+def test_nobody_steps_aside_for(one):
+    assert steps(made(*nodes("2", "1"), *web("a", "n1"), rooms=[one])) == []
+
+
+def test_the_node_that_the_template_names_is_the_only_one():
+    items = [*nodes("2", "2", "1"), *web("a", "n1"), *web("b", "n2")]
+    for node, mover in (("n1", "a-1"), ("n2", "b-1")):
+        assert [pod for pod, _ in steps(made(*items, rooms=[room(template_node=node)]))] == [mover]
+
+
+def test_of_higher_priority_is_whoever_the_template_is_not():
+    """By PriorityClass: a number in the template says nothing, and pods of a class that is missing cannot exist."""
+    items = [*nodes("2", "1"), *web("a", "n1", priority=10)]
+    classes = (PriorityClass("high", 10), PriorityClass("usual", 5, default=True))
+    lower = [room(), room(spec={"priority": 1000}), room(spec={"priority_class": "gone"})]
+    assert [steps(made(*items, rooms=[one], classes=classes)) for one in lower] == [[], [], []]
+    high = room(spec={"priority_class": "high"})
+    assert steps(made(*items, rooms=[high], classes=classes)) == [("a-1", "n2")]
+
+
+def test_room_under_way_is_counted_where_it_is_made():
+    """n1 is kept for one of them, so the other gets n2, and nobody moves to n1."""
+    under_way = room("first", making=MakingRoom(node="n1", moves=1, attempt="x", since_s=1.0))
+    found = made(*nodes("2", "2", "1"), *web("b", "n2"), rooms=[under_way, room("second")])
+    assert {wanted.reservation: wanted.node for wanted in found.rooms} == {"second": "n2"}
+    assert steps(found) == [("b-1", "n3")]
+
+
+def test_a_preallocated_one_may_get_another_node():
+    waits = room(
+        phase=ReservationPhase.WAITING, told=(refused("WaitingForRoom", "Ready"),), pre_allocation=True
+    )
+    status = msgspec.structs.replace(waits.status, node_name="n1")
+    waits = msgspec.structs.replace(waits, status=status)
+    items = [*nodes("2", "2", "1"), b.pod("stays").cpu("1").on("n1"), *web("b", "n2")]
+    assert [(one.node, [pod.name for pod in one.moves]) for one in made(*items, rooms=[waits]).rooms] == [
+        ("n2", ["b-1"])
+    ]
+
+
+def test_why_nothing_helps_is_said():
+    (wanted,) = made(*nodes("2"), *web("a", "n1"), rooms=[room(cpu=9000)]).rooms
+    assert (wanted.node, wanted.message) == (
+        "",
+        "no node that would take it is large enough, even without the pods there",
+    )
+
+
+def test_a_pod_that_waits_and_a_reservation_share_what_there_is():
+    items = [*nodes("2", "1"), *web("a", "n1"), b.pod("waits").cpu("2").unschedulable().priority(1)]
+    found = made(*items, rooms=[room()])
+    assert {wanted.reservation or wanted.pod.name: wanted.node for wanted in found.rooms} == {
+        "waits": "n1",
+        "big": "",
+    }

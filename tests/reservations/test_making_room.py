@@ -1,0 +1,128 @@
+"""A Reservation for which others step aside: the steps of its machine."""
+
+from __future__ import annotations
+
+from rescheduler.model import names
+from rescheduler.model.conditions import condition
+from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    MakingRoom,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.machine import step
+from rescheduler.reservations.observed import Choice, ObservedReservation, ReservationSettings
+from rescheduler.reservations.waits import PlaceholderTurn
+
+NOW = 1_000_000.0
+SETTINGS = ReservationSettings()
+ROOM = Resources(cpu_milli=1000)
+MAKING = MakingRoom(node="n2", moves=2, attempt="abc", since_s=NOW - 5)
+PENDING, WAITING, AVAILABLE = ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE
+
+
+def reservation(phase=PENDING, *, making=MAKING, node="", **fields):
+    status = ReservationStatus(phase=phase, node_name=node, making_room=making, allocatable=ROOM)
+    owner = ReservationOwner(controller=ControllerRef(uid="rs"))
+    given = {"template": PodSpec(requests=ROOM), "owners": (owner,), "make_room": True, **fields}
+    return Reservation(name="r", uid="r", resource_version="7", created_at_s=NOW - 99, status=status, **given)
+
+
+def holder(pinned="n2", *, node="", gated=True, created=NOW - 2, nominated=""):
+    only = Requirement("metadata.name", Operator.IN, (pinned,))
+    spec = PodSpec(
+        requests=ROOM,
+        gates=(names.GATE_ROOM,) if gated else (),
+        node_affinity=NodeSelector((NodeSelectorTerm(fields=(only,)),)),
+    )
+    return Pod(
+        namespace="rescheduler",
+        name="holder",
+        uid="holder",
+        node=node,
+        nominated_node=nominated,
+        created_at_s=created,
+        spec=spec,
+        controller=OwnerRef("rescheduler.dev/v1alpha1", "Reservation", "r", "r"),
+    )
+
+
+def look(room, *placeholders, **fields):
+    given = {"node": Node(name="n2", uid="n2"), **fields}
+    return step(ObservedReservation(reservation=room, placeholders=placeholders, **given), NOW, SETTINGS)
+
+
+def did(found):
+    return [type(one).__name__ for one in found.actions if not isinstance(one, act.RecordEvent)][1:]
+
+
+def ready(found):
+    return condition(found.status.conditions, "Ready")
+
+
+def test_its_placeholder_waits_on_the_chosen_node_from_the_first_moment():
+    found = look(reservation(), choice=Choice(message="no node has room"))
+    (made,) = [one for one in found.actions if isinstance(one, act.CreatePlaceholder)]
+    assert (made.node, made.part.waits) == ("n2", True)
+
+
+def test_it_says_who_steps_aside():
+    found = look(
+        reservation(),
+        holder(),
+        turn=PlaceholderTurn.NOMINATE,
+        step_aside=("shop/a (to n3)", "shop/b (to n4)"),
+    )
+    assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
+    assert ready(found).message.endswith("; 2 pods step aside: shop/a (to n3), shop/b (to n4)")
+    assert did(found) == ["Nominate"]
+
+
+def test_a_placeholder_from_before_keeps_nothing():
+    assert did(look(reservation(), holder("n1"))) == ["DeletePlaceholder"]
+    assert did(look(reservation(), holder(gated=False, created=NOW - 60))) == ["DeletePlaceholder"]
+    admitted = look(reservation(WAITING, node="n2"), holder(gated=False))
+    assert "DeletePlaceholder" not in did(admitted), "its gate was removed because the room is free"
+
+
+def test_a_preallocated_one_goes_to_the_node_where_others_step_aside():
+    found = look(reservation(WAITING, node="n1", pre_allocation=True), holder("n1", nominated="n1"))
+    assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
+    assert did(found) == ["DeletePlaceholder"]
+
+
+def test_once_the_room_is_held_nobody_steps_aside_any_more():
+    for phase, node in ((PENDING, ""), (WAITING, "n2")):
+        found = look(reservation(phase, node=node), holder(node="n2"))
+        assert (found.status.phase, found.status.making_room) == (AVAILABLE, None)
+
+
+def test_what_is_given_up_waits_again_and_is_told():
+    for phase, node in ((PENDING, ""), (WAITING, "n2")):
+        found = look(reservation(phase, node=node), holder(), room_given_up="move shop/a failed (Expired)")
+        assert (found.status.phase, found.status.making_room, found.status.node_name) == (PENDING, None, "")
+        assert condition(found.status.conditions, "Scheduled").reason == "Unschedulable"
+        told = [one for one in found.actions if isinstance(one, act.RecordEvent)]
+        assert ("RoomGivenUp", "move shop/a failed (Expired)") in [(one.reason, one.message) for one in told]
+        assert did(found) == ["DeletePlaceholder"]
+
+
+def test_a_room_that_is_there_is_not_given_up():
+    found = look(reservation(WAITING, node="n2"), holder(node="n2"), room_given_up="move shop/a failed")
+    assert found.status.phase is AVAILABLE
+
+
+def test_beyond_its_share_nobody_steps_aside():
+    found = look(reservation(), beyond_quota="20 of 20 CPUs are reserved")
+    assert (found.status.phase, found.status.making_room) == (PENDING, None)
+
+
+def test_it_is_never_soft():
+    marks = LabelSet({names.ANNOTATION_MODE: "Soft"})
+    assert ready(look(reservation(making=None, annotations=marks))).reason == "NotSupported"
