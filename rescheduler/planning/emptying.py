@@ -61,6 +61,11 @@ class Chosen(NamedTuple):
         """The target of one of ``members``."""
         return Wanted(self.targets[number], self.going)
 
+    def in_order(self, order: Sequence[int]) -> Chosen:
+        """The same node, its members in another order."""
+        members = tuple(self.members[i] for i in order)
+        return Chosen(members, tuple(self.targets[i] for i in order), self.going)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emptying:

@@ -8,7 +8,7 @@ now follows in later cycles; a plan that ends after so many moves ends between g
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group
 from rescheduler.policies.emptying import EmptyingPolicy
 from rescheduler.policies.framework import Policy
-from rescheduler.policies.objective import lowers, nothing, reaches
+from rescheduler.policies.objective import lowers, nothing, reaches, worsens_wishes
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.scheduling.framework import IntArray
@@ -125,30 +125,51 @@ class Groups:
                 plan.skipped.add(candidate, self._refusals.of(candidate) or beyond)
             return False
         start = plan.number()
-        changes = [nothing()]
-        for i, candidate in enumerate(members):
-            # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
-            if plan.is_planned(candidate):
-                plan.undo(start)
-                return False
-            wanted = chosen.wanted(i) if chosen is not None else None
-            found = self._refusals.of(candidate) or plan.find(policy, candidate, wanted)
-            if not isinstance(found, Target):
-                plan.undo(start)
-                if found is not None:
-                    self._skip(members, candidate, found)
-                return False
-            changes.append(changes[-1] + found.change)
-            plan.move(candidate, found)
-        if not reaches(changes[-1]):
+        changes = self._move_all(policy, members, chosen)
+        worse = [i for i, (a, b) in enumerate(pairwise(changes or ())) if worsens_wishes(b - a)]
+        if changes is not None and 0 < len(worse) < len(members):
+            # Without these the others may be better off: they are planned last, where that shows.
+            order = [*(i for i in range(len(members)) if i not in worse), *worse]
+            members = tuple(members[i] for i in order)
+            chosen = chosen and chosen.in_order(order)
             plan.undo(start)
-            why = refusal_of_group(changes[-1], members[0].pod.node)
+            changes = self._move_all(policy, members, chosen)
+        if changes is None:
+            return False
+        part = next((c for c in changes[1:-1] if worsens_wishes(changes[-1] - c)), None)
+        if part is not None or not reaches(changes[-1]):
+            plan.undo(start)
+            change = changes[-1] if part is None else changes[-1] - part
+            why = refusal_of_group(change, members[0].pod.node)
             for member in members:
                 plan.skipped.add(member, why)
             return False
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
         # a pod without a target means that the node is not emptied at all.
         return self._cut(members, start, changes)
+
+    def _move_all(
+        self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None
+    ) -> list[IntArray] | None:
+        """Plan all of them: what the first none, one, two, ... of them change. None: not all have a place, and none is planned."""
+        plan = self._plan
+        start = plan.number()
+        changes = [nothing()]
+        for i, candidate in enumerate(members):
+            # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
+            if plan.is_planned(candidate):
+                plan.undo(start)
+                return None
+            wanted = chosen.wanted(i) if chosen is not None else None
+            found = self._refusals.of(candidate) or plan.find(policy, candidate, wanted)
+            if not isinstance(found, Target):
+                plan.undo(start)
+                if found is not None:
+                    self._skip(members, candidate, found)
+                return None
+            changes.append(changes[-1] + found.change)
+            plan.move(candidate, found)
+        return changes
 
     def _cut(self, members: Sequence[Candidate], start: int, changes: Sequence[IntArray]) -> bool:
         """Leave for later what the limits do not allow now; what goes must make the whole better. False if nothing goes."""
