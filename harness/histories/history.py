@@ -21,6 +21,7 @@ from harness.histories.faulty_transport import Restless
 from harness.histories.owner_changes import OwnerChanges, with_owners
 from harness.histories.pending_owners import PendingOwners
 from harness.histories.program import Program, ProgramOptions
+from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.user_requests import Asks
 from rescheduler.configuration.document import Configuration
@@ -179,9 +180,13 @@ class History:
         )
         self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
         self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
+        self._room_sets = RoomSets(
+            self._cluster, seed, plan=self._plan, script=self._script, program=self._program
+        )
         self._rough = self._write_script()
         self._chains.write_script(self._script)
         self._pending.write_script()
+        self._room_sets.write_script()
         if self._owners_change:
             self._owners.write_script()
 
@@ -195,6 +200,7 @@ class History:
             self._until(self._outages_are_over, _LONGEST_OUTAGE_S)
             self._tell("-- everything is put right")
             self._disturbances.calm_down()
+            self._room_sets.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)
@@ -207,7 +213,7 @@ class History:
             faults.append("the program writes without an end")
         except Exception:  # noqa: BLE001 - a defect of the program is what is looked for
             faults.append(traceback.format_exc())
-        faults += self._chains.faults + self._program.events.damaged
+        faults += self._chains.faults + self._room_sets.faults + self._program.events.damaged
         if not faults:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change:

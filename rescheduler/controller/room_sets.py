@@ -27,6 +27,7 @@ from rescheduler.room_sets import head_rooms, windows
 from rescheduler.room_sets.foresight import Seen, foresee
 from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
 from rescheduler.room_sets.node_use import NodeUse
+from rescheduler.room_sets.placed_pods import PlacedPods
 from rescheduler.room_sets.places import Outlook
 from rescheduler.room_sets.rooms import children_of
 from rescheduler.room_sets.windows import (
@@ -39,6 +40,8 @@ from rescheduler.room_sets.windows import (
 )
 
 _BETWEEN_LOOKS_S: Final = 1.0
+_NODES_AT_A_LOOK: Final = 5000
+"""At one look so many nodes are visited for windows, or those of one window."""
 _FORGETS_S: Final = 300.0
 """How long it is remembered that a room was given back to a pod."""
 
@@ -56,6 +59,7 @@ class RoomSetKeeper:
     _given: dict[str, float] = field(default_factory=dict)
     """Uids of pods that rooms were given back to, and when."""
     _use: NodeUse = field(default_factory=NodeUse)
+    _placed: PlacedPods = field(default_factory=PlacedPods)
 
     def steps(self, index: RoundIndex, now_s: float) -> Iterator[KeeperStep]:
         """What is to be done now."""
@@ -63,11 +67,11 @@ class RoomSetKeeper:
             self._wake(self._looked_s + _BETWEEN_LOOKS_S)  # what has changed since then is looked at, too
             return
         self._looked_s, self.again_s = now_s, None
-        look = _Look(index, self._use, now_s)
+        look = _Look(index, self._use, self._placed, now_s)
         found = [
             *(
                 KeeperStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
-                for w in look.snapshot.windows.values()
+                for w in sorted(look.snapshot.windows.values(), key=lambda w: self._last_look_s(w.uid))
             ),
             *(
                 KeeperStep(Step.HEAD_ROOM, _machine(h), h.uid, partial(self._head_room, look, h))
@@ -89,8 +93,7 @@ class RoomSetKeeper:
                 rooms=look.children.get(window.uid, ()),
                 taken=look.taken,
                 placed=look.placed(window),
-                outlooks=lambda room: look.outlooks(window, room),
-                looks_elsewhere=self._looks_elsewhere(window.uid, look.now_s),
+                outlooks=lambda room, missing: self._outlooks(look, window, room, missing=missing),
             ),
             look.now_s,
         )
@@ -107,20 +110,32 @@ class RoomSetKeeper:
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(action for action in told if action is not None))
 
-    def _looks_elsewhere(self, uid: str, now_s: float) -> bool:
-        """Once in a while: it visits all nodes."""
-        if 0 <= now_s - self._elsewhere_s.get(uid, float("-inf")) < LOOKS_ELSEWHERE_S:
-            return False
-        self._elsewhere_s[uid] = now_s
-        return True
+    def _outlooks(
+        self, look: _Look, window: ReservationWindow, room: Resources, *, missing: bool
+    ) -> Sequence[Outlook] | None:
+        """Once in a while, and not for many windows at one look: it visits all nodes."""
+        since_s = look.now_s - self._last_look_s(window.uid)
+        if not missing and 0 <= since_s < LOOKS_ELSEWHERE_S:
+            return None
+        if look.nodes_visited and look.nodes_visited + len(look.snapshot.nodes) > _NODES_AT_A_LOOK:
+            self._wake(look.now_s + _BETWEEN_LOOKS_S)
+            return None
+        self._elsewhere_s[window.uid] = look.now_s
+        return look.outlooks(window, room)
+
+    def _last_look_s(self, uid: str) -> float:
+        """When its nodes were looked at; those come first that wait for it longest."""
+        return self._elsewhere_s.get(uid, float("-inf"))
 
 
 class _Look:
     """What one look has in common for all objects."""
 
-    def __init__(self, index: RoundIndex, use: NodeUse, now_s: float) -> None:
+    def __init__(self, index: RoundIndex, use: NodeUse, placed: PlacedPods, now_s: float) -> None:
         self.index, self.snapshot, self.now_s = index, index.snapshot, now_s
-        self._use = use
+        self._use, self._placed = use, placed
+        placed.follow(self.snapshot, (window.uid for window in self.snapshot.windows.values()))
+        self.nodes_visited = 0
         self.children = children_of(self.snapshot.reservations.values())
         self.taken = frozenset(self.snapshot.reservations)
 
@@ -133,6 +148,7 @@ class _Look:
     def outlooks(self, window: ReservationWindow, room: Resources) -> Sequence[Outlook]:
         """What each node will have for it."""
         own = self.children.get(window.uid, ())
+        self.nodes_visited += len(self.snapshot.nodes)
         return foresee(Seen(self.snapshot, self.use, self.index.pods_of, self.now_s), window, room, own)
 
     def placed(self, window: ReservationWindow) -> frozenset[str]:
@@ -141,8 +157,7 @@ class _Look:
         if found is None or (from_s := gather_from_s(window, found)) > self.now_s:
             return frozenset()
         owners = owners_of(window)
-        recent = (p for p in self.snapshot.pods.values() if p.node and p.created_at_s >= int(from_s))
-        return frozenset(pod.uid for pod in recent if self._owned(owners, pod))
+        return self._placed.of(window.uid, owners, from_s, lambda pod: self._owned(owners, pod))
 
     def head_room(self, head_room: HeadRoom, given: Mapping[str, float]) -> ObservedHeadRoom:
         """What there is for one."""

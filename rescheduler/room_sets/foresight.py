@@ -11,7 +11,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.room_sets.node_use import Idle, NodeUse
-from rescheduler.room_sets.places import Outlook, may_use, outlook
+from rescheduler.room_sets.places import Outlook, may_use, outlook, sizes_of
 from rescheduler.room_sets.windows import running
 
 PodsOf = Callable[[str], Iterable[Pod]]
@@ -37,7 +37,8 @@ def foresee(
     snapshot, use, pods_of, now_s = seen
     found, _ = running(window, now_s)
     by_s = max(now_s, found.start_s) if found is not None else now_s
-    names = tuple(name for name, amount in room.items() if amount and name != "pods")
+    sizes = sizes_of(room)
+    names = tuple(name for name, _ in sizes)
     mine_too = {room.uid for room in own}
     ordered = _by_node(r for r in snapshot.reservations.values() if _ordered(r) and r.uid not in mine_too)
     waiting = _by_node(r for r in own if r.status.phase is ReservationPhase.WAITING)
@@ -54,7 +55,7 @@ def foresee(
             for pod in pods_of(mine.uid):
                 if not pod.terminal and name in (pod.node, pod.nominated_node):
                     _change(idle, pod.spec.requests, names, 1)
-        found_here = outlook(name, idle, room)
+        found_here = outlook(name, idle, sizes)
         hopes = found_here.free or found_here.rooms or found_here.chances
         if hopes and may_use(node, template, window.node_selector):
             outlooks.append(found_here)

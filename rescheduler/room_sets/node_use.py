@@ -7,14 +7,16 @@ would take a good part of a core. The result is the same as if it was built from
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.room_sets.releases import leaves, released_by
+from rescheduler.room_sets.releases import earliest, job_end_s, leaves, own_end_s
 
 Amounts = dict[str, int]
 """Resource -> amount, CPU in milli; ``pods`` is the number of pods."""
+
+_NOTHING: Final[Amounts] = {}
 
 
 class Idle(NamedTuple):
@@ -27,13 +29,19 @@ class Idle(NamedTuple):
     """With what all pods hold that are to end some time, whenever that is."""
 
 
+class _Leaving(NamedTuple):
+    pod: Pod
+    own_end_s: float | None
+    """What it declares itself; reading it takes longer than all the rest of a look."""
+
+
 class NodeUse:
     """Pods that are nominated to a node count there, as kube-scheduler counts them."""
 
     def __init__(self) -> None:
         self._at: Snapshot | None = None
         self._held: dict[str, Amounts] = {}
-        self._leaving: dict[str, dict[ObjectKey, Pod]] = {}
+        self._leaving: dict[str, dict[ObjectKey, _Leaving]] = {}
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> NodeUse:
@@ -60,21 +68,28 @@ class NodeUse:
 
     def idle(self, node: Node, names: Sequence[str], *, by_s: float, now_s: float) -> Idle:
         """Of that node."""
-        held = self._held.get(node.name, {})
+        held = self._held.get(node.name, _NOTHING)
         now = {name: node.allocatable.amount(name) - held.get(name, 0) for name in (*names, "pods")}
         leaving = self._leaving.get(node.name)
         if not leaving or self._at is None:
             return Idle(now, now, now)
         then, at_last = dict(now), dict(now)
-        for pod in leaving.values():
-            add(at_last, pod, names)
-            if released_by(pod, self._at, by_s, now_s):
-                add(then, pod, names)
+        for pod, own_s in leaving.values():
+            of_job_s = job_end_s(pod, self._at)
+            end_s = own_s if of_job_s is None else earliest(own_s, of_job_s)
+            in_time = pod.deleting or (end_s is not None and now_s <= end_s <= by_s)
+            for name in names:
+                amount = pod.held.amount(name)
+                at_last[name] += amount
+                if in_time:
+                    then[name] += amount
+            at_last["pods"] += 1
+            then["pods"] += in_time
         return Idle(now, then, at_last)
 
     def leaving(self, node: str) -> Iterable[Pod]:
         """Pods there that are to end some time."""
-        return self._leaving.get(node, {}).values()
+        return (pod for pod, _ in self._leaving.get(node, {}).values())
 
     def _count(self, key: ObjectKey, pod: Pod, sign: int) -> None:
         node = pod.node or pod.nominated_node
@@ -88,14 +103,6 @@ class NodeUse:
         if pod.node and leaves(pod):
             leaving = self._leaving.setdefault(node, {})
             if sign > 0:
-                leaving[key] = pod
+                leaving[key] = _Leaving(pod, own_end_s(pod))
             else:
                 leaving.pop(key, None)
-
-
-def add(total: Amounts, pod: Pod, names: Iterable[str]) -> None:
-    """Add what the pod holds, or asks for while it has no node."""
-    held = pod.held if pod.node else pod.spec.requests
-    for name in names:
-        total[name] += held.amount(name)
-    total["pods"] += 1

@@ -12,7 +12,7 @@ Whether a node really takes a room is judged by all rules when its Reservation i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Node, PodSpec
@@ -57,16 +57,26 @@ def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str,
     return not any(keeps_off(tolerations, taint) for taint in node.taints)
 
 
-def rooms_in(idle: Amounts, room: Resources) -> int:
+Sizes = Sequence[tuple[str, int]]
+"""What one room holds of each resource that it holds any of; of ``pods`` it always takes one."""
+
+
+def sizes_of(room: Resources) -> Sizes:
+    """Of one room."""
+    return [(name, amount) for name, amount in room.items() if amount and name != "pods"]
+
+
+def rooms_in(idle: Amounts, sizes: Sizes) -> int:
     """How many whole rooms there are in it."""
-    counts = [idle.get(name, 0) // amount for name, amount in _sizes(room)]
-    return max(0, min((*counts, idle.get("pods", 0))))
+    found = idle.get("pods", 0)
+    for name, amount in sizes:
+        found = min(found, idle.get(name, 0) // amount)
+    return max(0, found)
 
 
-def outlook(node: str, idle: Idle, room: Resources) -> Outlook:
+def outlook(node: str, idle: Idle, sizes: Sizes) -> Outlook:
     """Of one node."""
-    sizes = _sizes(room)
-    rooms = rooms_in(idle.then, room)
+    rooms = rooms_in(idle.then, sizes)
     free = min((idle.now.get(name, 0) * WHOLE // amount for name, amount in sizes), default=WHOLE)
     lacks, chances = 0, WHOLE * WHOLE
     for name, amount in (*sizes, ("pods", 1)):
@@ -92,7 +102,3 @@ def hopeful(found: Iterable[Outlook]) -> list[str]:
     """Nodes that may have one more room than is declared, the likeliest first."""
     may = (o for o in found if o.chances >= WHOLE)
     return [o.node for o in sorted(may, key=lambda o: (o.lacks, -o.chances, o.node))]
-
-
-def _sizes(room: Resources) -> list[tuple[str, int]]:
-    return [(name, amount) for name, amount in room.items() if amount and name != "pods"]

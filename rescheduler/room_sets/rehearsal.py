@@ -8,7 +8,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.room_sets.node_use import NodeUse
-from rescheduler.room_sets.places import Place, chosen, may_use, rooms_in
+from rescheduler.room_sets.places import Place, chosen, may_use, rooms_in, sizes_of
 from rescheduler.room_sets.releases import declared_end_s
 
 
@@ -36,11 +36,12 @@ def rehearse(snapshot: Snapshot, window: ReservationWindow, room: Resources, now
         if window.template_node in ("", name) and may_use(node, template, window.node_selector)
     }
     use = NodeUse.of(snapshot)
-    resources = tuple(name for name, amount in room.items() if amount and name != "pods")
+    sizes = sizes_of(room)
+    resources = tuple(name for name, _ in sizes)
 
     def rooms_by(at_s: float) -> dict[str, int]:
         return {
-            name: rooms_in(use.idle(node, resources, by_s=at_s, now_s=now_s).then, room)
+            name: rooms_in(use.idle(node, resources, by_s=at_s, now_s=now_s).then, sizes)
             for name, node in nodes.items()
         }
 

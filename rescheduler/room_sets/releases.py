@@ -20,14 +20,6 @@ _STAY: Final = frozenset(
 """Kinds of controllers whose pods do not end by themselves."""
 
 
-def released_by(pod: Pod, snapshot: Snapshot, by_s: float, now_s: float) -> bool:
-    """True if the pod has said that it has ended by that time."""
-    if pod.deleting:
-        return True
-    end_s = declared_end_s(pod, snapshot)
-    return end_s is not None and now_s <= end_s <= by_s
-
-
 def leaves(pod: Pod) -> bool:
     """True if the pod is to end some time, declared or not: nothing that keeps a number of pods running has made it."""
     if pod.deleting or pod.spec.deadline_s is not None or pod.annotations.get(MAXIMUM_RUNTIME) is not None:
@@ -37,17 +29,29 @@ def leaves(pod: Pod) -> bool:
 
 def declared_end_s(pod: Pod, snapshot: Snapshot) -> float | None:
     """The earliest declared end; None: it declares none."""
+    return earliest(own_end_s(pod), job_end_s(pod, snapshot))
+
+
+def own_end_s(pod: Pod) -> float | None:
+    """As the pod itself declares."""
     started_s = pod.started_at_s or pod.created_at_s
-    ends: list[float] = []
     runtime_s = _runtime_s(pod.annotations.get(MAXIMUM_RUNTIME))
-    if runtime_s is not None:
-        ends.append(started_s + runtime_s)
-    if pod.spec.deadline_s is not None:
-        ends.append(started_s + pod.spec.deadline_s)
+    deadline_s = pod.spec.deadline_s
+    return earliest(
+        started_s + runtime_s if runtime_s is not None else None,
+        started_s + deadline_s if deadline_s is not None else None,
+    )
+
+
+def job_end_s(pod: Pod, snapshot: Snapshot) -> float | None:
+    """As its Job declares."""
     owner = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
-    if owner is not None and owner.job is not None and owner.job.deadline_at_s:
-        ends.append(owner.job.deadline_at_s)
-    return min(ends, default=None)
+    return (owner.job.deadline_at_s or None) if owner is not None and owner.job is not None else None
+
+
+def earliest(*ends_s: float | None) -> float | None:
+    """Of those that are declared."""
+    return min((end_s for end_s in ends_s if end_s is not None), default=None)
 
 
 def _runtime_s(text: str | None) -> float | None:

@@ -102,10 +102,8 @@ class ObservedWindow:
     """Names of all Reservations."""
     placed: frozenset[str] = frozenset()
     """Uids of owners that are bound and were created since ``gather_from`` of the window."""
-    outlooks: Callable[[Resources], Sequence[Outlook]] = lambda _room: ()
-    """What each node will have at the start, in rooms of that size."""
-    looks_elsewhere: bool = True
-    """Rooms that wait are looked for on other nodes, which visits all nodes."""
+    outlooks: Callable[[Resources, bool], Sequence[Outlook] | None] = lambda _room, _missing: ()
+    """What each node will have at the start, in rooms of that size; None: it is not looked now. True: rooms are missing."""
 
 
 class WindowStep(NamedTuple):
@@ -230,7 +228,8 @@ def _orders(
     held = sum(child.rooms for child in have.live if child.held or child.claimed)
     if recipe is None or held >= wanted or have.refused or any(map(beyond_share, have.live)):
         return (), ()
-    if not (observed.looks_elsewhere or have.missing):
+    outlooks = observed.outlooks(recipe.room, have.missing > 0)
+    if outlooks is None:
         return (), ()
     waiting = [child for child in have.live if not (child.held or child.claimed) and child.rooms]
     shut = [child for child in waiting if _is_shut(observed.window, child, now_s)]
@@ -238,7 +237,7 @@ def _orders(
     # They stay, so that their nodes are not tried again and again; a few, because one may take them after all.
     leaving = shut[:-_MOST_SHUT]
     found = gather(
-        [outlook for outlook in observed.outlooks(recipe.room) if outlook.node not in closed],
+        [outlook for outlook in outlooks if outlook.node not in closed],
         [child for child in waiting if child not in shut],
         held=held,
         wanted=wanted,

@@ -71,7 +71,7 @@ def test_a_clock_that_jumps_ahead_over_a_window_is_told():
 
 
 def test_what_is_foreseen_nowhere_is_gathered_wherever_it_becomes_free():
-    found = phase(window(), START_S - 100, outlooks=lambda _room: (Outlook("n1", rooms=2),))
+    found = phase(window(), START_S - 100, outlooks=lambda _room, _missing: (Outlook("n1", rooms=2),))
     templates = [msgspec.json.decode(order.body)["spec"]["template"]["spec"] for order in found.create]
     cpus = [t["containers"][0]["resources"]["requests"]["cpu"] for t in templates]
     assert [(t.get("nodeName"), cpu) for t, cpu in zip(templates, cpus, strict=True)] == [
@@ -84,3 +84,14 @@ def test_an_unreadable_window_takes_no_step():
     assert phase(window(unreadable="spec.duration: no"), START_S) == step(
         ObservedWindow(window=window(deleting=True), rooms=()), START_S
     )
+
+
+def test_it_is_looked_again_only_when_it_is_time():
+    asked = []
+
+    def outlooks(_room, missing):
+        asked.append(missing)
+        return [Outlook("n1", rooms=3)] if missing else None
+
+    first = phase(window(), START_S - 100, outlooks=outlooks)
+    assert (asked, len(first.create)) == ([True], 1)

@@ -19,6 +19,8 @@ from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
+from rescheduler.room_sets import windows
+from rescheduler.room_sets.gathering import gather
 
 FEW = 24
 ENOUGH = 60
@@ -80,6 +82,18 @@ def never_taints(patch):
         patch.setattr(HandoverOrder, decides, lambda *_, **__: False)
 
 
+def holds_more_than_is_wanted(patch):
+    whole = windows.changes
+    patch.setattr(
+        windows, "changes", lambda rooms, recipe, wanted: whole(rooms, recipe, wanted + 2 * bool(wanted))
+    )
+    patch.setattr(
+        windows,
+        "gather",
+        lambda outlooks, waiting, *, held, wanted: gather(outlooks, waiting, held=held, wanted=wanted + 2),
+    )
+
+
 @pytest.mark.parametrize(
     ("mistake", "words", "first"),
     [
@@ -89,6 +103,7 @@ def never_taints(patch):
         (lets_no_surplus_go, "is held", 0),
         (keeps_orphans, "belongs to nobody", 20),
         (never_taints, "nothing holds the room", 100),
+        (holds_more_than_is_wanted, "were ever wanted", 0),
     ],
 )
 def test_a_program_with_a_mistake_is_found_out(monkeypatch, mistake, words, first):
