@@ -18,14 +18,20 @@ def table(
     *,
     right: frozenset[int] = frozenset(),
     width: int | None = None,
+    spare: Sequence[int] = (),
 ) -> list[str]:
     """Lines of a table, indented by two spaces. Columns in ``right`` are right-aligned; the last one is not padded.
 
     ``width``: no line is longer, as far as the headers allow; cells that are cut end with an ellipsis. None: nothing is cut.
+    ``spare``: columns that are left out, the first one first, before names in the others are cut.
     """
     shown = [[visible_line(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
     if width is not None:
+        left = _left(widths, spare, width, len(header[-1]))
+        right = frozenset(position for position, column in enumerate(left) if column in right)
+        header, widths = [header[column] for column in left], [widths[column] for column in left]
+        shown = [[row[column] for column in left] for row in shown]
         _narrow(widths, [len(name) for name in header], width)
         shown = [[cut(cell, widths[i]) for i, cell in enumerate(row)] for row in shown]
     lines = []
@@ -36,6 +42,17 @@ def table(
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
+
+
+def _left(widths: Sequence[int], spare: Sequence[int], width: int, least_last: int) -> list[int]:
+    """The columns without as many of ``spare`` as it takes to cut none but the last."""
+    left = list(range(len(widths)))
+    last = min(widths[-1], max(least_last, _READABLE))
+    for column in spare:
+        if sum(widths[i] for i in left[:-1]) + last + 2 * len(left) <= width:
+            break
+        left.remove(column)
+    return left
 
 
 def cut(text: str, width: int) -> str:

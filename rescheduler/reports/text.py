@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -32,7 +33,7 @@ def plan_text(plan: Plan, style: Style = plain, width: int | None = None) -> str
     ``width``: of the terminal; rows of tables are cut to it. None: nothing is cut.
     """
     parts = [
-        _headline(plan),
+        _headline(plan, width),
         _placed(plan, style, width),
         _rooms(plan, style, width),
         _skipped(plan, style, width),
@@ -41,11 +42,13 @@ def plan_text(plan: Plan, style: Style = plain, width: int | None = None) -> str
         _nodes(plan, style, width),
     ]
     if plan.metadata.warnings:
-        parts.insert(1, "\n".join(style(f"warning: {w}", "bad") for w in plan.metadata.warnings))
+        parts.insert(
+            1, "\n".join(style(_wrapped(f"warning: {w}", width), "bad") for w in plan.metadata.warnings)
+        )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _headline(plan: Plan) -> str:
+def _headline(plan: Plan, width: int | None) -> str:
     before = plan.before
     pending = f" ({before.pending_pods} pending)" if before.pending_pods else ""
     first = (
@@ -55,7 +58,18 @@ def _headline(plan: Plan) -> str:
     named = plan.metadata.configuration
     configuration = f"\nconfiguration: {named}" if isinstance(named, str) else ""
     more = f"\nThe list is cut: {beyond(plan.beyond)}" if plan.beyond else ""
-    return f"{first}{configuration}\n{headline(plan)}{more}"
+    return _wrapped(f"{first}{configuration}\n{headline(plan)}{more}", width)
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    """Its lines, folded between words to the width of the terminal."""
+    if width is None:
+        return text
+    lines = (
+        textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
+        for line in text.splitlines()
+    )
+    return "\n".join("\n".join(folded) for folded in lines)
 
 
 def _moves(plan: Plan, style: Style, width: int | None) -> str:
@@ -90,7 +104,9 @@ def _moves(plan: Plan, style: Style, width: int | None) -> str:
         "CHANGES",
         "WHY",
     )
-    lines = table(header, rows, right=frozenset({0, len(header) - 4, len(header) - 3}), width=width)
+    policy, gain, cost, changes = range(len(header) - 5, len(header) - 1)
+    spare = (cost, gain, changes, policy)
+    lines = table(header, rows, right=frozenset({0, gain, cost}), width=width, spare=spare)
     return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
 
 
@@ -113,7 +129,7 @@ def _skipped(plan: Plan, style: Style, width: int | None) -> str:
     for (reason, blocked_by), members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         first = members[0]
         example = f"{first.pod.namespace}/{first.pod.name}: {first.message}"
-        rows.append((reason, str(len(members)), blocked_by or "-", example))
+        rows.append((reason, f"{len(members):,}", blocked_by or "-", example))
     lines = table(
         ("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"),
         rows[:_REASONS_SHOWN],
@@ -122,7 +138,7 @@ def _skipped(plan: Plan, style: Style, width: int | None) -> str:
     )
     if len(rows) > _REASONS_SHOWN:
         lines.append(f"  and {len(rows) - _REASONS_SHOWN:,} more reasons")
-    heading = f"WANTED BUT NOT MOVED ({len(plan.skipped)})"
+    heading = f"WANTED BUT NOT MOVED ({len(plan.skipped):,})"
     return "\n".join([style(heading, "heading"), *lines])
 
 
