@@ -6,18 +6,26 @@ planned as a whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chains import REACHES, ChainSearch, ChainStep, Wish
+from rescheduler.planning.chains import REACHES, AsideTo, ChainSearch, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
-from rescheduler.policies.framework import Policy, PolicyView
+from rescheduler.planning.reordering import AttemptOrder
+from rescheduler.planning.repair_drafts import RepairDraft
+from rescheduler.planning.stages import stages_of
+from rescheduler.planning.steps import PlannedStep
+from rescheduler.planning.total_change import Objective
+from rescheduler.planning.trial import Trial
+from rescheduler.policies.framework import Policy
 from rescheduler.policies.proposals import Candidate
 
 WITHOUT_PLACE: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
@@ -26,73 +34,109 @@ MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
 
 
+@dataclass(frozen=True, slots=True)
 class ChainPlanner:
     """Plans chains in one decision."""
 
-    def __init__(
-        self,
-        plan: MakesMoves,
-        view: PolicyView,
-        refusals: Refusals,
-        *,
-        budgets: BudgetLedger,
-        limits: LimitLedger,
-    ) -> None:
-        self._plan = plan
-        self._view = view
-        self._refusals = refusals
-        self._budgets = budgets
-        self._limits = limits
+    made: MakesMoves
+    trial: Trial
+    objective: Objective
+    refusals: Refusals
+    replacement: Callable[[Pod], Pod]
+    budgets: BudgetLedger
+    limits: LimitLedger
 
-    def plan(self, stuck: Sequence[tuple[Policy, Candidate]], search: ChainSearch) -> None:
-        """Chains for pods without a place, in their order, until none is found or search or limits are exhausted."""
+    def plan(
+        self,
+        stuck: Sequence[tuple[Policy, Candidate]],
+        steps: Sequence[PlannedStep],
+        order: AttemptOrder,
+        work: int,
+    ) -> None:
+        """Chains for pods without a place, in their order, until none is found or search or limits are exhausted.
+
+        ``steps``: planned so far. ``work``: as ``ChainSearch.work``.
+        """
+        search = self._search(steps, order, work)
         if not stuck or search.hopeless():
             return
         for reach in REACHES:
             search.allow(reach)
             planned = -1
-            while planned < self._plan.number():
-                planned = self._plan.number()
+            while planned < self.made.number():
+                planned = self.made.number()
                 self._plan_each(stuck, search)
+
+    def follow(self, draft: RepairDraft, steps: Sequence[PlannedStep], work: int) -> None:
+        """Plan what a draft says, as far as all rules allow it."""
+        search = self._search(steps, AttemptOrder(), work)
+        aside: defaultdict[str, list[AsideTo]] = defaultdict(list)
+        for pod, node in draft.aside:
+            aside[pod.node].append(AsideTo(pod, node))
+        for policy, candidate, node in draft.moves:
+            if search.exhausted or self.limits.exhausted:
+                return
+            wish = self._wish(policy, candidate)
+            if wish is None or wish.gains[node] <= 0:
+                continue
+            there = aside[self.trial.state.node_names[node]]
+            found = search.follow(wish, node, there, partial(self._may_step_aside, candidate))
+            if found:
+                self._take(candidate, found, search)
+
+    def _search(self, steps: Sequence[PlannedStep], order: AttemptOrder, work: int) -> ChainSearch:
+        stages = stages_of([step.move for step in steps])
+        return ChainSearch(
+            self.trial,
+            self.objective,
+            self.replacement,
+            self.refusals.cost,
+            {step.pod.uid: stage for step, stage in zip(steps, stages, strict=True)},
+            order.large,
+            order.tight,
+            work=work,
+        )
+
+    def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
+        """What the pod still wants; None: it is held, or nothing."""
+        if self.made.is_planned(candidate) or self._refusal(candidate, follows=True) is not None:
+            return None
+        gains = policy.gains(candidate, self.trial.view)
+        if not (gains > 0).any():
+            return None
+        return Wish(candidate.pod, gains, self.refusals.least_gain(candidate.pod), policy.name)
 
     def _plan_each(self, stuck: Iterable[tuple[Policy, Candidate]], search: ChainSearch) -> None:
         for policy, candidate in stuck:
-            if search.exhausted or self._limits.exhausted:
+            if search.exhausted or self.limits.exhausted:
                 return
-            pod = candidate.pod
-            if not search.worth_a_look(pod) or self._refusal(candidate, follows=True) is not None:
-                continue
-            gains = policy.gains(candidate, self._view)
-            if not (gains > 0).any():
-                continue
-            least = self._refusals.least_gain(pod)
-            wish = Wish(pod, gains, least, policy.name)
-            found = search.find(wish, partial(self._may_step_aside, candidate))
+            wish = self._wish(policy, candidate) if search.worth_a_look(candidate.pod) else None
+            found = wish and search.find(wish, partial(self._may_step_aside, candidate))
             if found:
                 self._take(candidate, found, search)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
-        return self._view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
+        return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
 
     def _take(self, candidate: Candidate, steps: Sequence[ChainStep], search: ChainSearch) -> None:
-        before = self._plan.number()
+        before = self.made.number()
         taken: list[tuple[Candidate, bool]] = []
         for step in steps:
             last = step.pod is candidate.pod
             mover = candidate if last else makes_room(step.pod, candidate)
             follows = bool(step.after)
             if self._refusal(mover, follows=follows) is not None:
-                self._plan.undo(before)
+                self.made.undo(before)
                 for one, after in taken:
-                    self._plan.give_back(one, follows=after)
+                    self.made.give_back(one, follows=after)
                 return
-            self._plan.move(mover, step.target if last else step.target._replace(gain=0.0), step.after)
-            self._plan.take(mover, follows=follows)
+            self.made.move(mover, step.target if last else step.target._replace(gain=0.0), step.after)
+            self.made.take(mover, follows=follows)
             taken.append((mover, follows))
         search.planned(steps)
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
-        return held(candidate, self._plan, self._refusals, self._budgets, follows=follows)
+        return held(candidate, self.made, self.refusals, self.budgets, follows=follows)
 
 
 def held(

@@ -86,6 +86,13 @@ class Leaving(NamedTuple):
     """They would have to step aside."""
 
 
+class AsideTo(NamedTuple):
+    """A pod that is to step aside, and the node (an index) that it is to go to."""
+
+    pod: Pod
+    node: int
+
+
 class Wish(NamedTuple):
     """A badly placed pod for which no node has room."""
 
@@ -174,6 +181,56 @@ class ChainSearch:
         if not found:
             self._stuck[kind] = self.trial.version
         return found
+
+    def follow(
+        self, wish: Wish, node: int, aside: Sequence[AsideTo], may_step_aside: Callable[[Pod], bool]
+    ) -> list[ChainStep]:
+        """``find`` for one node (an index), where these pods step aside, as many as are needed: the first ones."""
+        self.may_step_aside = may_step_aside
+        self._looks = LOOKS_PER_POD
+        mark = self.trial.mark()
+        try:
+            return self._followed(wish, node, aside)
+        finally:
+            self.trial.rollback(mark)
+
+    def _followed(self, wish: Wish, node: int, aside: Sequence[AsideTo]) -> list[ChainStep]:
+        missing = self._missing(self.replacement(wish.pod), node)
+        planned = self._planned_to_leave(node, 1, missing)
+        steps: list[ChainStep] = []
+        waiting = [one for one in aside if one.pod.uid not in self.stages]
+        while not (enough := cover((*planned, *(step.pod for step in steps)), missing)) and waiting:
+            step = self._aside_to(waiting.pop(0))
+            if step is not None:
+                steps.append(step)
+        if not enough or len(steps) > MOST_EARLIER_MOVES:
+            return []
+        standing = tuple(step.pod for step in steps)
+        earlier = _fewest(planned[: MOST_EARLIER_MOVES - len(steps)], missing, standing) if missing else ()
+        last = self._arrive(wish, node, steps, Leaving(earlier, standing))
+        if last is None and not missing and planned:
+            last = self._arrive(wish, node, steps, Leaving(_fewest(planned, missing), ()))
+        made = [*steps, last] if last is not None else []
+        whole = sum((step.target.change for step in made), start=nothing())
+        return made if last is not None and lowers(whole) and lowers(last.target.change) else []
+
+    def _aside_to(self, one: AsideTo) -> ChainStep | None:
+        """Its move there, planned in the trial, if all rules allow it."""
+        pod, replacement = one.pod, self.replacement(one.pod)
+        if not self.may_step_aside(pod):
+            return None
+        change = self.objective.change(pod, replacement)
+        gains = np.zeros(self.trial.state.nodes.size)
+        gains[one.node] = float(not worsens_wishes(change.total)[one.node])
+        target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
+        if target is None:
+            return None
+        self.trial.move(pod, replacement, target.node)
+        return ChainStep(pod, target)
+
+    def _missing(self, replacement: Pod, node: int) -> Missing:
+        found = self.trial.left_for(replacement)
+        return [(name, needed - int(left[node])) for name, left, needed in found if left[node] < needed]
 
     def _chains(self, wish: Wish) -> Iterator[list[ChainStep]]:
         """Those that move the fewest pods first: the room is left by planned moves, one pod steps aside for it, or several."""
@@ -303,11 +360,7 @@ class ChainSearch:
         ``stage``: they have to leave in this stage of the plan at the latest.
         """
         trial, replacement = self.trial, self.replacement(wish.pod)
-        missing = [
-            (name, needed - int(left[node]))
-            for name, left, needed in trial.left_for(replacement)
-            if left[node] < needed
-        ]
+        missing = self._missing(replacement, node)
         planned = self._planned_to_leave(node, stage, missing)
         if not together:
             enough = _fewest(planned, missing)

@@ -17,14 +17,13 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
 from rescheduler.planning.chain_moves import WITHOUT_PLACE, ChainPlanner
-from rescheduler.planning.chains import MOST_WORK, WORK_OF_A_PLAN, ChainSearch
+from rescheduler.planning.chains import MOST_WORK, WORK_OF_A_PLAN
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
@@ -37,12 +36,13 @@ from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipRea
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.relieving import Relieving
+from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.reordering import Attempt, AttemptOrder, attempts, plan_best, value_of
+from rescheduler.planning.repair_drafts import RepairDraft, RepairDrafts
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.steps import FirstProposals, PlannedStep, record_of
-from rescheduler.planning.summary import Figures, policy_summary, summarise
+from rescheduler.planning.summary import Figures, policy_summary, summarise, waits
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
@@ -98,7 +98,7 @@ def decide(
     state.sync(snapshot)
     planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead)
     figures = Figures.of(state)
-    pending = sum(map(_waits, state.unplaced.values()))
+    pending = sum(map(waits, state.unplaced.values()))
     try:
         planner.run()
         before = planner.before
@@ -127,11 +127,6 @@ def decide(
         after=summarise(snapshot, state, figures, after, pending - planner.rooms.pods()),
     )
     return Decided(moving, planner.skipped, next(iter(unmeasured.values()), None))
-
-
-def _waits(pod: Pod) -> bool:
-    """True for a pending pod; probes of the scheduler are none."""
-    return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE
 
 
 class _Planner:
@@ -224,6 +219,19 @@ class _Planner:
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=looks_ahead,
         )
+        self._chains = ChainPlanner(
+            self, self.trial, self._objective, self._refusals, self._replacement, self._budgets, self._limits
+        )
+        passes = inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER)
+        self._drafts = RepairDrafts(
+            self.trial,
+            self._targets,
+            self._objective,
+            self._refusals,
+            self._budgets,
+            self._replacement,
+            passes,
+        )
         self._work_for_chains = MOST_WORK
         self._without_place: list[tuple[Policy, Candidate]] = []
         # Uids of those that no node takes, better or not. None of balance and below, which each plan searches for often.
@@ -245,12 +253,13 @@ class _Planner:
         more = attempts(len(self._snapshot.pods), self._inputs.effort)
         if self._inputs.unlimited:
             self._work_for_chains *= max(1, WORK_OF_A_PLAN // (1 + more))
-        plan_best(partial(self._attempt, asked), more)
+        plan_best(partial(self._attempt, asked), more, partial(self._draft, asked))
 
     def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
         self._targets.tight = order.tight
+        self._chains.follow(order.draft, self.steps, self._work_for_chains)
         for policy, candidate in order.first:
             self._plan_one(policy, candidate)
         self._forget_answers()
@@ -266,8 +275,13 @@ class _Planner:
                 self._forget_answers()
         # For the others there is room, and no better place: the order of planning changes little for them.
         stuck = tuple(one for one in self._without_place if one[1].pod.uid in self._refused_everywhere)
-        self._make_room(order)
+        # Where pods are left without a place, others make room for them.
+        self._chains.plan(self._without_place, self.steps, order, self._work_for_chains)
         return Attempt(value_of(self.steps), stuck, frozenset(one.pod.uid for _, one in stuck) - self._moved)
+
+    def _draft(self, asked: Sequence[FirstProposals]) -> RepairDraft:
+        self._start_again()
+        return self._drafts.draft(self._policies, asked)
 
     def _start_again(self) -> None:
         for step in self.steps:
@@ -281,22 +295,6 @@ class _Planner:
         self._targets.forget()
         self._without_place.clear()
         self._refused_everywhere.clear()
-
-    def _make_room(self, order: AttemptOrder) -> None:
-        """Where pods are left without a place, others make room for them."""
-        chains = ChainPlanner(self, self._view, self._refusals, budgets=self._budgets, limits=self._limits)
-        stages = {step.pod.uid: 1 for step in self.steps}
-        search = ChainSearch(
-            self.trial,
-            self._objective,
-            self._replacement,
-            self._refusals.cost,
-            stages,
-            order.large,
-            order.tight,
-            work=self._work_for_chains,
-        )
-        chains.plan(self._without_place, search)
 
     def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from rescheduler.planning.limits import EFFORT
+from rescheduler.planning.repair_drafts import RepairDraft
 from rescheduler.planning.stages import stages_of
 from rescheduler.planning.steps import PlannedStep
 from rescheduler.policies.framework import Policy
@@ -69,12 +70,17 @@ class AttemptOrder(NamedTuple):
     """Where pods make room: the large ones first, whose room is enough for several; otherwise the small ones."""
     tight: bool = False
     """Pods go where least room is left, so that large rooms stay whole; otherwise where the scheduler would put them."""
+    draft: RepairDraft = RepairDraft()
+    """Followed before anything else is planned."""
 
 
-def plan_best(attempt: Callable[[AttemptOrder], Attempt], more: int) -> None:
-    """Make the best of at most 1 + ``more`` plans.
+def plan_best(
+    attempt: Callable[[AttemptOrder], Attempt], more: int, draft: Callable[[], RepairDraft] | None = None
+) -> None:
+    """Make the best of at most 1 + ``more`` plans, and of one that follows a draft.
 
-    ``attempt``: makes a plan in this order, in place of the one that stands.
+    ``attempt``: makes a plan in this order, in place of the one that stands. ``draft``: drafts one, in place of all that stands;
+    asked once, if there is more than one attempt.
     """
     best_order = order = AttemptOrder()
     best = last = attempt(order)
@@ -82,6 +88,11 @@ def plan_best(attempt: Callable[[AttemptOrder], Attempt], more: int) -> None:
     known: dict[str, tuple[Policy, Candidate]] = {}
     vain = 0
     rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+    if more and last.without_place and draft is not None:
+        order = AttemptOrder(draft=draft())
+        last = attempt(order)
+        if last.value < best.value:
+            best, best_order = last, order
     for number in range(1, more + 1):
         if not last.without_place or vain == _IN_VAIN:
             break

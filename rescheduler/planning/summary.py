@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.model.names import ZONE
+from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE, ZONE
 from rescheduler.model.node_marks import marks_of
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
@@ -133,3 +133,8 @@ def _imbalance(requested: IntArray, allocatable: IntArray) -> float:
     # Sorted, so that the sum does not depend on the order in which nodes were read.
     shares = np.sort(requested[offers] / allocatable[offers])
     return round(float(shares.std()), 4)
+
+
+def waits(pod: Pod) -> bool:
+    """True for a pending pod; probes of the scheduler are none."""
+    return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE

@@ -1,0 +1,156 @@
+"""A search on numbers finds who goes where in two stages, and who steps aside; a plan follows it where all rules allow it."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+
+from bench.optima import STAGES, planned
+from bench.random_clusters import Kind, random_cluster
+from rescheduler.optima.placement import Places
+from rescheduler.planning.company import Mark
+from rescheduler.planning.limits import PlanningInputs, limits_for
+from rescheduler.planning.planner import plan
+from rescheduler.planning.repairing import MovablePod, RepairProblem, Spread, repairs
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+def pod(source, size, repairs=(), *, places=(), **more):
+    """A pod of one resource; ``repairs``: the nodes where it is well placed."""
+
+    def allowed():
+        mask = np.zeros(9, dtype=np.bool_)
+        mask[list(places)] = True
+        return mask
+
+    return MovablePod(
+        source=source,
+        needs=(size,),
+        holds=(size,),
+        places=allowed,
+        repairs=dict.fromkeys(repairs, 1.0),
+        **more,
+    )
+
+
+def found(free, *pods, passes=8, **more):
+    problem = RepairProblem(free=np.array([[*free, *[0] * (9 - len(free))]]), pods=pods, **more)
+    return sorted((one.stage, one.pod, one.node) for one in repairs(problem, passes))
+
+
+def test_where_there_is_room_a_pod_moves_at_once():
+    assert found([0, 3], pod(0, 2, [1])) == [(1, 0, 1)]
+
+
+def test_one_steps_aside_in_the_first_stage_and_its_room_is_used_in_the_second():
+    assert found([0, 0, 2], pod(0, 2, [1]), pod(1, 2, places=[2])) == [(1, 1, 2), (2, 0, 1)]
+
+
+def test_nobody_steps_aside_where_that_repairs_nothing():
+    assert found([0, 0, 1], pod(0, 2, [1]), pod(1, 1, places=[2])) == []
+
+
+def test_the_room_of_a_pod_that_is_repaired_itself_is_used_without_anybody_stepping_aside():
+    moves = found([0, 0, 2, 2], pod(0, 2, [1]), pod(1, 2, [2]), pod(1, 2, places=[3]))
+    assert moves == [(1, 1, 2), (2, 0, 1)]
+
+
+def test_rooms_that_are_left_in_the_second_stage_are_not_used():
+    """Each of the two wants the room of the other."""
+    assert found([0, 0], pod(0, 2, [1]), pod(1, 2, [0])) == []
+
+
+def test_one_large_pod_steps_aside_rather_than_two_small_ones():
+    small = [pod(1, 1, places=[2]) for _ in range(2)]
+    moves = found([0, 0, 2], pod(0, 1, [1]), pod(0, 1, [1]), *small, pod(1, 2, places=[2]))
+    assert moves == [(1, 4, 2), (2, 0, 1), (2, 1, 1)]
+
+
+def test_a_room_goes_to_the_pod_that_can_go_nowhere_else():
+    for order in ((0, 1), (1, 0)):
+        pods = [pod(0, 2, [1, 2]), pod(0, 2, [1])]
+        assert len(found([0, 2, 2], *(pods[i] for i in order))) == 2
+
+
+def test_pods_of_one_owner_do_not_change_places():
+    pods = [pod(0, 2, [1], owner=7), pod(1, 2, [0], places=[0], owner=7)]
+    assert len(found([2, 2], *pods)) == 1
+
+
+def test_a_budget_ends_what_leaves():
+    pods = [pod(0, 1, [1], budgets=(0,)), pod(0, 1, [1], budgets=(0,))]
+    assert len(found([0, 2], *pods, budgets=[1])) == 1
+
+
+def test_pods_that_mind_each_other_do_not_meet_before_the_other_has_left():
+    mark = Mark(0, np.arange(9))
+    bound = {"bears": (mark,), "minds": (mark,)}
+    other = pod(1, 1, [2], **bound)
+    moves = found([0, 5, 5], pod(0, 1, [1], **bound), other, standing=[(mark, 0), (mark, 1)])
+    assert moves == [(1, 1, 2), (2, 0, 1)]
+    assert found([0, 5], pod(0, 1, [1], **bound), standing=[(mark, 0), (mark, 1)]) == []
+
+
+def test_as_many_leave_a_crowded_domain_as_are_too_many():
+    spread = Spread(domains=[0, 1, 2, *[-1] * 6], counts=[4, 1, 1], valid=[0, 1, 2], max_skew=1)
+    pods = [pod(0, 1, [1, 2], spreads=(spread,), excess=True) for _ in range(4)]
+    assert len(found([9, 9, 9], *pods)) == 2
+    assert spread.counts == [4, 1, 1], "the numbers of a problem stay as they are"
+
+
+def test_the_same_numbers_give_the_same_moves():
+    rng = random.Random(1)  # noqa: S311
+    pods = [pod(0, rng.randint(1, 3), [1, 2]) for _ in range(6)]
+    pods += [pod(rng.choice((1, 2)), rng.randint(1, 3), places=[3, 4]) for _ in range(8)]
+    one, again = (found([0, 1, 1, 4, 5], *pods) for _ in range(2))
+    assert one == again
+    assert one
+
+
+def test_a_room_that_chains_one_by_one_would_waste_is_found(decide, app):
+    """a may go to n1 and n2, w to n1 only; both need somebody to step aside, and n3 has room for one small pod and one large."""
+    mine, yours = {"kind": "x"}, {"both": "x"}
+    cluster = (
+        b.node("n0").taint("old"), b.node("n1").cpu("2").label(**mine, **yours), b.node("n2").cpu("2").label(**yours),
+        b.node("n3").cpu("3"),
+        app("a", ["n0"], lambda s: s.cpu("1").node_selector(yours)), app("w", ["n0"], lambda s: s.cpu("2").node_selector(mine)),
+        app("s", ["n2", "n2"], lambda s: s.cpu("1")), app("t", ["n1"], lambda s: s.cpu("2")),
+    )  # fmt: skip
+    made = decide(b.snapshot(*cluster), "NodeTaints")
+    assert {
+        move.pod.name for move in made.moves if move.policy == "NodeTaints" and move.reason != "MakesRoom"
+    } == {
+        "a-0",
+        "w-0",
+    }
+    assert len(made.moves) == 4
+
+
+# Of 31, 22, 16 and 7; chains one by one repair 29, 21, 12 and 5.
+TIGHT = {880001: 30, 880002: 22, 880012: 16, 880013: 7}
+
+
+@pytest.mark.parametrize("seed", TIGHT)
+def test_plans_on_tight_clusters_repair_what_two_stages_can(seed):
+    cluster = random_cluster(Kind.TIGHT, seed)
+    places = Places(cluster.snapshot)
+    done = planned(cluster.snapshot, cluster.policies, stages=STAGES)
+    before, after = (
+        places.placement.violations(c) for c in (places.placement.start, places.counts(done.snapshot))
+    )
+    assert before - after >= TIGHT[seed]
+    assert not done.refused
+
+
+def test_a_plan_within_limits_searches_too_and_is_the_same_every_time():
+    cluster = random_cluster(Kind.TIGHT, 880013)
+    inputs = PlanningInputs(limits=limits_for(1.0), aggressiveness=1.0)
+    one, again = (
+        plan(cluster.snapshot, cluster.policies, inputs, SchedulingState(cluster.snapshot)) for _ in range(2)
+    )
+    assert one.moves
+    assert msgspec.json.encode(one) == msgspec.json.encode(again)
