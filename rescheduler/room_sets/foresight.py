@@ -56,8 +56,9 @@ def foresee(
                 if not pod.terminal and name in (pod.node, pod.nominated_node):
                     _change(idle, pod.spec.requests, names, 1)
         found_here = outlook(name, idle, sizes)
-        hopes = found_here.free or found_here.rooms or found_here.chances
-        if hopes and may_use(node, template, window.node_selector):
+        if (found_here.free or found_here.rooms or found_here.hopes) and may_use(
+            node, template, window.node_selector
+        ):
             outlooks.append(found_here)
     return outlooks
 

@@ -2,8 +2,8 @@
 
 - A node that will have rooms by the start, as its pods have declared, is certain: it gets as many, and no others are needed.
 - Where not enough is certain, nobody knows on which node a pod ends next. So for each such room several nodes are waited on, the
-  likeliest; the first that has a whole room is taken. What they keep, together with what is held, is never more than the window
-  is for: once it is, the least likely one is left, and what it kept is everybody's.
+  likeliest; the first that has a whole room is taken. What they keep, together with what is held, is never more than one room
+  above what the window is for: once it is, the least likely one is left, and what it kept is everybody's.
 - What has gathered somewhere is counted as unused there, so a node that has half a room already is not left for one that has
   nothing. Nodes that are equally likely are not changed for each other.
 - A node that has a room now is certain. So rooms that are set free elsewhere meanwhile are taken, also after the start.
@@ -21,6 +21,8 @@ from rescheduler.room_sets.rooms import Child
 WAITS_ON: Final = 4
 """On so many nodes is waited for a room that is not certain anywhere."""
 _MOST_WAITED_ON: Final = 32
+ABOVE: Final = 1
+"""So many rooms more than are needed may be kept in pieces: of the last room a half would be all that may be kept else."""
 
 
 class GatherStep(NamedTuple):
@@ -50,7 +52,7 @@ def gather(outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, 
     ]
     count = there.total() + sum(place.rooms for place in create)
     known = {o.node: o for o in outlooks}
-    if held * WHOLE + _kept(known, waiting) + WHOLE <= wanted * WHOLE:
+    if _kept(known, waiting) + WHOLE <= (wanted - held + ABOVE) * WHOLE:
         due = Counter({place.node: place.rooms for place in certain})
         more = [Place(node, 1) for node in watched if there[node] <= due[node]]
         more += [Place("", 1)] * max(0, anywhere - there[""])
@@ -72,10 +74,10 @@ def gather(outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, 
 def _beyond(
     known: dict[str, Outlook], by_worth: list[Child], certain: set[str], needed: int
 ) -> Iterable[Child]:
-    """Those that are left because all together keep more than is needed."""
+    """Those that are left because all together keep too much."""
     left = list(by_worth)
     for child in reversed(by_worth):
-        if _kept(known, left) <= needed * WHOLE:
+        if _kept(known, left) <= (needed + ABOVE) * WHOLE:
             return
         if _node_of(child) not in certain and _kept(known, [child]):
             left.remove(child)

@@ -25,6 +25,8 @@ class Idle(NamedTuple):
     now: Amounts
     then: Amounts
     """With what running pods have declared to give back in time."""
+    perhaps: Amounts
+    """With what pods hold that are to end some time and have not declared when, or should have ended by now."""
     at_last: Amounts
     """With what all pods hold that are to end some time, whenever that is."""
 
@@ -72,20 +74,24 @@ class NodeUse:
         now = {name: node.allocatable.amount(name) - held.get(name, 0) for name in (*names, "pods")}
         leaving = self._leaving.get(node.name)
         if not leaving or self._at is None:
-            return Idle(now, now, now)
-        then, at_last = dict(now), dict(now)
+            return Idle(now, now, now, now)
+        then, perhaps, at_last = dict(now), dict(now), dict(now)
         for pod, own_s in leaving.values():
             of_job_s = job_end_s(pod, self._at)
             end_s = own_s if of_job_s is None else earliest(own_s, of_job_s)
             in_time = pod.deleting or (end_s is not None and now_s <= end_s <= by_s)
+            may = in_time or end_s is None or end_s < now_s
             for name in names:
                 amount = pod.held.amount(name)
                 at_last[name] += amount
+                if may:
+                    perhaps[name] += amount
                 if in_time:
                     then[name] += amount
             at_last["pods"] += 1
+            perhaps["pods"] += may
             then["pods"] += in_time
-        return Idle(now, then, at_last)
+        return Idle(now, then, perhaps, at_last)
 
     def leaving(self, node: str) -> Iterable[Pod]:
         """Pods there that are to end some time."""

@@ -5,7 +5,8 @@ dimension (A6), so that no node is chosen that could hold no pod; allocatable al
 order of the number of rooms that they will have (A8), each with as many as it will have, until there are enough.
 
 Where pods have not declared enough, nodes are ranked by what would still be missing for one more room; of equal ones that comes
-first whose pods without a declared end hold most: there one of them ends soonest.
+first whose pods without a declared end hold most: there one of them ends soonest. Pods that declare a later end come last: they may
+end before it.
 
 Whether a node really takes a room is judged by all rules when its Reservation is placed; here only what needs no other pods.
 """
@@ -42,7 +43,9 @@ class Outlook(NamedTuple):
     lacks: int = WHOLE
     """Thousandths that one more room will lack then."""
     chances: int = 0
-    """How many thousandths of what is lacking are held by pods that end some time; below 1000 it can not come."""
+    """How many thousandths of what is lacking are held by pods that may end any time."""
+    hopes: bool = False
+    """Pods that end some time hold what is lacking."""
 
 
 def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str, str]]) -> bool:
@@ -78,13 +81,15 @@ def outlook(node: str, idle: Idle, sizes: Sizes) -> Outlook:
     """Of one node."""
     rooms = rooms_in(idle.then, sizes)
     free = min((idle.now.get(name, 0) * WHOLE // amount for name, amount in sizes), default=WHOLE)
-    lacks, chances = 0, WHOLE * WHOLE
+    lacks, chances, hopes = 0, WHOLE * WHOLE, True
     for name, amount in (*sizes, ("pods", 1)):
         missing = amount * (rooms + 1) - idle.then.get(name, 0)
         if missing > 0:
             lacks = max(lacks, -(-missing * WHOLE // amount))
-            chances = min(chances, (idle.at_last.get(name, 0) - idle.then.get(name, 0)) * WHOLE // missing)
-    return Outlook(node, max(0, free), rooms, lacks, chances)
+            then = idle.then.get(name, 0)
+            chances = min(chances, (idle.perhaps.get(name, 0) - then) * WHOLE // missing)
+            hopes = hopes and idle.at_last.get(name, 0) - then >= missing
+    return Outlook(node, max(0, free), rooms, lacks, chances, hopes)
 
 
 def chosen(rooms: Mapping[str, int], wanted: int) -> list[Place]:
@@ -100,5 +105,5 @@ def chosen(rooms: Mapping[str, int], wanted: int) -> list[Place]:
 
 def hopeful(found: Iterable[Outlook]) -> list[str]:
     """Nodes that may have one more room than is declared, the likeliest first."""
-    may = (o for o in found if o.chances >= WHOLE)
+    may = (o for o in found if o.hopes)
     return [o.node for o in sorted(may, key=lambda o: (o.lacks, -o.chances, o.node))]

@@ -13,8 +13,8 @@ def child(node, number=0, rooms=1):
     return Child(room, rooms, "")
 
 
-def likely(*names, free=0, chances=WHOLE):
-    return [Outlook(name, free=free, lacks=WHOLE - free, chances=chances) for name in names]
+def likely(*names, free=0, hopes=True):
+    return [Outlook(name, free=free, lacks=WHOLE - free, hopes=hopes) for name in names]
 
 
 def nodes(found: GatherStep):
@@ -33,7 +33,7 @@ def test_for_a_room_that_is_not_certain_several_nodes_are_waited_on():
 
 
 def test_what_can_come_nowhere_waits_without_a_node():
-    found = gather([Outlook("a", rooms=1), *likely("b", chances=WHOLE - 1)], [], held=0, wanted=3)
+    found = gather([Outlook("a", rooms=1), *likely("b", hopes=False)], [], held=0, wanted=3)
     assert nodes(found) == ["a", "", ""]
 
 
@@ -56,14 +56,14 @@ def test_equal_nodes_are_not_changed_for_each_other():
     assert gather(likely(*"abcdwxyz"), waiting, held=0, wanted=1) == GatherStep()
 
 
-def test_together_they_never_keep_more_than_the_window_is_for():
+def test_together_they_never_keep_more_than_one_room_above_what_is_needed():
     waiting = [child(name) for name in "abcd"]
-    outlooks = [*likely("a", "b", free=400), *likely("c", free=300), *likely("d")]
-    found = gather(outlooks, waiting, held=0, wanted=1)
+    outlooks = [*likely("a", "b", free=900), *likely("c", free=300), *likely("d")]
+    found = gather(outlooks, waiting, held=4, wanted=5)
     assert [c.room.template_node for c in found.leave] == ["c"], (
         "the least likely of those that keep something"
     )
-    assert gather(outlooks, [*waiting[:2], waiting[3]], held=0, wanted=1) == GatherStep(), (
+    assert gather(outlooks, [*waiting[:2], waiting[3]], held=4, wanted=5) == GatherStep(), (
         "it is not waited on again"
     )
 

@@ -107,11 +107,12 @@ def test_where_not_enough_is_declared_the_likeliest_nodes_come_first():
         n("half"), p("a", "half", "6", runs="10h"), p("b", "half", "1"), p("c", "half", "1"),
         n("silent"), p("d", "silent", "4"), p("e", "silent", "4"),
         n("less"), p("f", "less", "7"), of("DaemonSet", p("g", "less", "1")),
+        n("later"), p("i", "later", "8", runs="20h"),
         n("web"), of("ReplicaSet", p("h", "web", "8")),
     )  # fmt: skip
     wide = window(resources=Resources(cpu_milli=32_000))
     assert places(found, wide, 4) == []
-    assert hopeful(outlooks(found, wide)) == ["half", "silent"], (
+    assert hopeful(outlooks(found, wide)) == ["half", "silent", "later"], (
         "pods of a ReplicaSet do not end by themselves"
     )
 

@@ -1,0 +1,104 @@
+"""Windows and head-rooms as people see them: what kubectl prints, what Events say, and what becomes of a used room and a lost node."""
+
+import time
+
+import pytest
+from test_windows_on_both_clusters import GROUP, make, mine, owner, rooms, template
+
+from harness.controlplane.api import Api
+from harness.controlplane.world import World, node_of
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+pytestmark = pytest.mark.realcluster
+
+
+@pytest.fixture
+def row(control_plane, controller):
+    """row("headrooms/a"): what ``kubectl get`` prints of it, by the server's own table."""
+    api = Api.from_kubeconfig(control_plane.kubeconfig, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+
+    def row(path):
+        found = api.get(f"{GROUP}/{path}").expect().body
+        shown = [i for i, column in enumerate(found["columnDefinitions"]) if not column["priority"]]
+        return {found["columnDefinitions"][i]["name"]: found["rows"][0]["cells"][i] for i in shown}
+
+    return row
+
+
+def told(world, kind, name):
+    """Reason -> note of the Events of one object."""
+    found = world.api.get(EVENTS).items
+    return {
+        e["reason"]: e["note"]
+        for e in found
+        if (e["regarding"]["kind"], e["regarding"]["name"]) == (kind, name)
+    }
+
+
+def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
+    with World(control_plane.api(), "told") as world:
+        node = world.node("night", cpu="4", labels={"pool": "told"})
+        at = time.gmtime(time.time() + 65)
+        cron = f"{at.tm_min} {at.tm_hour} * * *"
+        spec = {"cron": cron, "duration": "2m", "startReserveAgo": "3m", "podNumToReserve": 1}
+        look = make(
+            world,
+            "ReservationWindow",
+            "reservationwindows",
+            world.namespace,
+            {**spec, "template": template("told"), "owners": mine(world)},
+        )
+        path = f"reservationwindows/{world.namespace}"
+        try:
+            world.wait(lambda: look().get("phase") == "Open" and look().get("rooms") == "1/1", 75)
+            assert look()["nodes"] == [node]
+            seen = row(path)
+            assert set(seen) == {"Name", "Schedule", "Next Start", "Phase", "Gathered", "Placed", "Age"}
+            assert seen["Next Start"] == f"{look()['start']}"
+            assert (seen["Schedule"], seen["Phase"], seen["Gathered"], seen["Placed"]) == (
+                cron,
+                "Open",
+                "1/1",
+                0,
+            )
+            start, end = look()["start"], look()["end"]
+            owner(world, "a", "told")
+            world.wait(lambda: look().get("phase") == "Filled", 30)
+            filled = row(path)
+            assert (filled["Phase"], filled["Gathered"], filled["Placed"]) == ("Filled", "0/0", 1)
+            events = world.wait(
+                lambda: (e := told(world, "ReservationWindow", world.namespace)) and "Filled" in e and e, 20
+            )
+            assert events["Gathering"] == f"gathers 1 rooms until {start}"
+            assert events["Opened"] == f"open until {end}: 1 of 1 rooms are held"
+            assert events["Filled"] == "1 pods were placed; the rest is given back"
+        finally:
+            world.api.delete(f"{GROUP}/{path}").expect()
+        world.wait(lambda: not rooms(world, world.namespace), 30)
+
+
+def test_a_room_that_is_used_is_made_elsewhere_and_so_is_one_whose_node_is_lost(control_plane, row):
+    with World(control_plane.api(), "anew") as world:
+        nodes = {world.node(name, cpu="1", labels={"pool": "anew"}) for name in ("one", "two", "three")}
+        path = f"headrooms/{world.namespace}"
+        look = make(
+            world,
+            "HeadRoom",
+            "headrooms",
+            world.namespace,
+            {"rooms": 2, "template": template("anew"), "owners": mine(world)},
+        )
+        try:
+            world.wait(lambda: look().get("rooms") == "2/2", 30)
+            owner(world, "a", "anew")
+            used = world.wait(lambda: node_of(world.get_pod("a")), 30)
+            world.wait(lambda: set(look().get("nodes") or ()) == nodes - {used}, 30)
+            assert row(path)["Standing"] == "2/2"
+            lost = min(nodes - {used})
+            world.api.delete(world.path("pods", "a")).expect()
+            world.api.delete(f"/api/v1/nodes/{lost}").expect()
+            world.wait(lambda: set(look().get("nodes") or ()) == nodes - {lost}, 90)
+            assert row(path)["Standing"] == "2/2"
+        finally:
+            world.api.delete(f"{GROUP}/{path}").expect()
+        world.wait(lambda: not rooms(world, world.namespace), 30)
