@@ -151,6 +151,7 @@ class LimitLedger:
         self._limits = limits
         self._unlimited = unlimited
         self._max_moves = max_moves
+        self._endless = unlimited and max_moves is None
         self._before = self._this_hour = this_hour
         self._total = 0
         self._full: Blocked | None = None
@@ -161,6 +162,8 @@ class LimitLedger:
     @property
     def exhausted(self) -> bool:
         """True if no pod at all may be moved any more."""
+        if self._endless:
+            return False
         if self._unlimited:
             return self._max_moves is not None and self._this_hour - self._before >= self._max_moves
         return self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
@@ -205,6 +208,8 @@ class LimitLedger:
 
         ``follows``: it begins after another move of the plan, whose place among the moves at once it takes then.
         """
+        if self._endless:
+            return None
         full = self.full
         if follows and full is not None and full.reason is SkipReason.LIMIT_TOTAL:
             full = self._used_up() if self._this_hour >= self._limits.moves_per_hour else None

@@ -99,7 +99,7 @@ class ChainPlanner:
 
     def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
         """What the pod still wants; None: it is held, or nothing."""
-        if self.made.is_planned(candidate) or self._refusal(candidate, follows=True) is not None:
+        if self.made.is_planned(candidate.pod) or self._refusal(candidate, follows=True) is not None:
             return None
         gains = policy.gains(candidate, self.trial.view)
         if not (gains > 0).any():

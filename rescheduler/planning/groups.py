@@ -53,8 +53,8 @@ class MakesMoves(Protocol):
         """Take back all but the first ``number`` moves, and give back what they took from budgets."""
         ...
 
-    def is_planned(self, candidate: Candidate) -> bool:
-        """True if the plan has moved its pod already."""
+    def is_planned(self, pod: Pod) -> bool:
+        """True if the plan has moved the pod already."""
         ...
 
     def limit(self, candidate: Candidate, *, follows: bool = False) -> Blocked | None:
@@ -114,7 +114,7 @@ class Groups:
         return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
-        return self._plan.is_planned(candidate) or self._refusals.of(candidate) is not None
+        return self._plan.is_planned(candidate.pod) or self._refusals.of(candidate) is not None
 
     def _try(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None = None) -> bool:
         """Plan a group; ``chosen``: where its pods are to go if the rules allow it. False if none of them moves."""
@@ -157,7 +157,7 @@ class Groups:
         changes = [nothing()]
         for i, candidate in enumerate(members):
             # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
-            if plan.is_planned(candidate):
+            if plan.is_planned(candidate.pod):
                 plan.undo(start)
                 return None
             wanted = chosen.wanted(i) if chosen is not None else None

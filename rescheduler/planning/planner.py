@@ -200,6 +200,7 @@ class _Planner:
         self._relieving = Relieving(
             plan=self,
             limits=self._limits,
+            availability=self._availability,
             refusals=self._refusals,
             trial=self.trial,
             targets=self._targets,
@@ -334,7 +335,7 @@ class _Planner:
             self._groups.run(policy, found)
         else:
             if isinstance(policy, RelievingPolicy):
-                self._relieving.run(policy, found)
+                found = self._relieving.run(policy, found)
             self._plan_each(policy, found.queue())
 
     def _still_good(self, asked: FirstProposals) -> bool:
@@ -342,10 +343,9 @@ class _Planner:
         return self._limits.exhausted or (asked.complete and self.trial.version == self._began_at)
 
     def _plan_one(self, policy: Policy, candidate: Candidate) -> None:
-        if self.is_planned(candidate):
+        if self.is_planned(candidate.pod):
             return
-        blocked = self._refusals.of(candidate)
-        found = blocked or self.limit(candidate) or self.find(policy, candidate)
+        found = self._refusals.of(candidate) or self.limit(candidate) or self.find(policy, candidate)
         match found:
             case Target():
                 self.move(candidate, found)
@@ -492,6 +492,6 @@ class _Planner:
             reserves_first = step.move.mode is MoveMode.RESERVE_FIRST
             self._budgets.give_back(step.pod, step.move.policy, reserves_first=reserves_first)
 
-    def is_planned(self, candidate: Candidate) -> bool:
-        """True if the plan has moved its pod already."""
-        return candidate.pod.uid in self._hypothetical or candidate.pod.uid in self._moved
+    def is_planned(self, pod: Pod) -> bool:
+        """True if the plan has moved the pod already."""
+        return pod.uid in self._hypothetical or pod.uid in self._moved

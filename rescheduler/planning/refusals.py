@@ -7,6 +7,7 @@ pod (a move under way, a failure, its age, its budget) is asked for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
@@ -20,10 +21,22 @@ from rescheduler.planning.protections import Protector
 from rescheduler.policies.proposals import Batch, Candidate
 from rescheduler.scheduling.classes import PodClass
 
-_FREE: Final = Blocked(SkipReason.PROTECTED, "", "")
-"""Stands for: nothing that the class shares holds it back."""
 _HIGH_PRIORITY: Final = 1_000_000
 _LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
+
+
+@dataclass(slots=True)
+class _Lasting:
+    """What no planned move changes for some pods."""
+
+    first: Blocked | None
+    """A move under way, or a protection."""
+    least_gain: float
+    too_small: dict[float, Blocked] = field(default_factory=dict)
+    """By gain, that it is less than that."""
+    last: Blocked | None = None
+    """Cool-down or back-off, once it was asked for."""
+    asked_last: bool = False
 
 
 class Refusals:
@@ -46,10 +59,9 @@ class Refusals:
         self._protector = protector
         self._budgets = budgets
         self._single = history.moving | history.failed
-        self._shared: dict[tuple[object, ...], Blocked] = {}
-        self._answers: dict[tuple[int, float], Blocked] = {}
-        """What ``_shared`` and the single pod say, by identity of the pod and gain: it is asked again in every round."""
-        self._alive: list[Pod] = []
+        self._shared: dict[tuple[object, ...], _Lasting] = {}
+        self._answers: dict[int, tuple[Pod, _Lasting]] = {}
+        """By identity of the pod, which is kept alive with it: it is asked again in every round."""
         self._of_all: dict[tuple[PodClass, float], Blocked | None] = {}
         """The answers for classes without a budget, by class and gain."""
         self._disruptions: dict[tuple[int, int, int], float] = {}
@@ -57,24 +69,30 @@ class Refusals:
 
     def of(self, candidate: Candidate) -> Blocked | None:
         """The first reason why the pod is skipped, or None."""
-        pod = candidate.pod
-        known = self._answers.get((id(pod), candidate.gain))
-        if known is None:
-            known = self._answers[id(pod), candidate.gain] = self._lasting(candidate)
-            self._alive.append(pod)  # keys hold identities: their objects must live as long
-        return self._budgets.refusal(pod, candidate.policy) if known is _FREE else known
+        return self.of_pod(candidate.pod, candidate.policy, candidate.gain)
 
-    def _lasting(self, candidate: Candidate) -> Blocked:
+    def of_pod(self, pod: Pod, policy: str, gain: float) -> Blocked | None:
+        """The same for a pod that this policy proposes with that gain."""
+        known = self._answers.get(id(pod))
+        if known is None:
+            known = self._answers[id(pod)] = pod, self._lasting(pod)
+        lasting = known[1]
+        if lasting.first is not None:
+            return lasting.first
+        if gain < lasting.least_gain:
+            return _too_small(gain, lasting)
+        if not lasting.asked_last:
+            lasting.last, lasting.asked_last = self._cooling_down(pod), True
+        return lasting.last or self._budgets.refusal(pod, policy)
+
+    def _lasting(self, pod: Pod) -> _Lasting:
         """All but the budgets: what no planned move changes."""
-        pod = candidate.pod
         if pod.uid in self._single or not self._protector.ordinary(pod):
-            return self._judge(candidate) or _FREE
-        key = (
-            pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller), candidate.gain,
-        )  # fmt: skip
+            return self._judge(pod)
+        key = pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller)
         known = self._shared.get(key)
         if known is None:
-            known = self._shared[key] = self._judge(candidate) or _FREE
+            known = self._shared[key] = self._judge(pod)
         return known
 
     def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
@@ -85,9 +103,9 @@ class Refusals:
         if not self._protector.same_for_class(pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
-            return [(self.of(batch.candidate(pod)), (pod,)) for pod in pods]
+            return [(self.of_pod(pod, batch.policy, batch.gain), (pod,)) for pod in pods]
         if not self._budgets.of(pods[0]):
-            answer = self.of(batch.candidate(pods[0]))
+            answer = self.of_pod(pods[0], batch.policy, batch.gain)
             if not self._single:
                 self._of_all[key] = answer
             return [(answer, pods)]
@@ -95,7 +113,7 @@ class Refusals:
         alike: dict[tuple[bool, bool], list[Pod]] = {}  # by what budgets look at
         for pod in pods:
             alike.setdefault((pod.ready, pod.phase is PodPhase.PENDING), []).append(pod)
-        return [(self.of(batch.candidate(some[0])), some) for some in alike.values()]
+        return [(self.of_pod(some[0], batch.policy, batch.gain), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""
@@ -113,22 +131,16 @@ class Refusals:
             known = self._disruptions[key] = disruption_of(pod, self._snapshot)
         return known
 
-    def _judge(self, candidate: Candidate) -> Blocked | None:
+    def _judge(self, pod: Pod) -> _Lasting:
         """All but the budgets, which change with every move."""
-        pod = candidate.pod
         if pod.uid in self._history.moving:
-            return Blocked(SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration")
-        protected = self._protector.refusal(pod)
-        if protected is not None:
-            return Blocked(*protected)
-        least = self.least_gain(pod)
-        if candidate.gain < least:
-            return Blocked(
-                SkipReason.GAIN_TOO_SMALL,
-                f"a move could gain {candidate.gain:.2f} at most, less than {least:.2f}",
-                "minimumGain",
+            first: Blocked | None = Blocked(
+                SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration"
             )
-        return self._cooling_down(pod)
+        else:
+            protected = self._protector.refusal(pod)
+            first = Blocked(*protected) if protected is not None else None
+        return _Lasting(first, self.least_gain(pod))
 
     def _cooling_down(self, pod: Pod) -> Blocked | None:
         now_s = self._snapshot.taken_at_s
@@ -141,6 +153,14 @@ class Refusals:
             message = f"its last move failed; the next try is in {waits - now_s:.0f} s"
             return Blocked(SkipReason.BACKOFF, message, "back-off")
         return None
+
+
+def _too_small(gain: float, lasting: _Lasting) -> Blocked:
+    known = lasting.too_small.get(gain)
+    if known is None:
+        message = f"a move could gain {gain:.2f} at most, less than {lasting.least_gain:.2f}"
+        known = lasting.too_small[gain] = Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
+    return known
 
 
 def disruption_of(pod: Pod, snapshot: Snapshot) -> float:

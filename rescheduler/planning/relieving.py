@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.balancing import BalancingProblem, Passenger, balance
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
@@ -46,6 +47,7 @@ class Relieving:
 
     plan: MakesMoves
     limits: LimitLedger
+    availability: AvailabilityLedger
     refusals: Refusals
     trial: Trial
     targets: Targets
@@ -55,55 +57,67 @@ class Relieving:
     few: bool
     """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at, and not long."""
 
-    def run(self, policy: RelievingPolicy, proposals: Proposals) -> None:
-        """Plan what a search over all candidates finds."""
+    def run(self, policy: RelievingPolicy, proposals: Proposals) -> Proposals:
+        """Plan what a search over all candidates finds. Gives what is left to ask about one by one."""
+        if self.limits.exhausted:
+            return proposals
+        batches = proposals.queue().rest()
+        # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
+        open_ = [
+            (batch, pod)
+            for spare in (False, True)
+            for batch in batches
+            if batch.spare is spare and not reluctance(batch.kind)[0]
+            for pod in batch.pods
+        ]
         refused: set[str] = set()
         held_back: set[tuple[str, float]] = set()
         for _ in range(SEARCHES):
             overload = None if self.limits.exhausted else policy.overload(self.trial.view)
-            if overload is None or not self._search(policy, overload, proposals, refused, held_back):
-                return
+            if overload is None:
+                break
+            found, open_ = self.take_part(overload, open_, refused, held_back)
+            if not self._search(policy, overload, found, refused):
+                break
+        return proposals.without_spares(held_back)
 
     def take_part(
         self,
         overload: Overload,
-        batches: Sequence[Batch],
+        open_: Sequence[tuple[Batch, Pod]],
         refused: Collection[str],
         held_back: set[tuple[str, float]],
-    ) -> list[tuple[Batch, Pod]]:
-        """The pods that a search looks at: none that a rule of the plan holds back already, and not all where there are very many.
+    ) -> tuple[list[tuple[Batch, Pod]], list[tuple[Batch, Pod]]]:
+        """The pods that a search looks at, not all where there are very many; and those of ``open_`` for the next one.
 
-        ``held_back``: pods, with the gain of their batch, of which that is known from earlier searches; this one adds to them.
+        ``held_back``: gets the uids of pods, with the gain of their batch, that a rule of the plan holds back.
         """
         nodes = self._nodes(overload)
         most = max(LEAST_OF_NODE, PODS // max(len(nodes), 1))
         counts = dict.fromkeys(nodes, 0)
-        # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
         found: list[tuple[Batch, Pod]] = []
-        for spare in (False, True):
-            for batch in batches:
-                if batch.spare is not spare or reluctance(batch.kind)[0]:
+        still: list[tuple[Batch, Pod]] = []
+        for one in open_:
+            batch, pod = one
+            number = counts.get(pod.node, most)
+            if number < most:
+                if pod.uid in refused:
                     continue
-                for pod in batch.pods:
-                    if counts.get(pod.node, most) >= most or pod.uid in refused:
-                        continue
-                    known = pod.uid, batch.gain
-                    if known in held_back:
-                        continue
-                    if self._may_go(batch, pod):
-                        counts[pod.node] += 1
-                        found.append((batch, pod))
-                    else:
-                        # Between the searches of one round moves are only added, so it will not be let go.
-                        held_back.add(known)
-        return found
+                if not self._may_go(batch, pod):
+                    # Between the searches of one round moves are only added, so it will not be let go.
+                    held_back.add((pod.uid, batch.gain))
+                    continue
+                counts[pod.node] = number + 1
+                found.append(one)
+            still.append(one)
+        return found, still
 
     def _may_go(self, batch: Batch, pod: Pod) -> bool:
-        candidate = batch.candidate(pod)
         return (
-            not self.plan.is_planned(candidate)
-            and self.refusals.of(candidate) is None
-            and self.plan.limit(candidate) is None
+            not self.plan.is_planned(pod)
+            and self.refusals.of_pod(pod, batch.policy, batch.gain) is None
+            and self.limits.refusal(pod) is None
+            and self.availability.refusal(pod, batch.policy) is None
         )
 
     def _nodes(self, overload: Overload) -> list[str]:
@@ -119,12 +133,10 @@ class Relieving:
         self,
         policy: RelievingPolicy,
         overload: Overload,
-        proposals: Proposals,
+        pods: Sequence[tuple[Batch, Pod]],
         refused: set[str],
-        held_back: set[tuple[str, float]],
     ) -> bool:
         """True if another search may find more, because the rules refused something."""
-        pods = self.take_part(overload, proposals.queue().rest(), refused, held_back)
         problem = _Problem(self, policy, overload, pods)
         known = len(refused)
         short = self.few or bool(refused)

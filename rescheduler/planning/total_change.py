@@ -85,7 +85,7 @@ class ChangeAt:
 
     def effects(self) -> tuple[MoveEffect, ...]:
         """The same by policy, without those for which nothing changes."""
-        return tuple(MoveEffect(name, Badness.of(column)) for name, column in self.parts if column.any())
+        return tuple(MoveEffect(name, Badness.of(c)) for name, c in self.parts if any(c.tolist()))
 
 
 class Objective:

@@ -66,13 +66,12 @@ def change_at(
     return changed
 
 
-def _moved(load: Load, name: str, pod: Pod, replacement: Pod, here: int) -> tuple[int, IntArray] | None:
-    """Shares of a resource: of the pod's node without the pod, and of each node with the replacement. None: neither has any."""
+def _moved(load: Load, name: str, pod: Pod, replacement: Pod, here: int) -> tuple[int, float] | None:
+    """Of a resource: the share of the pod's node without the pod, and what its replacement brings. None: neither has any."""
     leaves, comes = load.carried(pod, replacement, name)
     if not leaves and not comes:
         return None
-    left = int(load.millionths_with(-leaves, name, np.array([here]))[0])
-    return left, load.millionths_with(comes, name)
+    return load.millionths_at(-leaves, name, here), comes
 
 
 class _Resource:
@@ -82,9 +81,10 @@ class _Resource:
         self._load = load
         self._name = name
         self._judged = nodes
+        self._all_judged = bool(nodes.all())
         self._target = target
-        self._shares = load.millionths(name)
-        self._now = np.where(nodes, np.maximum(self._shares - target, 0), 0)
+        # A copy: what is kept for all nodes follows the moves.
+        self._now = self._above(0.0).copy()
         self.total = int(self._now.sum())
 
     def above(self) -> BoolArray:
@@ -96,11 +96,17 @@ class _Resource:
         """By node."""
         moved = _moved(self._load, self._name, pod, replacement, here)
         if moved is None:
-            return np.zeros_like(self._shares)
-        left, filled = moved
+            return np.zeros_like(self._now)
+        left, comes = moved
         gone = max(left - self._target, 0) - int(self._now[here]) if self._judged[here] else 0
-        there: IntArray = np.where(self._judged, np.maximum(filled - self._target, 0), 0) - self._now + gone
+        there: IntArray = self._above(comes) - self._now
+        there += gone
         return there
+
+    def _above(self, more: float) -> IntArray:
+        """How much of each node that is judged lies above the target with so much more there. Do not change the array."""
+        above = self._load.millionths_above(more, self._name, self._target)
+        return above if self._all_judged else np.where(self._judged, above, 0)
 
 
 class _AboveMean:
@@ -130,7 +136,7 @@ class _AboveMean:
         moved = _moved(self._load, self._name, pod, replacement, here)
         if moved is None:
             return np.zeros_like(self._shares)
-        left, filled = moved
+        left, filled = moved[0], self._load.millionths_with(moved[1], self._name)
         stood, counts = int(self._shares[here]), bool(self._judged[here])
         gone = left - stood if counts else 0
         targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))

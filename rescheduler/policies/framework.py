@@ -22,7 +22,7 @@ from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
@@ -107,6 +107,21 @@ class PolicyView:
         """All pods as columns, as they stand now."""
         cluster = self.state.cluster
         return self.memo.of(PodColumns, cluster.version, lambda: PodColumns.of(cluster))
+
+    def movable_rows(self, rows: IntArray) -> BoolArray:
+        """Which of the pods in these rows of ``columns`` may be moved; asked once for each class where that is enough."""
+        columns = self.columns
+        kinds = columns.kinds[rows]
+        present = np.unique(kinds)
+        answers = [self.movable_class(columns.classes[kind]) for kind in present.tolist()]
+        # Of most classes either all pods may be moved or none; only where they differ is each pod asked.
+        table = np.zeros(len(columns.classes), dtype=np.bool_)
+        table[present] = [answer is True for answer in answers]
+        able: BoolArray = table[kinds]
+        table[present] = [answer is None for answer in answers]
+        for i in np.flatnonzero(table[kinds]).tolist():
+            able[i] = self.movable(columns.pods[rows[i]])
+        return able
 
     def arrived(self, resource: str) -> IntArray:
         """What the planned moves bring to each node; nothing once they are settled. Do not change the array."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.excess import Excess, change_at
-from rescheduler.policies.framework import NO_NEED, PodColumns, PolicyView, nowhere
+from rescheduler.policies.framework import NO_NEED, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
@@ -29,8 +29,6 @@ from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
 _MILLION: Final = 1e6
-_FIRST: Final = 2 * _MILLION
-"""More than any pod can cover: what is added to the worth of pods that go first."""
 _NAME: Final = attrgetter("namespace", "name")
 
 
@@ -231,13 +229,22 @@ class LowNodeUtilization:
         return {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
 
     def _judged(self, view: PolicyView, load: Load) -> BoolArray:
-        """The nodes that are judged: those of the policy whose usage is known."""
-        return self._args.nodes(view.nodes) & load.known
+        """The nodes that are judged: those of the policy whose usage is known. Do not change the array."""
+        found: BoolArray = view.memo.of(
+            (self, "judged"), None, lambda: self._args.nodes(view.nodes) & load.known
+        )
+        return found
 
     def _load(self, view: PolicyView) -> Load:
         return Load.now(view, self._resources, self._args.usage)
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
+        if self._args.use_deviation_thresholds:
+            return self._bounds_now(view, load)
+        # Planned moves change nothing of how it was before them, so no stamp is needed.
+        return view.memo.of((self, _Bounds), None, lambda: self._bounds_now(view, load))
+
+    def _bounds_now(self, view: PolicyView, load: Load) -> _Bounds:
         low = {r: self._args.thresholds[r] / PERCENT for r in self._resources}
         high = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
         if self._args.use_deviation_thresholds:
@@ -246,9 +253,7 @@ class LowNodeUtilization:
                 mean = float(shares.mean()) if shares.size else 0.0
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])
-            return _Bounds(low, high, self._free(view, load, low))
-        # Planned moves change nothing of how it was before them, so no stamp is needed.
-        return _Bounds(low, high, view.memo.of(self, None, lambda: self._free(view, load, low)))
+        return _Bounds(low, high, self._free(view, load, low))
 
     def _free(self, view: PolicyView, load: Load, low: dict[str, float]) -> BoolArray:
         free = view.nodes.usable & self._judged(view, load)
@@ -289,7 +294,7 @@ class LowNodeUtilization:
         order = np.flatnonzero(useful)
         order = order[np.argsort(nodes[order], kind="stable")]
         at, taken = at[order], taken[:, order]
-        able = self._able(columns, at, view)
+        able = view.movable_rows(at)
         nodes = columns.nodes[at]
         starts = np.searchsorted(nodes, over, side="left").tolist()
         ends = np.searchsorted(nodes, over, side="right").tolist()
@@ -314,20 +319,6 @@ class LowNodeUtilization:
                 excess=amounts[full, node],
                 capacity=capacity[full, node],
             )
-
-    def _able(self, columns: PodColumns, at: IntArray, view: PolicyView) -> BoolArray:
-        """Which of the pods in these rows may be moved; asked once for each class where that is enough."""
-        kinds = columns.kinds[at]
-        present = np.unique(kinds)
-        answers = [view.movable_class(columns.classes[kind]) for kind in present.tolist()]
-        # Of most classes either all pods may be moved or none; only where they differ is each pod asked.
-        table = np.zeros(len(columns.classes), dtype=np.bool_)
-        table[present] = [answer is True for answer in answers]
-        able: BoolArray = table[kinds]
-        table[present] = [answer is None for answer in answers]
-        for i in np.flatnonzero(table[kinds]).tolist():
-            able[i] = view.movable(columns.pods[at[i]])
-        return able
 
     def _proposed_on(self, here: _Loaded, view: PolicyView) -> list[Batch]:
         """What is proposed to relieve a node, from an earlier decision if nothing that matters is different."""
@@ -409,25 +400,39 @@ def cover(pods: Sequence[Pod], kinds: Sequence[PodClass], taken: FloatArray, nee
 
 def _greedy(taken: FloatArray, need: FloatArray, willing: BoolArray) -> list[int]:
     """The first row that covers most of what is left, again and again; rows that are willing go first."""
-    # The bonus is more than any pod can cover, so that it decides first; a chosen row is put below all others.
-    bonus = np.where(willing, _FIRST, 0.0)
-    left = need
+    # Rows that are equal are judged once: mostly pods of a few sizes stand on a node.
+    alike: dict[tuple[bool, tuple[float, ...]], list[int]] = {}
+    rows: list[list[float]] = taken.tolist()
+    asked: list[bool] = willing.tolist()
+    for number in reversed(range(len(rows))):
+        alike.setdefault((asked[number], tuple(rows[number])), []).append(number)
+    left: list[float] = need.tolist()
     chosen: list[int] = []
     while True:
-        open_ = left > _EPSILON
-        number = int(np.count_nonzero(open_))
-        if not number:
+        open_ = [(i, amount) for i, amount in enumerate(left) if amount > _EPSILON]
+        if not open_:
             return chosen
-        part = taken if number == len(left) else taken[:, open_]
-        # In whole millionths, so that equals are equal whatever order they were added up in.
-        covered = np.rint(np.minimum(part / left[open_], 1.0).sum(axis=1) / number * _MILLION)
-        worth = np.where(covered > 0, covered + bonus, 0.0)
-        best = int(worth.argmax()) if len(worth) else -1
-        if best < 0 or worth[best] <= 0:
+        best, most = None, (False, 0, 0)
+        for kind, numbers in alike.items():
+            worth = kind[0], _covered(kind[1], open_), -numbers[-1]
+            if worth[1] > 0 and (best is None or worth > most):
+                best, most = kind, worth
+        if best is None:
             return chosen
-        chosen.append(best)
-        bonus[best] = -2 * _FIRST
-        left = np.maximum(left - taken[best], 0.0)
+        chosen.append(alike[best].pop())
+        if not alike[best]:
+            del alike[best]
+        left = [max(amount - gone, 0.0) for amount, gone in zip(left, best[1], strict=True)]
+
+
+def _covered(row: tuple[float, ...], open_: Sequence[tuple[int, float]]) -> int:
+    """The mean share of what is left of each resource that a row covers."""
+    total = 0.0
+    for i, amount in open_:
+        share = row[i] / amount
+        total += min(1.0, share)
+    # In whole millionths, so that equals are equal whatever order they were added up in.
+    return round(total / len(open_) * _MILLION)
 
 
 def _age(pod: Pod) -> tuple[float, str, str]:

@@ -108,7 +108,7 @@ class NodeTaints:
             return ()
         table, tolerations = view.nodes, kind.spec.tolerations
         by_set = table.memo.of((self, tolerations), None, lambda: self._cost_by_set(tolerations, table))
-        return [(tier, np.take(costs, table.taint_codes[nodes])) for tier, costs in by_set]
+        return [(tier, costs.take(table.taint_codes[nodes])) for tier, costs in by_set]
 
     def _cost_by_set(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> CostRows:
         """For each distinct set of taints that nodes have; no rows if all are tolerated."""

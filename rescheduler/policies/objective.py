@@ -123,7 +123,8 @@ def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
     chosen = np.ones(len(nodes), dtype=np.bool_)
     for tier, telling in _TELLING.items():
         values = change[tier][nodes]
-        chosen &= values < values[chosen].min() + telling
+        if values.any():
+            chosen &= values < values[chosen].min() + telling
     return chosen
 
 
@@ -135,7 +136,9 @@ def lowest(change: IntArray, nodes: NodeIndices) -> int:
 def _first_sign(change: IntArray) -> IntArray:
     sign: IntArray = np.zeros(change.shape[1], dtype=np.int64)
     for row in change:
-        sign = np.where(sign == 0, np.sign(row), sign)
+        # Most moves are about few tiers.
+        if row.any():
+            sign = np.where(sign == 0, np.sign(row), sign)
     return sign
 
 

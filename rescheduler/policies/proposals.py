@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import repeat
 from operator import attrgetter
 
@@ -86,6 +87,20 @@ class Proposals:
     def queue(self) -> ProposalQueue:
         """Everything, to be taken one by one."""
         return ProposalQueue(self._tiers)
+
+    def without_spares(self, held_back: AbstractSet[tuple[str, float]]) -> Proposals:
+        """The same without batches of spares whose pods, by uid and gain, are all held back."""
+        if not held_back:
+            return self
+        kept = (
+            [
+                batch
+                for batch in tier
+                if not batch.spare or not all((pod.uid, batch.gain) in held_back for pod in batch.pods)
+            ]
+            for tier in self._tiers
+        )
+        return Proposals([tier for tier in kept if tier])
 
     @property
     def empty(self) -> bool:

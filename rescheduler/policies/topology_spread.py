@@ -93,15 +93,19 @@ class TopologySpread:
         """By the formula of the class."""
         pod = candidate.pod
         here = view.state.node_index[pod.node]
+        bound = [
+            (constraint, counts, int(counts.codes[here]), counts.excess())
+            for constraint in self._considered(pod.spec.spread)
+            if self_matches(pod.labels, constraint)
+            for counts in (domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view),)
+            if counts.codes[here] >= 0
+        ]
+        if not any(excess[source] > 0 for _, _, source, excess in bound):
+            return nowhere(view)
         removed = np.zeros(view.nodes.size)
         total, weight = 0.0, 0.0
         harmless = np.ones(view.nodes.size, dtype=np.bool_)
-        for constraint in self._considered(pod.spec.spread):
-            counts = domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view)
-            source = int(counts.codes[here])
-            if not self_matches(pod.labels, constraint) or source < 0:
-                continue
-            excess = counts.excess()
+        for constraint, counts, source, excess in bound:
             after = counts.total_excess_after(source)
             difference = np.where(counts.codes >= 0, excess.sum() - after[counts.codes], 0.0)
             # A move that repairs one constraint must not break another one of the pod.
@@ -110,8 +114,6 @@ class TopologySpread:
                 removed += difference
                 total += float(excess.sum())
                 weight = max(weight, 1.0 if constraint.hard else SOFT_WEIGHT)
-        if not total:
-            return nowhere(view)
         gain = weight * (BASE_GAIN + (1 - BASE_GAIN) * np.minimum(removed / total, 1.0))
         return np.where(harmless & (removed > 0), gain, 0.0)
 

@@ -47,7 +47,8 @@ class Load:
         self.known: BoolArray = view.nodes.all
         self.capacity = {r: self._capacity(r)[0] for r in self.resources}
         self._divisors = {r: self._capacity(r)[1] for r in self.resources}
-        self.amounts = {r: view.state.requested(r).astype(np.float64) for r in self.resources}
+        self._requested = {r: view.state.requested(r) for r in self.resources}
+        self._amounts: dict[str, FloatArray] = {}
         if goes_by_measurement(self.resources, usage):
             self._measured()
 
@@ -56,6 +57,19 @@ class Load:
         """The load of this moment, made once until the next move is planned or taken back."""
         key = cls, tuple(resources), usage
         return view.memo.of(key, view.cluster.version, lambda: cls(view, resources, usage))
+
+    @property
+    def amounts(self) -> Mapping[str, FloatArray]:
+        """By resource, what the pods on each node take of it."""
+        # Most questions are about single nodes: columns are made for the first one that is not.
+        for resource in self.resources:
+            if resource not in self._amounts:
+                self._amounts[resource] = self._requested[resource].astype(np.float64)
+        return self._amounts
+
+    def amount_at(self, resource: str, node: int) -> float:
+        """The same of one node."""
+        return float(self._amounts.get(resource, self._requested[resource])[node])
 
     def share(self, resource: str) -> FloatArray:
         """Amount / capacity on each node."""
@@ -66,7 +80,7 @@ class Load:
 
     def share_at(self, resource: str, node: int) -> float:
         """``share`` of one node."""
-        return float(self.amounts[resource][node] / self._divisors[resource][node])
+        return self.amount_at(resource, node) / float(self._divisors[resource][node])
 
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""
@@ -111,11 +125,24 @@ class Load:
     ) -> IntArray:
         """The same with so much more on each node."""
         capacity = self._divisors[resource][nodes]
-        return np.rint((self.amounts[resource][nodes] + more) / capacity * ONE).astype(np.int64)
+        amounts = self._amounts.get(resource, self._requested[resource])[nodes]
+        return np.rint((amounts + more) / capacity * ONE).astype(np.int64)
+
+    def millionths_above(self, more: float, resource: str, target: int) -> IntArray:
+        """How far each node is above the target with so much more there. Not to be changed, and valid until the next move."""
+
+        def judge(nodes: NodeIndices | slice) -> IntArray:
+            return np.maximum(self.millionths_with(more, resource, nodes) - target, 0)
+
+        if more or resource in self._scale:
+            return judge(_ALL_NODES)
+        # Of what stands there it follows from the node alone: only nodes touched since the last question are looked at.
+        question = Load, resource, target
+        return self._view.cluster.occupancy.answers.of(question, judge)
 
     def millionths_at(self, more: float, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
-        return round(float((self.amounts[resource][node] + more) / self._divisors[resource][node] * ONE))
+        return round((self.amount_at(resource, node) + more) / float(self._divisors[resource][node]) * ONE)
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
@@ -169,7 +196,7 @@ class Load:
                 ]
             )
             planned = self._view.planned
-            requested = self.amounts[resource] - planned.arrived(resource) + planned.departed(resource)
+            requested = self._requested[resource] - planned.arrived(resource) + planned.departed(resource)
             factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
             factor[~self.known] = 1.0
             self._unmoved[resource] = measured.copy()
@@ -178,5 +205,5 @@ class Load:
                 measured[move.source] -= moved
                 measured[move.target] += moved
             scale[resource] = factor
-            self.amounts[resource] = measured
+            self._amounts[resource] = measured
         self._scale = scale

@@ -64,9 +64,16 @@ class Replacements:
         self.snapshot = snapshot
         self._newest = NewestPods(snapshot, pods_of, alike)
         self._made: dict[tuple[int, int, int], Replacement] = {}
+        self._last: tuple[Pod, Replacement] | None = None
+        """The pod asked about last, with the answer: several questions about one pod follow each other."""
 
     def of(self, pod: Pod) -> Replacement:
         """What comes back for ``pod``; pods that share spec and labels share those of the replacement."""
+        if self._last is None or self._last[0] is not pod:
+            self._last = pod, self._found(pod)
+        return self._last[1]
+
+    def _found(self, pod: Pod) -> Replacement:
         key = (id(pod.spec), id(pod.labels), id(pod.controller))
         first = self._made.get(key)
         if first is None:

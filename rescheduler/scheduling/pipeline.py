@@ -20,11 +20,20 @@ from rescheduler.scheduling.framework import (
     ScoreResult,
 )
 from rescheduler.scheduling.node_affinity import REASON_NARROWED, NodeAffinity, named_nodes
+from rescheduler.scheduling.node_ports import NodePorts
+from rescheduler.scheduling.node_volume_limits import NodeVolumeLimits
 from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
 from rescheduler.scheduling.registry import FILTERS, SCORES
+from rescheduler.scheduling.volume_binding import VolumeBinding
+from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
+from rescheduler.scheduling.volume_zone import VolumeZone
 
 NominatedByNode = Mapping[int, Sequence[Pod]]
 OTHER_SCHEDULER = "SchedulerName"
+_ABOUT_MORE = frozenset(
+    plugin.name for plugin in (NodePorts, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)
+)
+"""Filters that have nothing to say of pods that hold nothing on a node but resources."""
 _NARROWED = Refusal(NodeAffinity.name, REASON_NARROWED, unresolvable=True)
 
 
@@ -38,6 +47,7 @@ class Pipeline:
         self._scores: tuple[tuple[ScorePlugin, int], ...] = tuple(
             (plugin, weights[plugin.name]) for plugin in SCORES if plugin.name in weights
         )
+        self._plain_filters = tuple(f for f in self._filters if f.name not in _ABOUT_MORE)
         self.names = (*(f.name for f in self._filters), OTHER_SCHEDULER)
         self._code = {name: code for code, name in enumerate(self.names)}
 
@@ -83,10 +93,12 @@ class Pipeline:
         named = named_nodes(ask.kind.spec)
         if named is not None and cluster.nodes.names[node] not in named and self._narrows():
             return False
-        if any(plugin.refusals(ask, cluster, node) for plugin in self._filters):
-            return False
-        counted = _counted(ask, cluster, nominated.get(node, ()))
-        return not counted or not any(p.refusals(ask, cluster, node, counted) for p in self._filters)
+        filters = self._plain_filters if ask.kind.plain else self._filters
+        for plugin in filters:
+            if plugin.refusals(ask, cluster, node):
+                return False
+        counted = _counted(ask, cluster, nominated[node]) if node in nominated else ()
+        return not counted or not any(p.refusals(ask, cluster, node, counted) for p in filters)
 
     def score(self, ask: Ask, cluster: Cluster, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes; plugins that skip the pod are missing."""
@@ -146,6 +158,12 @@ class Pipeline:
         return plugin.refusals(ask, cluster, node, counted) or plugin.refusals(ask, cluster, node)
 
     def _everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
+        # Of pods without volumes it follows from their class alone.
+        if ask.kind.plain:
+            return ask.kind.memo.of(Pipeline, self, lambda: self._judged_everywhere(ask, cluster))
+        return self._judged_everywhere(ask, cluster)
+
+    def _judged_everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
         wanted = ask.kind.spec.scheduler_name
         if not self._profile.judges(wanted):
             reason = (
