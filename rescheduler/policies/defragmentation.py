@@ -8,6 +8,7 @@ break no room. So the candidates are groups: of each node the few pods whose lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice
 from typing import ClassVar, Final
 
@@ -79,6 +80,19 @@ class DefragmentationArgs(
                 yield ("template", resource), "no node that takes part offers any, so the policy does nothing"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fragmented:
+    """A node that could hold one room more."""
+
+    node: int
+    """Its index."""
+    pods: list[Pod]
+    able: BoolArray
+    """Which of the pods may be moved."""
+    missing: Size
+    """What must be freed for one room more; 0 or less where enough is free."""
+
+
 class Defragmentation:
     """Gain = 0.5 on nodes where the pod breaks no room, 0 on all others."""
 
@@ -122,19 +136,10 @@ class Defragmentation:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """For each node that could have one room more, groups of pods to choose from; all but the first are spares."""
-        free = self._free(view)
-        rooms = self._rooms_of(free)
-        open_ = self._taking_part(view) & (rooms < self._whole(view))
+        open_ = self._taking_part(view) & (self._rooms_of(self._free(view)) < self._whole(view))
         found: list[tuple[Batch]] = []
-        for node in sorted(np.flatnonzero(open_).tolist(), key=lambda n: view.nodes.names[n]):
-            missing = {
-                resource: (int(rooms[node]) + 1) * size - int(free[resource][node])
-                for resource, size in self._room.items()
-            }
-            for number, pods in enumerate(self._ways(node, missing, view)):
-                if number and not view.spares:
-                    break
-                found.extend((self._batch(pod, node, number, view),) for pod in pods)
+        for here in self._fragmented(np.flatnonzero(open_), view):
+            found.extend((batch,) for batch in self._proposed_on(here, view))
         return Proposals(found)
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
@@ -205,16 +210,46 @@ class Defragmentation:
 
         return view.memo.of((self, "taking part"), None, find)
 
-    def _ways(self, node: int, missing: dict[str, int], view: PolicyView) -> Iterator[Sequence[Pod]]:
+    def _fragmented(self, open_: IntArray, view: PolicyView) -> Iterator[_Fragmented]:
+        """These nodes by name, with the pods on them."""
+        columns, free = view.columns, self._free(view)
+        rooms = self._rooms_of(free)
+        # All pods of all these nodes in one pass, those of each node next to each other.
+        among = np.zeros(view.nodes.size, dtype=np.bool_)
+        among[open_] = True
+        rows = np.flatnonzero(among[columns.nodes])
+        rows = rows[np.argsort(columns.nodes[rows], kind="stable")]
+        nodes, able = columns.nodes[rows], view.movable_rows(rows)
+        pods = [columns.pods[i] for i in rows.tolist()]
+        for node in open_[np.argsort(view.nodes.ranks[open_], kind="stable")].tolist():
+            here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
+            missing = tuple(
+                (int(rooms[node]) + 1) * size - int(free[resource][node])
+                for resource, size in self._room.items()
+            )
+            yield _Fragmented(node=node, pods=pods[here], able=able[here], missing=missing)
+
+    def _proposed_on(self, here: _Fragmented, view: PolicyView) -> list[Batch]:
+        """What is proposed of a node, from an earlier decision if nothing that matters is different."""
+        key = here.missing, here.able.tobytes(), view.spares, here.pods
+        return view.cluster.memo.of((self, here.node), key, lambda: list(self._broken_up(here, view)))
+
+    def _broken_up(self, here: _Fragmented, view: PolicyView) -> Iterator[Batch]:
+        for number, pods in enumerate(self._ways(here)):
+            if number and not view.spares:
+                return
+            for pod in pods:
+                yield self._batch(pod, here.node, number, view)
+
+    def _ways(self, here: _Fragmented) -> Iterator[Sequence[Pod]]:
         """Smallest sets of pods whose leaving frees what is missing, the fewest pods first, then the least that is moved."""
         by_size: dict[Size, list[Pod]] = {}
-        wanted = [r for r, amount in missing.items() if amount > 0]
-        for pod in self._pods(node, view):
+        needs = here.missing
+        wanted = [at for at, amount in enumerate(needs) if amount > 0]
+        for pod in self._leaving(here):
             by_size.setdefault(tuple(taken_of(pod.held, r) for r in self._room), []).append(pod)
-        names = tuple(self._room)
-        needs = tuple(missing[r] for r in names)
-        sizes = sorted(by_size, key=lambda size: [-size[names.index(r)] for r in wanted])
-        sizes = [s for s in sizes if any(s[names.index(r)] for r in wanted)]
+        sizes = sorted(by_size, key=lambda size: [-size[at] for at in wanted])
+        sizes = [size for size in sizes if any(size[at] for at in wanted)]
         shown = False
         for number in range(1, MOST_TOGETHER + 1):
             fit = [
@@ -235,12 +270,12 @@ class Defragmentation:
             amount / whole for size in some for amount, whole in zip(size, self._room.values(), strict=True)
         )
 
-    def _pods(self, node: int, view: PolicyView) -> list[Pod]:
+    def _leaving(self, here: _Fragmented) -> list[Pod]:
         """Pods of a node that may leave it, those that are better left alone last."""
         pods = [
             pod
-            for pod in view.state.pods_on(view.nodes.names[node])
-            if not pod.deleting and not belongs_to_node(pod) and self._scope.admits(pod) and view.movable(pod)
+            for pod, able in zip(here.pods, here.able.tolist(), strict=True)
+            if able and not pod.deleting and not belongs_to_node(pod) and self._scope.admits(pod)
         ]
         return sorted(pods, key=lambda pod: (*reluctance(pod), pod.namespace, pod.name))
 
