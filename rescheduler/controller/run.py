@@ -295,10 +295,12 @@ def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:
 
 
 def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
-    """The kinds to follow; that of Koordinator only if the cluster serves it."""
-    if capabilities.koordinator_reservations:
-        return RESOURCES
-    return {kind: r for kind, r in RESOURCES.items() if kind is not Kind.KOORDINATOR_RESERVATION}
+    """The kinds to follow; those of Koordinator and Volcano only if the cluster serves them."""
+    served = {
+        Kind.KOORDINATOR_RESERVATION: capabilities.koordinator_reservations,
+        Kind.VOLCANO_POD_GROUP: capabilities.volcano_pod_groups,
+    }
+    return {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
 
 
 def source_of(api: KubeApi, options: Options) -> FileSource | ConfigMapSource:

@@ -19,6 +19,7 @@ from rescheduler.model.names import API_VERSION
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 METRICS: Final = "metrics.k8s.io/v1beta1"
 KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
+VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 EVENTS: Final = "events.k8s.io/v1"
 
 
@@ -41,6 +42,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     mutating_admission_policies: bool = False
     """admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 and later)."""
     koordinator_reservations: bool = False
+    volcano_pod_groups: bool = False
     reservations: bool = False
     pod_migrations: bool = False
     events: bool = True
@@ -96,6 +98,7 @@ def discover(api: KubeApi) -> Capabilities:
         mutating_admission_policies={"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
         <= admission,
         koordinator_reservations="reservations" in resources_of(api, KOORDINATOR),
+        volcano_pod_groups="podgroups" in resources_of(api, VOLCANO),
         reservations="reservations" in own,
         pod_migrations="podmigrations" in own,
         events="events" in resources_of(api, EVENTS),

@@ -176,6 +176,7 @@ class ClusterState:
             usage=MappingProxyType(dict(self._usage)),
             past_moves=self._past_moves,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
+            pod_groups=self._copy(Kind.VOLCANO_POD_GROUP),
             replacement_rules=rules,
             pod_log=self._pod_log.position(pods),
         )

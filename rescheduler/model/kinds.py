@@ -61,6 +61,7 @@ class Kind(enum.StrEnum):
     RESERVATION_WINDOW = "ReservationWindow"
     HEAD_ROOM = "HeadRoom"
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
+    VOLCANO_POD_GROUP = "VolcanoPodGroup"
     CONFIG_MAP = "ConfigMap"
     CONTROLLER_REVISION = "ControllerRevision"
 
@@ -104,6 +105,9 @@ RESOURCES: dict[Kind, Resource] = {
         namespaced=False,
         optional=True,
         kind="Reservation",
+    ),
+    Kind.VOLCANO_POD_GROUP: Resource(
+        "scheduling.volcano.sh", "v1beta1", "podgroups", namespaced=True, optional=True, kind="PodGroup"
     ),
 }
 

@@ -126,7 +126,9 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 RESERVEABLE: Final = "volcano.sh/reserveable"
 """Annotation or label of a pod, "true": it is for the room of ReservationWindows that name no owners."""
 MAXIMUM_RUNTIME: Final = "volcano.sh/maximum-runtime"
-"""On a pod: how long it runs at most, as a duration."""
+"""On a pod, or the Volcano PodGroup of pods: how long each runs at most, as a duration."""
+POD_GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""On a pod: name of its Volcano PodGroup; the first that is there counts."""
 
 KEPT_POD_ANNOTATIONS: Final = frozenset(
     {
@@ -139,6 +141,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         DO_NOT_DISRUPT,
         POD_DELETION_COST,
         MAXIMUM_RUNTIME,
+        *POD_GROUP_NAMES,
         KOORDINATOR_AFFINITY,
         KOORDINATOR_ALLOCATED,
         "kubernetes.io/config.mirror",

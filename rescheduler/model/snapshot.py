@@ -14,6 +14,7 @@ from typing import Any
 from rescheduler.model.change_log import LogPosition, changed_keys
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.past_moves import PastMove
+from rescheduler.model.pod_group import VolcanoPodGroup
 from rescheduler.model.records import (
     DeviceClass,
     DisruptionBudget,
@@ -79,6 +80,8 @@ class Snapshot:
     """What ConfigMap ``move-history`` keeps of moves, by uid of their PodMigration."""
     koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_empty)
     """Koordinator's Reservations. ``pods`` contains the room that each holds, as a pod without a namespace."""
+    pod_groups: Mapping[ObjectKey, VolcanoPodGroup] = field(default_factory=_empty)
+    """Volcano's."""
     replacement_rules: ReplacementRules = DEFAULT_RULES
     """Which custom controllers replace their pods."""
     admitted: Mapping[TemplateKey, AdmittedPod] = field(default_factory=_empty)

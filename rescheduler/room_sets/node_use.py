@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.room_sets.releases import earliest, job_end_s, leaves, own_end_s
+from rescheduler.room_sets.releases import earliest, group_end_s, job_end_s, leaves, own_end_s
 
 Amounts = dict[str, int]
 """Resource -> amount, CPU in milli; ``pods`` is the number of pods."""
@@ -77,8 +77,10 @@ class NodeUse:
             return Idle(now, now, now, now)
         then, perhaps, at_last = dict(now), dict(now), dict(now)
         for pod, own_s in leaving.values():
-            of_job_s = job_end_s(pod, self._at)
-            end_s = own_s if of_job_s is None else earliest(own_s, of_job_s)
+            of_job_s, of_group_s = job_end_s(pod, self._at), group_end_s(pod, self._at)
+            end_s = own_s
+            if of_job_s is not None or of_group_s is not None:
+                end_s = earliest(own_s, of_job_s, of_group_s)
             in_time = pod.deleting or (end_s is not None and now_s <= end_s <= by_s)
             may = in_time or end_s is None or end_s < now_s
             for name in names:

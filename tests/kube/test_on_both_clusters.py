@@ -171,6 +171,7 @@ def test_discovery(api):
     assert found.mutating_admission_policies
     assert found.events
     assert not found.koordinator_reservations
+    assert not found.volcano_pod_groups
     assert node_usage(api) == ()
 
 

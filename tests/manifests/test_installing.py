@@ -178,6 +178,7 @@ ALLOWED = [
     ("update", "leases", {"group": "coordination.k8s.io", "namespace": "rescheduler"}),
     ("watch", "volumeattachments", {"group": "storage.k8s.io"}),
     ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
+    ("watch", "podgroups", {"group": "scheduling.volcano.sh"}),
 ]
 REFUSED = [
     ("create", "pods", {"namespace": "default"}),

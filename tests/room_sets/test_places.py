@@ -102,6 +102,21 @@ def test_rooms_that_are_ordered_count_before_they_have_a_placeholder():
     assert places(snapshot(n("n"), (Kind.RESERVATION, ordered)), window(), 4) == [Place("n", 1)]
 
 
+@pytest.mark.parametrize(
+    ("runs", "mine", "seconds"), [("2h", "", 7200), ("9h", "3h", 10_800), ("soon", "", None), ("", "", None)]
+)
+def test_a_pod_group_declares_for_its_pods(runs, mine, seconds):
+    notes = {MAXIMUM_RUNTIME: runs} if runs else {}
+    group = object_of(Kind.VOLCANO_POD_GROUP, "g", "default").set("metadata.annotations", notes)
+    of_it = p("a", "n", runs=mine)[1].annotate(**{"scheduling.k8s.io/group-name": "g"})
+    found = snapshot(n("n"), (Kind.VOLCANO_POD_GROUP, group), (Kind.POD, of_it), p("b", "n"))
+    one, other = found.pods.values()
+    assert declared_end_s(one, found) == (None if seconds is None else one.started_at_s + seconds)
+    assert declared_end_s(other, found) is None
+    idle = NodeUse.of(found).idle(found.nodes["n"], ("cpu",), by_s=START_S, now_s=NOW_S)
+    assert idle.then["cpu"] == idle.now["cpu"] + (2000 if seconds else 0)
+
+
 def test_where_not_enough_is_declared_the_likeliest_nodes_come_first():
     found = snapshot(
         n("half"), p("a", "half", "6", runs="10h"), p("b", "half", "1"), p("c", "half", "1"),

@@ -1,0 +1,52 @@
+"""Volcano's PodGroups are read where their CRD is served, and nothing is asked for where it is not."""
+
+from rescheduler.controller import run
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.discovery import discover
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import MAXIMUM_RUNTIME
+from rescheduler.sandbox.sandbox import Sandbox
+
+VERSION = {
+    "name": "v1beta1",
+    "served": True,
+    "storage": True,
+    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "podgroups.scheduling.volcano.sh"},
+    "spec": {
+        "group": "scheduling.volcano.sh",
+        "scope": "Namespaced",
+        "names": {
+            "plural": "podgroups",
+            "singular": "podgroup",
+            "kind": "PodGroup",
+            "listKind": "PodGroupList",
+        },
+        "versions": [VERSION],
+    },
+}
+
+
+def test_pod_groups_are_read_where_they_are_served():
+    cluster = Sandbox()
+    api = KubeApi(cluster.transport, NO_RETRY)
+    assert Kind.VOLCANO_POD_GROUP not in run._to_read(discover(api))
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+    assert Kind.VOLCANO_POD_GROUP in run._to_read(discover(api))
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "night", "namespace": "default", "annotations": {MAXIMUM_RUNTIME: "500s"}},
+        "spec": {"minMember": 3},
+    }
+    resource = RESOURCES[Kind.VOLCANO_POD_GROUP]
+    api.create(resource.object_path("default", ""), group)
+    (page,) = api.list(resource.collection_path)
+    (found,) = Decoder().page(Kind.VOLCANO_POD_GROUP, page).records
+    assert (found.namespace, found.name, found.maximum_runtime) == ("default", "night", "500s")
