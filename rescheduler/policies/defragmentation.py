@@ -15,7 +15,6 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
-from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.quantity import Amount, QuantityError, milli, units
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
@@ -24,6 +23,7 @@ from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
+from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
@@ -86,9 +86,9 @@ class _Fragmented:
 
     node: int
     """Its index."""
-    pods: list[Pod]
+    pods: list[tuple[Pod, PodClass]]
     able: BoolArray
-    """Which of the pods may be moved."""
+    """Which of the pods the policy may propose, and may be moved."""
     missing: Size
     """What must be freed for one room more; 0 or less where enough is free."""
 
@@ -219,8 +219,13 @@ class Defragmentation:
         among[open_] = True
         rows = np.flatnonzero(among[columns.nodes])
         rows = rows[np.argsort(columns.nodes[rows], kind="stable")]
-        nodes, able = columns.nodes[rows], view.movable_rows(rows)
-        pods = [columns.pods[i] for i in rows.tolist()]
+        proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
+        nodes, kinds = columns.nodes[rows], columns.kinds[rows]
+        able = proposed[kinds] & view.movable_rows(rows)
+        pods = [
+            (columns.pods[i], columns.classes[kind])
+            for i, kind in zip(rows.tolist(), kinds.tolist(), strict=True)
+        ]
         for node in open_[np.argsort(view.nodes.ranks[open_], kind="stable")].tolist():
             here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
             missing = tuple(
@@ -238,16 +243,16 @@ class Defragmentation:
         for number, pods in enumerate(self._ways(here)):
             if number and not view.spares:
                 return
-            for pod in pods:
-                yield self._batch(pod, here.node, number, view)
+            for pod, kind in pods:
+                yield self._batch(pod, kind, view.nodes.names[here.node], number)
 
-    def _ways(self, here: _Fragmented) -> Iterator[Sequence[Pod]]:
+    def _ways(self, here: _Fragmented) -> Iterator[Sequence[tuple[Pod, PodClass]]]:
         """Smallest sets of pods whose leaving frees what is missing, the fewest pods first, then the least that is moved."""
-        by_size: dict[Size, list[Pod]] = {}
+        by_size: dict[Size, list[tuple[Pod, PodClass]]] = {}
         needs = here.missing
         wanted = [at for at, amount in enumerate(needs) if amount > 0]
-        for pod in self._leaving(here):
-            by_size.setdefault(tuple(taken_of(pod.held, r) for r in self._room), []).append(pod)
+        for one in _leaving(here):
+            by_size.setdefault(tuple(taken_of(one[0].held, r) for r in self._room), []).append(one)
         sizes = sorted(by_size, key=lambda size: [-size[at] for at in wanted])
         sizes = [size for size in sizes if any(size[at] for at in wanted)]
         shown = False
@@ -270,19 +275,9 @@ class Defragmentation:
             amount / whole for size in some for amount, whole in zip(size, self._room.values(), strict=True)
         )
 
-    def _leaving(self, here: _Fragmented) -> list[Pod]:
-        """Pods of a node that may leave it, those that are better left alone last."""
-        pods = [
-            pod
-            for pod, able in zip(here.pods, here.able.tolist(), strict=True)
-            if able and not pod.deleting and not belongs_to_node(pod) and self._scope.admits(pod)
-        ]
-        return sorted(pods, key=lambda pod: (*reluctance(pod), pod.namespace, pod.name))
-
-    def _batch(self, pod: Pod, node: int, number: int, view: PolicyView) -> Batch:
-        name = view.nodes.names[node]
+    def _batch(self, pod: Pod, kind: PodClass, name: str, number: int) -> Batch:
         return Batch(
-            kind=view.cluster.kind_of(pod),
+            kind=kind,
             pods=(pod,),
             policy=self.name,
             reason="NodeFragmented",
@@ -294,17 +289,23 @@ class Defragmentation:
         )
 
 
+def _leaving(here: _Fragmented) -> list[tuple[Pod, PodClass]]:
+    """Pods of a node that may leave it, those that are better left alone last."""
+    pods = [one for one, able in zip(here.pods, here.able.tolist(), strict=True) if able]
+    return sorted(pods, key=lambda one: (*reluctance(one[1]), one[0].namespace, one[0].name))
+
+
 def _largest(
-    by_size: Mapping[Size, Sequence[Pod]], sizes: Sequence[Size], needs: Size
-) -> Iterator[Sequence[Pod]]:
+    by_size: Mapping[Size, Sequence[tuple[Pod, PodClass]]], sizes: Sequence[Size], needs: Size
+) -> Iterator[Sequence[tuple[Pod, PodClass]]]:
     """The largest pods, until they free enough; nothing if all of them do not."""
-    taken: list[Size] = []
-    pods: list[Pod] = []
+    missing = list(needs)
+    pods: list[tuple[Pod, PodClass]] = []
     for size in sizes:
-        for pod in by_size[size]:
-            taken.append(size)
-            pods.append(pod)
-            if _frees(taken, needs):
+        for one in by_size[size]:
+            pods.append(one)
+            missing = [left - amount for left, amount in zip(missing, size, strict=True)]
+            if max(missing) <= 0:
                 yield pods
                 return
 
