@@ -5,27 +5,30 @@ the nodes to empty: the highest sum of prices first, then the fewest moves. A no
 several sources on a node, each of which is a part of its pods, one at most);
 its pods go to nodes that stay; the room that they leave is not used (the moves of a plan run at once).
 
-A pass takes the nodes in the order of their cost, fewest pods first, and puts the pods of each where pods have gone
-already, else where nothing is lost, best fit. A node that has received pods is emptied all the same if all of them fit
-elsewhere. Passes are repeated, from the start or from what was found before, with other orders: a fixed number of
-times, by a seeded generator, so the same input gives the same result. They go on from the last choice that is worth as much as
-the best, whatever moves it takes. The first pass has no chance in it, and nothing
-worse than it is ever given.
+A pass takes the nodes in the order of their cost, fewest pods first, and packs the pods of each (``packing``). A node that has
+received pods is emptied all the same if all of them fit elsewhere. Passes are repeated with other orders, from the start or
+from what was found before: a fixed number of times, by a seeded generator, so the same input gives the same result.
+Where nodes, not moves, are short, what counts is the room that is lost: what the pods take, and what the node itself could
+have taken. So the second pass goes by that, and an exchange, which stops emptying a few nodes and empties one more in their place, or
+as many with fewer pods, is chosen by the room that it leaves. Passes go on from the last choice that is worth as much as the
+best, whatever moves it takes. The first pass has no chance in it, and nothing worse than it is ever given.
 
 The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod. Pure.
 """
 
 from __future__ import annotations
 
+import enum
 import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.planning.company import Bound, Company, Mark
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.planning.consolidation_problem import ConsolidationProblem, Emptied
+from rescheduler.planning.packing import Packing
+from rescheduler.scheduling.framework import FloatArray
 
 PLACEMENTS_PER_PASS: Final = 500
 """A search ends early once it has tried so many placements for each pass it was asked for: on big clusters one pass is thousands."""
@@ -33,69 +36,34 @@ PLACEMENTS_PER_PASS: Final = 500
 ORDERS_PER_PASS: Final = 3
 """On small clusters, where passes cost little, so many are made for each that was asked for besides the first."""
 
-EXCHANGES: Final = 4
-"""Exchanges that a pass tries until one fits."""
+EXCHANGES: Final = 24
+"""Exchanges of nodes from which a pass takes the one that leaves most room."""
+MOST_EXCHANGED: Final = 3
+"""Nodes that an exchange stops emptying at most; one more is emptied for them."""
+ATTEMPTS: Final = 100
+"""How often an exchange takes pods off a node again to make room for another."""
+TRIED_AGAIN: Final = 0.02
+"""An exchange that was tried before is taken for one that leaves less room, by so large a share."""
 
-_OPEN: Final = 100.0
-"""More than the free shares of all resources of a node add up to: what is lost by using a node decides before how well a pod fits."""
+FROM_THE_START: Final = 16
+"""Each so-manieth pass keeps nothing of those before."""
+
+
+class _Kind(enum.Enum):
+    """What a pass is for."""
+
+    AGAIN = enum.auto()
+    MORE = enum.auto()
+    FEWER_MOVES = enum.auto()
+
+
+_KINDS: Final = (_Kind.AGAIN, _Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE)
+"""By pass, in turn."""
 _PODS: Final = (1.0, 0.0, 0.5, 0.75, 0.25)
-"""How much of a node's cost is its number of pods, the rest being what they need; by pass, in turn."""
+"""How much of a node's cost is its number of pods, the rest being the room that is lost; by pass, in turn."""
 _NOISE: Final = (0.0, 0.1, 0.3, 0.6)
 _TILT: Final = (0.0, 0.3, 1.0)
 _KEPT: Final = (0.9, 0.75, 0.5)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Occupant:
-    """A pod that would have to go."""
-
-    needs: tuple[tuple[int, int], ...]
-    """(resource, amount) of what its replacement asks for, none of them 0."""
-    size: float
-    """How much it needs, as a share of what is free altogether."""
-    allowed: Callable[[], BoolArray]
-    """Nodes that take the replacement before any pod is moved."""
-    bears: tuple[Mark, ...] = ()
-    minds: tuple[Mark, ...] = ()
-    """It does not join the domain of an item that bears such a mark."""
-    spreads: tuple[Bound, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """A node that may be emptied."""
-
-    node: int
-    items: tuple[Occupant, ...]
-    """The largest first."""
-    price: int
-    budgets: tuple[tuple[int, int], ...] = ()
-    """(index of a budget, how many moves take one of it)."""
-    takes: tuple[tuple[int, int], ...] | None = None
-    """(resource, amount) of what may come to its node that may come no longer once it is emptied; None: nothing may."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationProblem:
-    """What a search is about. Nodes are numbers; equal nodes are taken in their order."""
-
-    free: IntArray
-    """What may still come. Shape (resources, nodes)."""
-    shares: FloatArray
-    """``free`` as a share of what each node can hold. Shape (resources, nodes)."""
-    receives: BoolArray
-    """Nodes that pods may go to."""
-    sources: tuple[Source, ...]
-    budgets: tuple[int, ...] = ()
-    """What is left of each budget."""
-    most_moves: int | None = None
-
-
-class Emptied(NamedTuple):
-    """One node that the search empties: which of ``sources``, and where its items go, in their order."""
-
-    source: int
-    targets: tuple[int, ...]
 
 
 def consolidate(cluster: ConsolidationProblem, passes: int) -> list[Emptied]:
@@ -113,11 +81,16 @@ def consolidate(cluster: ConsolidationProblem, passes: int) -> list[Emptied]:
             heavy_last=number % 3 != 0,
             tilt=_TILT[number // 4 % len(_TILT)],
         )
-        if number % 2:
-            found = search.exchange(order, current.emptied, rng)
+        kind = _KINDS[number % len(_KINDS)]
+        if number == 1:
+            found = search.run(_Order(pods=0.0), ())
+        elif kind is _Kind.AGAIN:
+            kept = _KEPT[number // len(_KINDS) % len(_KEPT)] if number % FROM_THE_START else 0.0
+            found = search.run(order, _some(current.emptied, kept, rng), rng)
+        elif kind is _Kind.FEWER_MOVES:
+            found = search.exchange(order, best, rng, fewer_moves=True)
         else:
-            kept = _some(current.emptied, _KEPT[number // 2 % len(_KEPT)], rng) if number % 8 else ()
-            found = search.run(order, kept, rng)
+            found = search.exchange(order, current, rng)
         if found.worth[0] >= current.worth[0]:
             current = found
         if found.worth > best.worth:
@@ -144,6 +117,13 @@ class _Found(NamedTuple):
     """True if every node that may be emptied is."""
 
 
+class _Exchange(NamedTuple):
+    """Sources that are emptied no longer, and those that are in their place."""
+
+    leave: tuple[int, ...]
+    come: tuple[int, ...]
+
+
 _NOTHING: Final = _Found((0, 0), (), complete=False)
 
 
@@ -160,11 +140,31 @@ class _Search:
         """Placements tried so far."""
         sources = cluster.sources
         self._pods = np.array([len(s.items) for s in sources], dtype=np.float64)
-        self._sizes = np.array([sum(item.size for item in s.items) for s in sources], dtype=np.float64)
         prices = np.array([max(s.price, 1) for s in sources], dtype=np.float64)
         # As shares of the highest, so that the unit of prices makes no difference.
         self._prices = prices / prices.max(initial=1.0)
         self._nodes = np.array([s.node for s in sources], dtype=np.intp)
+        self._lost, scarcity = self._room_lost()
+        self._largest_loss = (self._lost * scarcity).max(axis=1, initial=0.0)
+        self._tried: Counter[_Exchange] = Counter()
+
+    def _room_lost(self) -> tuple[FloatArray, FloatArray]:
+        """(sources, resources): what emptying a source takes of all room, for its items and with its node; (resources): how scarce each is."""
+        cluster = self.cluster
+        free = np.where(cluster.receives, np.clip(cluster.free, 0, None), 0).astype(np.float64)
+        needs = np.zeros((len(cluster.sources), len(free)))
+        nodes = np.zeros_like(needs)
+        for number, source in enumerate(cluster.sources):
+            for item in source.items:
+                for resource, amount in item.needs:
+                    needs[number, resource] += amount
+            if source.takes is None:
+                nodes[number] = free[:, source.node]
+            else:
+                for resource, amount in source.takes:
+                    nodes[number, resource] = amount
+        whole = np.maximum(free.sum(axis=1), 1.0)
+        return (needs + nodes) / whole, np.minimum(needs.sum(axis=0) / whole, 1.0)
 
     def run(self, order: _Order, kept: Iterable[Emptied], rng: random.Random | None = None) -> _Found:
         """One pass, which begins with what is kept of another one."""
@@ -174,7 +174,7 @@ class _Search:
             packing.put(one)
         return self._go_on(packing, cost)
 
-    def _go_on(self, packing: _Packing, cost: FloatArray) -> _Found:
+    def _go_on(self, packing: Packing, cost: FloatArray) -> _Found:
         """Empty what else can be emptied, the cheapest first."""
         before = packing.placements
         for number in np.argsort(cost, kind="stable").tolist():
@@ -187,39 +187,78 @@ class _Search:
         worth = sum(sources[e.source].price for e in emptied), -packing.moves
         return _Found(worth, emptied, complete=len(emptied) == len(nodes))
 
-    def exchange(self, order: _Order, emptied: Sequence[Emptied], rng: random.Random) -> _Found:
-        """One pass that begins with most of what another one emptied and some of what it did not, packed together."""
-        before = sorted(one.source for one in emptied)
+    def exchange(
+        self, order: _Order, found: _Found, rng: random.Random, *, fewer_moves: bool = False
+    ) -> _Found:
+        """One pass that begins with what another one emptied, but some nodes of more worth in the place of others; all or nothing."""
+        chosen = self._choose(found, rng, fewer_moves=fewer_moves)
+        if chosen is None:
+            return _NOTHING
+        packing = self._packing(self._costs(order, rng), order, rng)
+        for one in found.emptied:
+            if one.source not in chosen.leave:
+                packing.put(one)
+        packed = packing.empty_making_room(chosen.come, ATTEMPTS)
+        self.placements += packing.placements
+        return self._go_on(packing, self._costs(order, rng)) if packed else _NOTHING
+
+    def _choose(self, found: _Found, rng: random.Random, *, fewer_moves: bool) -> _Exchange | None:
+        """Of some exchanges by chance the one that leaves most room; None: there is none with enough for all pods."""
+        before = [one.source for one in found.emptied]
         known = set(before)
-        others = [n for n in range(len(self.cluster.sources)) if n not in known]
+        others = [number for number in range(len(self.cluster.sources)) if number not in known]
+        room = 1.0 - self._lost[before].sum(axis=0)
+        moves = -found.worth[1]
+        best: _Exchange | None = None
+        most = 0.0
         for _ in range(EXCHANGES):
-            gone = rng.randrange(min(3, len(before) + 1))
-            left_out = set(rng.sample(before, gone))
-            stay = [number for number in before if number not in left_out]
-            come = rng.sample(others, min(gone + 1, len(others)))
-            packing = self._packing(self._costs(order, rng), order, rng)
-            packed = packing.empty_all([*stay, *come])
-            self.placements += packing.placements
-            if packed:
-                return self._go_on(packing, self._costs(order, rng))
-        return _NOTHING
+            count = rng.randrange(min(MOST_EXCHANGED, len(before)) + 1)
+            more = count if fewer_moves else count + 1
+            if more > len(others) or not more:
+                continue
+            exchange = _Exchange(tuple(rng.sample(before, count)), tuple(rng.sample(others, more)))
+            price, added = self._difference(exchange)
+            if price < 0 or (added >= 0 if fewer_moves else not price):
+                continue
+            if self.cluster.most_moves is not None and moves + added > self.cluster.most_moves:
+                continue
+            after = (
+                room
+                + self._lost[list(exchange.leave)].sum(axis=0)
+                - self._lost[list(exchange.come)].sum(axis=0)
+            )
+            left = float(after.min()) - TRIED_AGAIN * self._tried[exchange]
+            if after.min() >= 0 and (best is None or left > most):
+                best, most = exchange, left
+        if best is not None:
+            self._tried[best] += 1
+        return best
+
+    def _difference(self, exchange: _Exchange) -> tuple[int, int]:
+        """By how much the sum of prices, and the moves, become more."""
+        sources = self.cluster.sources
+        price = sum(sources[n].price for n in exchange.come) - sum(sources[n].price for n in exchange.leave)
+        moves = sum(len(sources[n].items) for n in exchange.come) - sum(
+            len(sources[n].items) for n in exchange.leave
+        )
+        return price, moves
 
     def _costs(self, order: _Order, rng: random.Random | None) -> FloatArray:
-        """What emptying each source costs for its price: pods, and what they need."""
+        """What emptying each source costs for its price: pods, and room."""
         pods = self._pods / max(self._pods.sum(), 1.0)
-        sizes = self._sizes / max(self._sizes.sum(), 1e-9)
-        cost: FloatArray = (order.pods * pods + (1.0 - order.pods) * sizes + 1e-6 * sizes) / self._prices
+        lost = self._largest_loss / max(self._largest_loss.sum(), 1e-9)
+        cost: FloatArray = (order.pods * pods + (1.0 - order.pods) * lost + 1e-6 * lost) / self._prices
         if rng is not None and order.noise:
             cost *= np.array([1.0 + order.noise * (rng.random() - 0.5) * 2 for _ in range(len(cost))])
         return cost
 
-    def _packing(self, cost: FloatArray, order: _Order, rng: random.Random | None) -> _Packing:
+    def _packing(self, cost: FloatArray, order: _Order, rng: random.Random | None) -> Packing:
         """One without any node emptied."""
         size = len(self.cluster.receives)
         tilt = np.zeros(size)
         if rng is not None and order.tilt > 0:
             tilt = np.array([order.tilt * rng.random() for _ in range(size)])
-        return _Packing(self.cluster, self._losses(cost, order), tilt)
+        return Packing(self.cluster, self._losses(cost, order), tilt)
 
     def _losses(self, cost: FloatArray, order: _Order) -> FloatArray:
         """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2."""
@@ -228,169 +267,3 @@ class _Search:
             cheap = 1.0 - cost / max(float(cost.max()), 1e-12)
             losses[self._nodes] = 1.0 + (cheap if order.heavy_last else 0.0)
         return losses
-
-
-class _Packing:
-    """Which nodes are emptied so far, and where their items are."""
-
-    def __init__(self, cluster: ConsolidationProblem, losses: FloatArray, tilt: FloatArray) -> None:
-        """``losses``: what is lost if a node receives; ``tilt``: added to what is free on it."""
-        self._cluster = cluster
-        self._free = cluster.free.copy()
-        self._open = cluster.receives.copy()
-        self._slack: FloatArray = cluster.shares.sum(axis=0) + tilt
-        self._per_unit = cluster.shares / np.maximum(cluster.free, 1)
-        self._losses = losses
-        self._standing = losses.copy()
-        """``losses``, but 0 for nodes that have received."""
-        self._received: dict[int, dict[Occupant, None]] = {}
-        self._at: dict[Occupant, int] = {}
-        self._company = Company()
-        self._budgets = list(cluster.budgets)
-        self.emptied: dict[int, None] = {}
-        """Numbers of the sources, in the order in which they were emptied."""
-        self._closed: set[int] = set()
-        """Nodes of those sources."""
-        self.moves = 0
-        self.placements = 0
-
-    def result(self) -> tuple[Emptied, ...]:
-        """What is emptied."""
-        sources, at = self._cluster.sources, self._at
-        return tuple(Emptied(n, tuple(at[item] for item in sources[n].items)) for n in self.emptied)
-
-    def put(self, one: Emptied) -> None:
-        """Empty a source as another pass did; targets that it gave to nodes emptied since are not asked for."""
-        source = self._cluster.sources[one.source]
-        self._close(one.source)
-        for item, node in zip(source.items, one.targets, strict=True):
-            self._place(item, node)
-
-    def empty(self, number: int) -> bool:
-        """Empty a source if all of its items, and those it has received, fit elsewhere."""
-        source = self._cluster.sources[number]
-        if not self._affords((number,)):
-            return False
-        guests = () if self._bears(source) else tuple(self._received.get(source.node, ()))
-        for item in guests:
-            self._take(item)
-        self._close(number)
-        if self._place_all((*guests, *source.items) if guests else source.items, ordered=not guests):
-            return True
-        self._reopen(number)
-        for item in guests:
-            self._place(item, source.node)
-        return False
-
-    def empty_all(self, numbers: Sequence[int]) -> bool:
-        """Empty these sources together, before any other: the largest items of all of them first."""
-        if not self._affords(numbers):
-            return False
-        for number in numbers:
-            self._close(number)
-        items = [item for number in numbers for item in self._cluster.sources[number].items]
-        if self._place_all(items, ordered=False):
-            return True
-        for number in reversed(numbers):
-            self._reopen(number)
-        return False
-
-    def _bears(self, source: Source) -> bool:
-        """True if what has come to its node may stay there once the source is emptied."""
-        if source.takes is None:
-            return False
-        return all(self._free[resource, source.node] >= amount for resource, amount in source.takes)
-
-    def _affords(self, numbers: Sequence[int]) -> bool:
-        sources = [self._cluster.sources[number] for number in numbers]
-        nodes = {source.node for source in sources}
-        if len(nodes) < len(sources) or not nodes.isdisjoint(self._closed):
-            return False
-        most = self._cluster.most_moves
-        if most is not None and self.moves + sum(len(source.items) for source in sources) > most:
-            return False
-        left = list(self._budgets)
-        for source in sources:
-            for budget, number in source.budgets:
-                left[budget] -= number
-                if left[budget] < 0:
-                    return False
-        return True
-
-    def _place_all(self, items: Sequence[Occupant], *, ordered: bool) -> bool:
-        """Put all of them somewhere, or none. ``ordered``: the largest stand first."""
-        placed: list[Occupant] = []
-        for item in items if ordered else sorted(items, key=_largest_first):
-            node = self._best(item)
-            if node < 0:
-                for one in reversed(placed):
-                    self._take(one)
-                return False
-            self._place(item, node)
-            placed.append(item)
-        return True
-
-    def _best(self, item: Occupant) -> int:
-        """Where the item is put; -1: no node takes it."""
-        self.placements += 1
-        fits = item.allowed() & self._open
-        for resource, amount in item.needs:
-            fits &= self._free[resource] >= amount
-        self._company.restrict(item.minds, item.spreads, fits)
-        nodes = np.flatnonzero(fits)
-        if not len(nodes):
-            return -1
-        return int(nodes[(self._standing[nodes] * _OPEN + self._slack[nodes]).argmin()])
-
-    def _place(self, item: Occupant, node: int) -> None:
-        self._change(item, node, -1)
-        self._at[item] = node
-        self._received.setdefault(node, {})[item] = None
-        self._standing[node] = 0.0
-        self._company.join(item.bears, item.spreads, node)
-
-    def _take(self, item: Occupant) -> None:
-        node = self._at.pop(item)
-        self._change(item, node, 1)
-        here = self._received[node]
-        del here[item]
-        if not here:
-            self._standing[node] = self._losses[node]
-        self._company.leave(item.bears, item.spreads, node)
-
-    def _change(self, item: Occupant, node: int, sign: int) -> None:
-        for resource, amount in item.needs:
-            self._free[resource, node] += sign * amount
-            self._slack[node] += sign * amount * self._per_unit[resource, node]
-
-    def _close(self, number: int) -> None:
-        source = self._cluster.sources[number]
-        self.emptied[number] = None
-        self._closed.add(source.node)
-        self.moves += len(source.items)
-        for budget, taken in source.budgets:
-            self._budgets[budget] -= taken
-        self._give(source, -1)
-
-    def _reopen(self, number: int) -> None:
-        source = self._cluster.sources[number]
-        del self.emptied[number]
-        self._closed.discard(source.node)
-        self.moves -= len(source.items)
-        for budget, taken in source.budgets:
-            self._budgets[budget] += taken
-        self._give(source, 1)
-
-    def _give(self, source: Source, sign: int) -> None:
-        """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
-        node = source.node
-        if source.takes is None:
-            self._open[node] = sign > 0 and self._cluster.receives[node]
-            return
-        for resource, amount in source.takes:
-            self._free[resource, node] += sign * amount
-            self._slack[node] += sign * amount * self._per_unit[resource, node]
-
-
-def _largest_first(item: Occupant) -> float:
-    return -item.size

@@ -18,12 +18,8 @@ import numpy as np
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import PLENTY, Conditions
-from rescheduler.planning.consolidation import (
-    ConsolidationProblem,
-    Occupant,
-    Source,
-    consolidate,
-)
+from rescheduler.planning.consolidation import consolidate
+from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.emptying import EmptyingPolicy

@@ -11,12 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.planning.company import Bound, Mark
-from rescheduler.planning.consolidation import (
-    ConsolidationProblem,
-    Occupant,
-    Source,
-    consolidate,
-)
+from rescheduler.planning.consolidation import consolidate
+from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
 
 QUICK = settings(max_examples=150)
 
@@ -167,3 +163,10 @@ def test_only_one_pod_of_a_spread_leaves_its_domain():
     domains = np.array([0, 0, 1])
     pods = [item(3, 1, spreads=(Bound(3, domains, 0),)) for _ in range(2)]
     assert len(consolidate(cluster([0, 0, 9], {0: [pods[0]], 1: [pods[1]]}), 20)) == 1
+
+
+def test_the_nodes_that_could_take_most_stay_in_use():
+    """Nodes 2 and 3 have one pod each, but without one of them the pods of 0, 1 and 4 have no room."""
+    problem = cluster([0, 0, 6, 6, 0], {0: [1, 1, 1], 1: [1, 1, 1], 2: [2], 3: [2], 4: [1, 1, 1]})
+    assert check(problem, consolidate(problem, 1)) == (2, -4)
+    assert check(problem, consolidate(problem, 2)) == (3, -9)

@@ -65,7 +65,7 @@ def test_every_resource_of_the_template_is_needed(decide, app):
     )
     plan = decide(cluster, HALF, inputs=ALL)
     assert plan.before.policies[0].badness.fragmentation == 4
-    assert [(move.source, move.target) for move in plan.moves] == [("n0", "n1")]
+    assert len(plan.moves) == 1
     assert plan.after.policies[0].badness.fragmentation == 2
 
 
