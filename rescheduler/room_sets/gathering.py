@@ -33,8 +33,13 @@ class GatherStep(NamedTuple):
     leave: tuple[Child, ...] = ()
 
 
-def gather(outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, wanted: int) -> GatherStep:
-    """``waiting``: those that hold nothing yet and may be given back. ``held``: rooms of all others."""
+def gather(
+    outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, wanted: int, more: bool = True
+) -> GatherStep:
+    """``waiting``: those that hold nothing yet and may be given back. ``held``: rooms of all others.
+
+    ``more``: if not, no further nodes are waited on; for one that becomes certain another one is left.
+    """
     certain = chosen({o.node: o.rooms for o in outlooks}, wanted - held)
     uncertain = wanted - held - sum(place.rooms for place in certain)
     likely = hopeful(outlooks)
@@ -45,6 +50,8 @@ def gather(outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, 
     there = Counter[str]()
     for child in waiting:
         there[child.room.template_node] += child.rooms
+    if not more:
+        most = min(most, max(wanted - held, there.total()))
     create = [
         Place(place.node, place.rooms - there[place.node])
         for place in certain
@@ -54,11 +61,11 @@ def gather(outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, 
     known = {o.node: o for o in outlooks}
     if _kept(known, waiting) + WHOLE <= (wanted - held + ABOVE) * WHOLE:
         due = Counter({place.node: place.rooms for place in certain})
-        more = [Place(node, 1) for node in watched if there[node] <= due[node]]
-        more += [Place("", 1)] * max(0, anywhere - there[""])
-        more = more[: max(0, most - count)]
-        create += more
-        count += len(more)
+        further = [Place(node, 1) for node in watched if there[node] <= due[node]]
+        further += [Place("", 1)] * max(0, anywhere - there[""])
+        further = further[: max(0, most - count)]
+        create += further
+        count += len(further)
     best = dict.fromkeys([*(place.node for place in certain), *likely])
     ranks = {node: rank for rank, node in enumerate(best)}
     by_worth = sorted(waiting, key=lambda child: (ranks.get(_node_of(child), len(ranks)), child.room.name))

@@ -27,7 +27,7 @@ from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
-from rescheduler.room_sets.gathering import gather
+from rescheduler.room_sets.gathering import GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
 from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
@@ -226,24 +226,26 @@ def _orders(
 ) -> tuple[tuple[CreateRoom, ...], tuple[DeleteReservation, ...]]:
     """What is waited for on further nodes, and what is given back for it (``gathering``)."""
     held = sum(child.rooms for child in have.live if child.held or child.claimed)
-    if recipe is None or held >= wanted or have.refused or any(map(beyond_share, have.live)):
+    if recipe is None or held >= wanted or have.refused:
         return (), ()
     outlooks = observed.outlooks(recipe.room, have.missing > 0)
     if outlooks is None:
         return (), ()
     waiting = [child for child in have.live if not (child.held or child.claimed) and child.rooms]
-    shut = [child for child in waiting if _is_shut(observed.window, child, now_s)]
+    beyond = [child for child in waiting if beyond_share(child)]
+    shut = [child for child in waiting if child not in beyond and _is_shut(observed.window, child, now_s)]
     closed = {child.room.template_node for child in shut}
-    # They stay, so that their nodes are not tried again and again; a few, because one may take them after all.
-    leaving = shut[:-_MOST_SHUT]
-    found = gather(
-        [outlook for outlook in outlooks if outlook.node not in closed],
-        [child for child in waiting if child not in shut],
-        held=held,
-        wanted=wanted,
-    )
+    open_ = [outlook for outlook in outlooks if outlook.node not in closed]
+    within = [child for child in waiting if child not in shut and child not in beyond]
+    missing = max(0, wanted - held - sum(child.rooms for child in within))
+    found = GatherStep()
+    if not (beyond and missing):  # else a further room would wait for the share, too
+        found = gather(open_, within, held=held, wanted=wanted, more=not beyond)
     return _created(recipe, found.create, observed.taken), (
-        *(given_back(child, "its node refuses it") for child in leaving),
+        # A few stay, so that their nodes are not tried again and again; and one of them may take its room after all.
+        *(given_back(child, "its node refuses it") for child in shut[:-_MOST_SHUT]),
+        # One stays, so that it stays known that no further node is to be waited on.
+        *(given_back(child, "it is beyond the share") for child in beyond[max(1, missing) :]),
         *(given_back(child, "other nodes are likelier to have room in time") for child in found.leave),
     )
 

@@ -74,3 +74,11 @@ def test_a_second_look_changes_nothing(held):
     first = gather(outlooks, [], held=held, wanted=5)
     waiting = [child(place.node, n) for n, place in enumerate(first.create) for _ in range(place.rooms)]
     assert gather(outlooks, waiting, held=held, wanted=5) == GatherStep()
+
+
+def test_within_a_share_a_node_that_becomes_certain_is_taken_for_another_one():
+    waiting = [child(name) for name in "abc"]
+    outlooks = [*likely(*"abcd"), Outlook("z", rooms=1)]
+    assert gather(likely(*"abcd"), waiting, held=0, wanted=2, more=False) == GatherStep()
+    found = gather(outlooks, waiting, held=0, wanted=2, more=False)
+    assert (nodes(found), [c.room.template_node for c in found.leave]) == (["z"], ["c"])

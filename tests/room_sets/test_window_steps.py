@@ -3,7 +3,11 @@
 import msgspec
 import pytest
 
-from rescheduler.model.reservation import ReservationOwner
+from rescheduler.model.conditions import Condition
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import PodSpec
+from rescheduler.model.reservation import ReservationOwner, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
@@ -95,3 +99,33 @@ def test_it_is_looked_again_only_when_it_is_time():
 
     first = phase(window(), START_S - 100, outlooks=outlooks)
     assert (asked, len(first.create)) == ([True], 1)
+
+
+def room_of(order, number, reason="", phase=ReservationPhase.PENDING):
+    """The Reservation that an order makes, a moment later."""
+    body = msgspec.json.decode(order.body)
+    body["metadata"] |= {"uid": f"r{number}", "creationTimestamp": "2026-09-21T13:00:00Z"}
+    room = Decoder().record(Kind.RESERVATION, msgspec.json.encode(body))
+    told = (Condition("Scheduled", "False", reason),) if reason else ()
+    return msgspec.structs.replace(room, status=ReservationStatus(phase=phase, conditions=told))
+
+
+def test_rooms_that_are_only_waited_on_do_not_wait_for_a_share():
+    likely = [Outlook(f"n{number}", lacks=500, hopes=True) for number in range(12)]
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    seen = window(
+        pods=2, resources=Resources(), template_raw=msgspec.json.encode(template), template=PodSpec(requests=Resources(cpu_milli=1000))
+    )  # fmt: skip
+    orders = phase(seen, START_S - 100, outlooks=lambda *_: likely).create
+    assert len(orders) == 8
+
+    def with_share_for(count):
+        rooms = [
+            room_of(order, n, "" if n < count else "BeyondShare", ReservationPhase.WAITING if n < count else ReservationPhase.PENDING)
+            for n, order in enumerate(orders)
+        ]  # fmt: skip
+        return step(ObservedWindow(window=seen, rooms=rooms, outlooks=lambda *_: likely), START_S - 90)
+
+    for count, stay in ((3, 4), (2, 3), (1, 2), (0, 2)):
+        found = with_share_for(count)
+        assert (len(orders) - len(found.delete), found.create) == (stay, ()), count
