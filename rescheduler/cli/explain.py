@@ -36,7 +36,9 @@ def explain_group() -> None:
 
 
 @explain_group.command("pod")
-@click.argument("pods", nargs=-1, metavar="[NAMESPACE/]NAME...", shell_complete=names_of(Kind.POD))
+@click.argument(
+    "pods", nargs=-1, metavar="NAME|pod/NAME|NAMESPACE/NAME...", shell_complete=names_of(Kind.POD)
+)
 @target_namespace_option
 @click.option("--all-pending", is_flag=True, help="Every pending pod.")
 @click.option(
@@ -91,7 +93,7 @@ def explain_pod_command(
     from rescheduler.scheduling.state import SchedulingState  # noqa: PLC0415 - its help needs no rules
 
     if not pods and not all_pending:
-        raise click.UsageError("name a pod as NAMESPACE/NAME, or use --all-pending")
+        raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     configuration = (
         load_configuration(config_file)
         if paths

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.cli.pods_by_name import pod_key
+from rescheduler.cli.suggestions import did_you_mean
+from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.nearest_way import NearestWays
@@ -24,11 +26,11 @@ def choose(
     """The pods that the user named, in that order, and all pending pods if ``all_pending``. Raises CommandError."""
     chosen: list[Pod] = []
     for name in names:
-        namespace, slash, rest = name.partition("/")
-        key = ObjectKey(namespace, rest) if slash else ObjectKey(default_namespace, name)
+        key = pod_key(name, default_namespace, snapshot.pods)
         pod = snapshot.pods.get(key)
         if pod is None:
-            raise CommandError(f"there is no pod {key}", EXIT_USAGE)
+            known = (other.name for other in snapshot.pods if other.namespace == key.namespace)
+            raise CommandError(f"there is no pod {key}{did_you_mean(key.name, known)}", EXIT_USAGE)
         chosen.append(pod)
     if all_pending:
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)

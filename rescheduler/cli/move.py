@@ -26,6 +26,7 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods, pod_names
 from rescheduler.cli.reserve.printing import json_list, yaml_list
+from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
@@ -216,6 +217,9 @@ class _Asking:
             return [CheckedMove(pod=pod, target=self.target) for pod in pods]
         if warning:
             tell(f"warning: {warning}")
+        if self.target and self.target not in source.snapshot.nodes:
+            hint = did_you_mean(self.target, source.snapshot.nodes)
+            raise CommandError(f"there is no node {self.target}{hint}", EXIT_USAGE)
         checked = check_moves(source.snapshot, configuration, pods, self.target)
         refused = [f"{check.pod.key}: {check.refusal}" for check in checked if check.refusal]
         if refused:

@@ -20,8 +20,8 @@ _NARROW: Final = ("POD", "FROM", "TO", "STATE", "REASON")
 def step_line(move: PodMigration) -> str:
     """One step: the pod, what happens, and what it waits for."""
     status = move.status
-    said = f"{status.reason}: {status.message}" if status.message else status.reason or "asked for"
-    return visible_line(f"{move.namespace}/{move.pod_name}: {status.phase}: {said}")
+    steps = dict.fromkeys((str(status.phase), status.reason or "asked for", status.message or ""))
+    return visible_line(f"{move.namespace}/{move.pod_name}: {': '.join(filter(None, steps))}")
 
 
 def moves_table(moves: Iterable[PodMigration], *, wide: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
@@ -12,14 +12,33 @@ from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Pod
+from rescheduler.model.records import ObjectKey, Pod
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
+_WORKLOADS: Final = frozenset(
+    {
+        "deployment",
+        "deployments",
+        "deploy",
+        "statefulset",
+        "statefulsets",
+        "sts",
+        "replicaset",
+        "replicasets",
+        "rs",
+    }
+)
 _RIGHT: Final = "the ClusterRole view has the right"
 
 
 def pod_names(words: Sequence[str]) -> tuple[str, ...]:
     """The names in ``pod a b``, ``pod/a pod/b`` or ``a b``, each once. Raises CommandError."""
+    kind = words[0].partition("/")[0].lower() if words else ""
+    if kind in _WORKLOADS and (len(words) > 1 or "/" in words[0]):
+        raise CommandError(
+            f"{words[0]!r}: pods are moved; those of a workload are chosen by their labels: -l app=NAME",
+            EXIT_USAGE,
+        )
     kind_first = bool(words) and words[0].lower() in _WORDS
     if kind_first and len(words) == 1:
         raise CommandError(f"{words[0]!r}: name a pod", EXIT_USAGE)
@@ -31,6 +50,15 @@ def pod_names(words: Sequence[str]) -> tuple[str, ...]:
             raise CommandError(f"{word!r}: write pod NAME or pod/NAME; the namespace is -n", EXIT_USAGE)
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def pod_key(word: str, default_namespace: str, known: Container[ObjectKey]) -> ObjectKey:
+    """The pod that NAME, pod/NAME or NAMESPACE/NAME means; ``known``: pods that exist."""
+    first, slash, name = word.partition("/")
+    key = ObjectKey(first, name) if slash else ObjectKey(default_namespace, word)
+    return (
+        ObjectKey(default_namespace, name) if first.lower() in _WORDS and slash and key not in known else key
+    )
 
 
 def find_pods(

@@ -32,6 +32,11 @@ from rescheduler.cli.text_files import read_text
     help="One decision, without /healthz and /metrics; ends when its moves have ended, and prints what became of each.",
 )
 @click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Of /healthz, /readyz and /metrics, instead of server.port of the configuration; 0 takes a free one.",
+)
+@click.option(
     "--identity",
     envvar="RESCHEDULER_IDENTITY",
     default="",
@@ -55,6 +60,7 @@ def run_command(
     config_map: str | None,
     dry_run: bool,
     once: bool,
+    port: int | None,
     identity: str,
     log_level: str,
     log_format: str,
@@ -65,7 +71,7 @@ def run_command(
     new step is begun, and what is under way is taken up again by the next start.
     """
     from rescheduler.configuration.live import UnreadableConfigurationError  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.controller.run import Controller, MissingParts, Options  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options  # noqa: PLC0415 - its help needs no rules
     from rescheduler.controller.server import CannotListenError  # noqa: PLC0415 - its help needs no rules
     from rescheduler.reports.outcomes import outcomes_text  # noqa: PLC0415 - its help needs no rules
     from rescheduler.reports.text import plan_text  # noqa: PLC0415 - its help needs no rules
@@ -78,6 +84,7 @@ def run_command(
         config_map=parse_config_map(config_map),
         dry_run=dry_run,
         once=once,
+        port=port,
         identity=identity,
     )
     transport = connected(kubeconfig, context)
@@ -87,7 +94,7 @@ def run_command(
     controller = Controller(transport, options, stop)
     try:
         controller.run()
-    except (MissingParts, CannotListenError, UnreadableConfigurationError) as error:
+    except (AnotherLeadsError, MissingParts, CannotListenError, UnreadableConfigurationError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"cannot start: {error}") from error

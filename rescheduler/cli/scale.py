@@ -25,7 +25,7 @@ PAUSE_S = 0.2
 
 
 @click.command("scale")
-@click.argument("workload", metavar="deployment/NAME|statefulset/NAME")
+@click.argument("words", nargs=-1, required=True, metavar="deployment/NAME|statefulset/NAME")
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
 @target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
@@ -33,7 +33,7 @@ PAUSE_S = 0.2
 @cluster_options
 def scale_command(
     *,
-    workload: str,
+    words: tuple[str, ...],
     replicas: int,
     namespace: str | None,
     timeout: str,
@@ -47,7 +47,7 @@ def scale_command(
     released and nothing is scaled. Scaling down needs no room and is done at once.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    name = parse_workload(workload, namespace or namespace_of_context(kubeconfig, context))
+    name = parse_workload("/".join(words), namespace or namespace_of_context(kubeconfig, context))
     api = api_of(kubeconfig, context, DEADLINE_S)
     found = read_workload(api, name)
     if replicas == found.replicas:

@@ -68,10 +68,16 @@ class Options:
     timings: LoopTimings = field(default_factory=LoopTimings)
     serve: bool = True
     """Serve health checks and metrics."""
+    port: int | None = None
+    """Where, instead of ``server.port`` of the configuration."""
 
 
 class MissingParts(ReschedulerError):  # noqa: N818 - not a fault: the cluster lacks our CRDs, or is too old
     """The cluster does not have what the controller needs; the administrator must install it."""
+
+
+class AnotherLeadsError(ReschedulerError):
+    """With ``once``: another controller is at work, so this process would wait for as long as that one lives."""
 
 
 class Controller:
@@ -115,6 +121,7 @@ class Controller:
         Raises:
             ConfigurationError, UnreadableConfigurationError, ApiError, TransportError, MissingParts,
                 MissingExtraError, CannotListenError: it cannot even start.
+            AnotherLeadsError: ``once``, and another controller leads.
         """
         self._configuration.start()
         if self._configuration.careful:
@@ -235,7 +242,8 @@ class Controller:
         self._elector = elector
         elector.start()
         stack.callback(elector.stop)
-        return leadership(elector, self._metrics)
+        leads = leadership(elector, self._metrics)
+        return partial(_leads_or_ends, elector, leads) if self._options.once else leads
 
     def _leadership(self) -> Leadership:
         """Who leads, for the page: a dry run and a process without leader election do what they do by themselves."""
@@ -264,8 +272,10 @@ class Controller:
         self._metrics.configuration_ok.set(not self._configuration.careful)
         if not self._served:
             return
-        port = self._configuration.current.server.port
-        with listening("the server of health and metrics", port=port, key="server.port"):
+        asked = self._options.port
+        port = self._configuration.current.server.port if asked is None else asked
+        key = "server.port" if asked is None else "--port"
+        with listening("the server of health and metrics", port=port, key=key):
             server = Server(
                 port=port,
                 routes={
@@ -285,6 +295,17 @@ class Controller:
     def _served(self) -> bool:
         """With ``--once`` the process ends before it is probed or scraped. A dry run may be a Deployment, which needs the server."""
         return self._options.serve and not self._options.once
+
+
+def _leads_or_ends(elector: Elector, leads: Callable[[], bool]) -> bool:
+    """The check of leadership of a process that is to end. Raises AnotherLeadsError."""
+    leading = leads()
+    if not leading and elector.rival:
+        raise AnotherLeadsError(
+            f"another controller is at work: {elector.rival} renews the Lease. Let it decide (rescheduler status), stop "
+            "it first, or look at the decision only, with --dry-run"
+        )
+    return leading
 
 
 def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:

@@ -8,6 +8,7 @@ done). Connections have TCP keepalive; a stream that is silent for its time limi
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ import urllib3
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
+from urllib3.util.ssl_ import create_urllib3_context
 
 from rescheduler import __version__
 from rescheduler.kube.errors import KubeconfigError
@@ -127,6 +129,20 @@ class HttpTransport:
             return True
 
 
+def tls_context(configuration: Configuration) -> ssl.SSLContext:
+    """Verifies the server as every version of Python before 3.13 does, and as kubectl does.
+
+    Since then certificates must have the form of RFC 5280 to the letter by default. The authorities of many clusters,
+    EKS among them, lack an identifier or a key usage that it asks for; chain, names and times are verified all the same.
+    """
+    required = ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE
+    context = create_urllib3_context(cert_reqs=required)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.verify_ssl and not (configuration.ssl_ca_cert or configuration.ca_cert_data):
+        context.load_default_certs()
+    return context
+
+
 class _Session:
     """One set of credentials and the pool that carries its connections."""
 
@@ -138,6 +154,7 @@ class _Session:
         self.root: str = configuration.host.rstrip("/")
         self._lock = threading.Lock()
         self.pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        self.pool.connection_pool_kw["ssl_context"] = tls_context(configuration)
 
     def authorization(self) -> str | None:
         """The header's value, refreshed if its time is over; None without a token."""

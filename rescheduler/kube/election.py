@@ -92,15 +92,20 @@ class Election:
     held_until_s: float | None = None
     """Monotonic seconds; None: this process does not lead."""
     epoch: Epoch | None = field(default=None)
+    rival: str = ""
+    """Another holder that was seen to renew the Lease, so it lives; empty: none was."""
 
     def look(self, lease: Lease | None, now_s: float) -> LeaseAction:
         """The Lease as just read (None: there is none); remembers when it last changed."""
         if lease is None:
             self.observed = None
             return LeaseAction.CREATE
-        if self.observed is None or lease.spec != self.observed.spec:
+        before, self.observed = self.observed, lease
+        if before is None or lease.spec != before.spec:
             self.observed_at_s = now_s
-        self.observed = lease
+        holder = lease.spec.holder_identity or ""
+        if before is not None and lease.spec != before.spec and before.spec.holder_identity == holder:
+            self.rival = holder if holder != self.identity else ""
         if lease.spec.holder_identity == self.identity:
             return LeaseAction.RENEW
         if not lease.spec.holder_identity:

@@ -104,6 +104,12 @@ class Elector:
         """The identity that was last seen in the Lease; empty if there is none or it was not read yet."""
         return self._holder
 
+    @property
+    def rival(self) -> str:
+        """The identity of another process that was seen to renew the Lease; empty: none was."""
+        with self._changed:
+            return self._election.rival
+
     def stop(self, *, release: bool = True) -> None:
         """Stop campaigning. With ``release`` a Lease that we hold is handed back, so that another need not wait.
 

@@ -37,6 +37,17 @@ def test_a_pod_that_would_be_moved_and_why(explain, untidy):
     assert document["move"]["policy"] == "NodeTaints"
 
 
+def test_a_pod_is_named_as_kubectl_names_it_and_a_mistyped_name_gets_a_suggestion(
+    explain, command, dump, untidy
+):
+    text = explain(untidy, "shop/web-1")
+    assert explain(untidy, "-n", "shop", "web-1") == text
+    assert explain(untidy, "-n", "shop", "pod/web-1") == text
+    done = command("explain", "pod", "shop/web-11", "--from", dump(untidy), "--now", NOW)
+    assert done.exit_code == 2
+    assert "there is no pod shop/web-11; did you mean web-1" in done.stderr
+
+
 def test_a_budget_is_named_with_its_namespace(explain, untidy):
     text = explain(untidy, "shop/api-1")
     assert "is not moved: NodeTaints proposes it: DisruptionBudget" in text

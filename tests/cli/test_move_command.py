@@ -87,6 +87,11 @@ def test_a_mistyped_name_gets_a_suggestion(move, web):
     assert web[0] in done.stderr
 
 
+def test_a_node_that_does_not_exist_gets_a_suggestion(move, web):
+    done = move("pod", web[0], "--to", "n11")
+    assert (done.exit_code, "error: there is no node n11; did you mean n1" in done.stderr) == (2, True)
+
+
 def test_without_a_controller_nothing_is_created(work, move, web):
     before = len(work.moves())
     done = move("pod", web[0], "--controller-namespace", "elsewhere")
@@ -144,7 +149,9 @@ def test_pods_are_named_as_kubectl_takes_them(words, names):
     assert pod_names(words) == names
 
 
-@pytest.mark.parametrize("words", [("pod",), ("deployment/web",), ("shop/web-1",), ("pod/",)])
+@pytest.mark.parametrize(
+    "words", [("pod",), ("deployment/web",), ("deploy", "web"), ("shop/web-1",), ("pod/",)]
+)
 def test_other_words_are_refused_with_the_right_form(words):
     with pytest.raises(CommandError):
         pod_names(words)

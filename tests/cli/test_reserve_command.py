@@ -52,6 +52,9 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
     assert "no controller has processed it yet" in listed.stdout
     assert len(json.loads(reserve("list", "-o", "json").stdout)["items"]) == 3
     assert len(yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"]) == 3
+    names = reserve("list", "-o", "name").stdout.split()
+    assert len(names) == 3
+    assert all(name.startswith("reservation.rescheduler.dev/") for name in names)
     group = rooms[0]["metadata"]["labels"]["rescheduler.dev/group"]
     assert reserve("release", "-l", f"rescheduler.dev/group={group}").exit_code == 0
     assert cluster[0].get(RESERVATIONS).items == []

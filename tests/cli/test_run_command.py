@@ -177,6 +177,18 @@ def test_a_port_that_is_taken_is_named_with_its_key(cluster, start, taken_port, 
     assert "Traceback" not in err
 
 
+def test_a_port_of_the_command_line_takes_the_place_of_the_configured_one(cluster, start, taken_port):
+    running, _ = cluster
+    install(running.transport)
+    configure(KubeApi(running.transport), document(server={"port": taken_port}))
+    port = free_port()
+    start("--dry-run", "--port", port)
+    assert until(lambda: fetch(port, "/readyz") == "ok\n")
+    process = start("--dry-run", "--port", taken_port)
+    _, err = process.communicate(timeout=40)
+    assert (process.returncode, "configure another: --port" in err) == (1, True), err
+
+
 def test_a_long_dry_run_answers_probes(cluster, start):
     running, _ = cluster
     install(running.transport)

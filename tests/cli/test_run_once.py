@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from rescheduler.kube.elector import Elector
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.reports.outcomes import outcomes_text
@@ -73,6 +74,23 @@ def test_it_says_what_became_of_each_move(cluster, tmp_path):
         assert words in line
     logged = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert "The pod is evicted" in {line["msg"] for line in logged}
+
+
+def test_beside_another_controller_it_says_so_and_ends(cluster, tmp_path):
+    running, _ = cluster
+    other = Elector(
+        running.transport, namespace="rescheduler", name="rescheduler", identity="first", on_lost=print
+    )
+    other.start()
+    try:
+        assert other.wait_elected(60)
+        words = ["--kubeconfig", str(tmp_path / "kubeconfig")]
+        done = subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=240, check=False)
+    finally:
+        other.stop()
+    assert done.returncode == 1
+    assert "error: another controller is at work: first renews the Lease." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_of_no_move_and_of_one_whose_object_is_gone():

@@ -31,7 +31,7 @@ def test_command_shows_rooms_scales_and_reports(controller, control_plane, world
     node = world.node("n", cpu="4")
     world.workload("Deployment", "web", 1)
     world.wait_ready("web", 1)
-    rehearsed = invoke(control_plane, world, "deployment/web", "--replicas", "4", "--dry-run")
+    rehearsed = invoke(control_plane, world, "deployment", "web", "--replicas", "4", "--dry-run")
     assert rehearsed.exit_code == 0, rehearsed.output
     assert "room for 3 of 3 new pods now" in rehearsed.stdout
     assert len(world.pods("web")) == 1

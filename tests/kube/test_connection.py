@@ -1,10 +1,11 @@
+import ssl
 import threading
 import time
 
 import pytest
 from kubernetes.client.configuration import Configuration
 
-from rescheduler.kube.connection import HttpTransport, connect_to
+from rescheduler.kube.connection import HttpTransport, connect_to, tls_context
 from rescheduler.kube.transport import Request, SilenceError, TransportError
 
 GET = Request(method="GET", path="/x", timeout_s=0.5)
@@ -209,3 +210,14 @@ def test_credentials_that_stay_refused_are_not_loaded_in_a_loop(guarded):
     valid.clear()
     assert [transport.send(GET).status for _ in range(10)] == [401] * 10
     assert tokens.loads <= 2
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_certificates_are_verified_without_the_strict_form_of_python_3_13(verify):
+    """The authorities of many clusters lack a key usage or an identifier that it asks for."""
+    configuration = Configuration()
+    configuration.verify_ssl = verify
+    context = tls_context(configuration)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode == (ssl.CERT_REQUIRED if verify else ssl.CERT_NONE)
+    assert context.check_hostname is verify

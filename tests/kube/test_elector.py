@@ -54,6 +54,18 @@ def test_anothers_lease_expires_when_we_saw_no_change_for_its_duration(election)
     assert election.look(lease(renewed="2"), 130.1) is LeaseAction.TAKE
 
 
+def test_another_holder_that_renews_is_known_to_live(election):
+    election.look(lease(), 100.0)
+    assert election.rival == "", "it may have been left behind"
+    election.look(lease(holder="third", renewed="2"), 101.0)
+    assert election.rival == "", "it has taken the Lease, and not renewed it yet"
+    election.look(lease(holder="third", renewed="3"), 105.0)
+    assert election.rival == "third"
+    election.look(lease(holder="", renewed="4"), 106.0)
+    election.look(lease(holder="", renewed="5"), 107.0)
+    assert election.rival == ""
+
+
 @pytest.mark.parametrize(
     "renewed", ["1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", "nonsense"]
 )

@@ -113,6 +113,9 @@ def consolidate_command(
         return read_live(kubeconfig, context, configuration.replacements, controller_namespace).snapshot
 
     chosen = choose(snapshot(), configuration, _resuming(wanted) if resume else wanted)
+    if pool and not (chosen.going or chosen.stay):
+        tell(f"no node has the labels {pool}")
+        return
     if only_plan or dry_run:
         emit(consolidation_json(chosen) if output == "json" else consolidation_text(chosen))
         _refuse(chosen, wanted)

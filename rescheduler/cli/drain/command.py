@@ -155,7 +155,7 @@ def _check_flags(nodes: Sequence[str], selector: str, *, disable_eviction: bool)
     if disable_eviction:
         raise CommandError(_NO_DELETION, EXIT_USAGE)
     if bool(nodes) == bool(selector):
-        raise click.UsageError("name nodes, or choose them with -l LABELS")
+        raise click.UsageError(f"name nodes, or choose them with -l LABELS{', not both' if nodes else ''}")
 
 
 def _show(plan: DrainPlan, output: str) -> None:

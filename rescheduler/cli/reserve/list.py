@@ -21,7 +21,7 @@ from rescheduler.model.kinds import Kind
 @click.command("list")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
-@click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text")
+@click.option("-o", "--output", type=click.Choice(["text", "wide", "name", "json", "yaml"]), default="text")
 @cluster_options
 def list_command(
     *, names: tuple[str, ...], selector: str, output: str, kubeconfig: str | None, context: str | None
@@ -35,6 +35,9 @@ def list_command(
     if missing:
         raise CommandError(f"there is no Reservation {', '.join(missing)}", EXIT_USAGE)
     chosen = [r for r in found if not names or r.name in names]
+    if output == "name":
+        emit("".join(f"reservation.rescheduler.dev/{room.name}\n" for room in chosen))
+        return
     if output in ("text", "wide"):
         if not chosen:
             tell("no Reservations")
