@@ -248,13 +248,15 @@ def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
     state.remove(pod)
     spec = owners_spec(state.cluster.kind_of(pod), view)
     probe = msgspec.structs.replace(pod, node="", nominated_node="", spec=spec)
-    feasible = state.filter(probe).feasible
+    feasible = state.feasible(probe)
+    total = np.zeros(len(feasible), dtype=np.int64)
+    plugins: set[str] = set()
     if feasible[here]:
-        scored = state.score(probe, feasible)
-        total = scored.total
-        plugins = frozenset(n for n, scores in scored.by_plugin.items() if scores[feasible].any())
-    else:
-        total, plugins = np.zeros(len(feasible), dtype=np.int64), frozenset[str]()
+        nodes = np.flatnonzero(feasible)
+        for name, weight, points in state.points(probe, nodes):
+            if points.any():
+                plugins.add(name)
+                total[nodes] += weight * points
     state.rollback(mark)
     highest = sum(MAX_NODE_SCORE * weight for name, weight in state.profile.weights if name in plugins)
     if not highest:

@@ -106,7 +106,7 @@ class Pipeline:
         total: IntArray = np.zeros(cluster.nodes.size, dtype=np.int64)
         by_plugin: dict[str, IntArray] = {}
         sums = np.zeros(len(nodes), dtype=np.int64)
-        for name, weight, points in self._points(ask, cluster, nodes):
+        for name, weight, points in self.points(ask, cluster, nodes):
             sums += weight * points
             spread = np.zeros(cluster.nodes.size, dtype=np.int64)
             spread[nodes] = points
@@ -117,12 +117,12 @@ class Pipeline:
     def totals(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """The weighted sums of ``score`` for the feasible ``nodes``, in their order."""
         sums: IntArray = np.zeros(len(nodes), dtype=np.int64)
-        for _, weight, points in self._points(ask, cluster, nodes):
+        for _, weight, points in self.points(ask, cluster, nodes):
             sums += weight * points
         return sums
 
-    def _points(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
-        """(plugin, weight, points of each node)."""
+    def points(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
+        """(plugin, weight, points of each of the feasible ``nodes``); plugins that skip the pod are missing."""
         if len(nodes):
             for plugin, weight in self._scores:
                 points = plugin.score(ask, cluster, nodes)

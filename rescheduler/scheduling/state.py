@@ -7,7 +7,7 @@ found out about them is kept in ``cluster``, with a stamp (see ``memo``), so tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -175,6 +175,10 @@ class SchedulingState:
     def totals(self, pod: Pod, nodes: NodeIndices) -> IntArray:
         """The totals of ``score`` for the feasible ``nodes`` in their order, at less cost."""
         return self._pipeline.totals(self.cluster.ask(pod), self.cluster, nodes)
+
+    def points(self, pod: Pod, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
+        """Plugin, weight and points of ``score`` for the feasible ``nodes`` in their order, at less cost."""
+        return self._pipeline.points(self.cluster.ask(pod), self.cluster, nodes)
 
     def score(self, pod: Pod, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes, normalised over exactly those."""
