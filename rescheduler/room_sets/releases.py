@@ -1,7 +1,7 @@
 """When a running pod gives its room back, as far as it has been declared (rows V5, V6, V16). Pure.
 
 Declared is the annotation ``volcano.sh/maximum-runtime`` of the pod or of its Volcano PodGroup, ``activeDeadlineSeconds`` of the
-pod, or that of its Job; the earliest counts. A pod without any counts as one that never ends, and so does one that has run longer than it declared: nothing
+pod, or that of its Job; the earliest counts. A pod without any is not relied on, and neither is one that has run longer than it declared: nothing
 ends it, and its word has been wrong once (A11).
 """
 

@@ -71,6 +71,42 @@ def test_room_is_gathered_used_and_given_back(api):
         world.wait(lambda: not rooms(world, "win"), 30)
 
 
+def test_the_first_of_several_likely_nodes_is_taken_and_the_others_are_given_back(api):
+    with World(api, "likely") as world:
+        a, b = (world.node(name, cpu="2", labels={"pool": "likely"}) for name in ("a", "b"))
+        for name, node in (("a1", a), ("a2", a), ("b1", b), ("b2", b)):
+            world.pod(name, nodeName=node)
+            world.wait_bound(name)
+        spec = {"cron": soon(), "duration": "1h", "startReserveAgo": "2h", "podNumToReserve": 1}
+        look = make(
+            world,
+            "ReservationWindow",
+            "reservationwindows",
+            "likely",
+            {**spec, "template": template("likely", "2"), "owners": mine(world)},
+        )
+        try:
+            waits = world.wait(lambda: len(found := rooms(world, "likely")) == 2 and found, 30)
+            assert {r["spec"]["template"]["spec"]["nodeName"] for r in waits} == {a, b}
+            world.wait(
+                lambda: {(r.get("status") or {}).get("phase") for r in rooms(world, "likely")} == {"Waiting"},
+                30,
+            )
+            world.api.delete(world.path("pods", "a1")).expect()
+            world.pod("queued")
+            time.sleep(5)
+            assert not node_of(world.get_pod("queued")), "what has become free is kept"
+            for name in ("b1", "b2"):
+                world.api.delete(world.path("pods", name)).expect()
+            world.wait(lambda: look().get("rooms") == "1/1", 60)
+            assert look()["nodes"] == [b]
+            world.wait(lambda: node_of(world.get_pod("queued")) == a, 60)
+            assert len(rooms(world, "likely")) == 1
+        finally:
+            world.api.delete(f"{GROUP}/reservationwindows/likely").expect()
+        world.wait(lambda: not rooms(world, "likely"), 30)
+
+
 def test_head_room_stands_and_is_made_again(api):
     with World(api, "head") as world:
         world.node("spare", cpu="4", labels={"pool": "spare"})
