@@ -130,6 +130,15 @@ MAXIMUM_RUNTIME: Final = "volcano.sh/maximum-runtime"
 POD_GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """On a pod: name of its Volcano PodGroup; the first that is there counts."""
 
+POD_GROUP_LABELS: Final = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "volcano.sh/job-name",
+)
+"""Labels of pods with the name of their group: of scheduler-plugins, of its first versions and Koordinator, and a Job of Volcano."""
+POD_GROUP_ANNOTATIONS: Final = (*POD_GROUP_NAMES, "gang.scheduling.koordinator.sh/name")
+"""Annotations of pods with the name of their group, of Volcano or Koordinator."""
+
 KEPT_POD_ANNOTATIONS: Final = frozenset(
     {
         ANNOTATION_RESERVATION,
@@ -141,7 +150,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         DO_NOT_DISRUPT,
         POD_DELETION_COST,
         MAXIMUM_RUNTIME,
-        *POD_GROUP_NAMES,
+        *POD_GROUP_ANNOTATIONS,
         KOORDINATOR_AFFINITY,
         KOORDINATOR_ALLOCATED,
         "kubernetes.io/config.mirror",

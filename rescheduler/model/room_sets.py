@@ -71,6 +71,8 @@ class ReservationWindow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A time of day; "": not given."""
     start_reserve_ago_s: float = 0.0
     suspend: bool = False
+    make_room: bool = False
+    """For what is foreseen nowhere running pods may be moved."""
     pods: int = 1
     """spec.podNumToReserve."""
     resources: Resources = NO_RESOURCES
@@ -114,6 +116,8 @@ class HeadRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     spread_over: str = ""
     """Label of nodes; "": not given."""
     yield_to: YieldTo = YieldTo.HIGHER_PRIORITY
+    make_room: bool = False
+    """Where a room fits on no node running pods may be moved for it."""
     node_selector: tuple[tuple[str, str], ...] = ()
     template: PodSpec | None = None
     """None: it cannot be decoded."""

@@ -34,16 +34,23 @@ class GatherStep(NamedTuple):
 
 
 def gather(
-    outlooks: Sequence[Outlook], waiting: Sequence[Child], *, held: int, wanted: int, more: bool = True
+    outlooks: Sequence[Outlook],
+    waiting: Sequence[Child],
+    *,
+    held: int,
+    wanted: int,
+    more: bool = True,
+    waits_on: int = WAITS_ON,
 ) -> GatherStep:
     """``waiting``: those that hold nothing yet and may be given back. ``held``: rooms of all others.
 
     ``more``: if not, no further nodes are waited on; for one that becomes certain another one is left.
+    ``waits_on``: nodes for each room that is not certain; 0 if running pods are moved for it, to whichever node that is.
     """
     certain = chosen({o.node: o.rooms for o in outlooks}, wanted - held)
     uncertain = wanted - held - sum(place.rooms for place in certain)
     likely = hopeful(outlooks)
-    watched = likely[: min(uncertain * WAITS_ON, _MOST_WAITED_ON)]
+    watched = likely[: min(uncertain * waits_on, _MOST_WAITED_ON)]
     anywhere = max(0, uncertain - len(watched))
     most = sum(place.rooms for place in certain) + len(watched) + anywhere
 

@@ -73,6 +73,7 @@ def recipe_of(head_room: HeadRoom) -> Recipe | None:
         owners=head_room.owners,
         node_selector=head_room.node_selector,
         spread_over=head_room.spread_over,
+        makes_room=head_room.make_room,
     )
 
 

@@ -51,6 +51,8 @@ class Recipe:
     """None: it never expires."""
     gathers: bool = False
     """Room that is not free yet is gathered (``preAllocation``)."""
+    makes_room: bool = False
+    """Running pods may be moved for a Reservation that is for no certain node."""
     spread_over: str = ""
 
     @property
@@ -68,6 +70,7 @@ class Recipe:
             self.node_selector,
             self.expires_at_s,
             self.spread_over,
+            *(("makeRoom",) if self.makes_room else ()),
         )
         return hashlib.blake2b(msgspec.json.encode(parts), digest_size=_DIGEST_BYTES).hexdigest()
 
@@ -80,6 +83,7 @@ class Recipe:
             ttl_s=0.0 if self.expires_at_s is None else None,
             expires_at_s=self.expires_at_s,
             pre_allocation=self.gathers,
+            make_room=self.makes_room and not node,
             allocate_once=not self.shared,
             labels={names.LABEL_ROOM_OF: self.uid, names.LABEL_CREATED_BY: names.CREATED_BY},
             annotations={names.ANNOTATION_RECIPE: f"{self.digest}/{rooms}"},
@@ -139,6 +143,11 @@ class Child(NamedTuple):
     def held(self) -> bool:
         """True if it can be used."""
         return self.room.status.phase is ReservationPhase.AVAILABLE
+
+    @property
+    def asked(self) -> bool:
+        """True while running pods step aside for it."""
+        return self.room.status.making_room is not None
 
     @property
     def claimed(self) -> bool:

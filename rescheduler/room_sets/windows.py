@@ -27,7 +27,7 @@ from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
-from rescheduler.room_sets.gathering import GatherStep, gather
+from rescheduler.room_sets.gathering import WAITS_ON, GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
 from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
@@ -145,6 +145,7 @@ def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:
         node_selector=window.node_selector,
         expires_at_s=found.end_s,
         gathers=True,
+        makes_room=window.make_room,
     )
 
 
@@ -225,13 +226,15 @@ def _orders(
     observed: ObservedWindow, have: Changes, recipe: Recipe | None, wanted: int, now_s: float
 ) -> tuple[tuple[CreateRoom, ...], tuple[DeleteReservation, ...]]:
     """What is waited for on further nodes, and what is given back for it (``gathering``)."""
-    held = sum(child.rooms for child in have.live if child.held or child.claimed)
+    held = sum(child.rooms for child in have.live if child.held or child.claimed or child.asked)
     if recipe is None or held >= wanted or have.refused:
         return (), ()
     outlooks = observed.outlooks(recipe.room, have.missing > 0)
     if outlooks is None:
         return (), ()
-    waiting = [child for child in have.live if not (child.held or child.claimed) and child.rooms]
+    waiting = [
+        child for child in have.live if not (child.held or child.claimed or child.asked) and child.rooms
+    ]
     beyond = [child for child in waiting if beyond_share(child)]
     shut = [child for child in waiting if child not in beyond and _is_shut(observed.window, child, now_s)]
     closed = {child.room.template_node for child in shut}
@@ -240,7 +243,8 @@ def _orders(
     missing = max(0, wanted - held - sum(child.rooms for child in within))
     found = GatherStep()
     if not (beyond and missing):  # else a further room would wait for the share, too
-        found = gather(open_, within, held=held, wanted=wanted, more=not beyond)
+        waits_on = 0 if recipe.makes_room else WAITS_ON
+        found = gather(open_, within, held=held, wanted=wanted, more=not beyond, waits_on=waits_on)
     return _created(recipe, found.create, observed.taken), (
         # A few stay, so that their nodes are not tried again and again; and one of them may take its room after all.
         *(given_back(child, "its node refuses it") for child in shut[:-_MOST_SHUT]),

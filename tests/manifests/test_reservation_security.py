@@ -159,5 +159,8 @@ def test_pods_of_others_move_only_for_whom_the_operator_allows_it(control_plane,
     plain = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
     team.create(RESERVATIONS, plain).expect(201)
     assert not team.patch(f"{RESERVATIONS}/{plain['metadata']['name']}", {"spec": {"makeRoom": True}}).ok
+    wish = window([{"controller": {"name": "web", "namespace": mine.namespace}}], resources={"cpu": "1"})
+    wish["spec"]["makeRoom"] = True
+    assert "make-room" in team.create(WINDOWS, wish).expect(403).body["message"]
     admin.delete(path).expect(200)
     team.delete(f"{RESERVATIONS}/{plain['metadata']['name']}").expect(200)

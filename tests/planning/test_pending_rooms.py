@@ -205,6 +205,41 @@ def test_a_gang_gets_room_together_or_not_at_all():
     assert {room.message for room in found.rooms} == {said}
 
 
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        ({"scheduling.x-k8s.io/pod-group": "train"}, {}),
+        ({"pod-group.scheduling.sigs.k8s.io": "train"}, {}),
+        ({"volcano.sh/job-name": "train"}, {}),
+        ({}, {"scheduling.k8s.io/group-name": "train"}),
+        ({}, {"scheduling.volcano.sh/group-name": "train"}),
+        ({}, {"gang.scheduling.koordinator.sh/name": "train"}),
+    ],
+)
+def test_pods_that_name_one_group_are_a_gang_whoever_controls_them(labels, annotations):
+    items = [*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2")]
+    owner = b.replicaset("train").cpu("2").replicas(3)
+
+    def waiting(size):
+        pods = (owner.pod(f"train-{i}").label(**labels).annotate(**annotations) for i in range(size))
+        return [owner, *[pod.unschedulable() for pod in pods]]
+
+    assert sorted(node for node, _ in rooms(made(*items, *waiting(2))).values()) == ["n1", "n2"]
+    found = made(*items, *waiting(3))
+    assert not found.moves
+    said = "2 of 3 pending pods of group train would find room, and they are of use only together"
+    assert {room.message for room in found.rooms} == {said}
+
+
+def test_a_group_of_another_namespace_is_another_group():
+    items = [*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2")]
+    mark = {"scheduling.x-k8s.io/pod-group": "train"}
+    mine = [b.pod(f"mine-{i}").cpu("2").unschedulable().label(**mark) for i in range(2)]
+    theirs = b.pod("theirs", "other").cpu("2").unschedulable().label(**mark)
+    placed = {name for name, (node, _) in rooms(made(*items, *mine, theirs)).items() if node}
+    assert placed in ({"theirs"}, {"mine-0", "mine-1"}), "three of one gang would find no room"
+
+
 def test_pods_of_a_replicaset_get_room_one_by_one():
     owner = b.replicaset("big").cpu("2").replicas(3)
     waiting = [owner, *[owner.pod(f"big-{i}").unschedulable() for i in range(3)]]

@@ -36,6 +36,7 @@ class WindowSpecWire(Wire):
     end: str | None = None
     start_reserve_ago: str | None = None
     suspend: bool | None = None
+    make_room: bool | None = None
     pod_num_to_reserve: int | None = None
     resources: ResourceList | None = None
     node_selector: dict[str, str | None] | None = None
@@ -71,6 +72,7 @@ class HeadRoomSpecWire(Wire):
     rooms: int | None = None
     spread_over: str | None = None
     yield_to: str | None = None
+    make_room: bool | None = None
     node_selector: dict[str, str | None] | None = None
     template: Raw = ABSENT
     owners: list[OwnerWire] | None = None
@@ -112,6 +114,7 @@ def reservation_window(
         end=spec.end or "",
         start_reserve_ago_s=parse_duration(spec.start_reserve_ago) if spec.start_reserve_ago else 0.0,
         suspend=bool(spec.suspend),
+        make_room=bool(spec.make_room),
         pods=spec.pod_num_to_reserve or 1,
         resources=parse_resources(spec.resources),
         node_selector=_pairs(spec.node_selector),
@@ -138,6 +141,7 @@ def head_room(wire: HeadRoomWire, meta: MetaWire, shared: SharedParts, pods: Pod
         rooms=spec.rooms or 0,
         spread_over=spec.spread_over or "",
         yield_to=YieldTo(spec.yield_to or YieldTo.HIGHER_PRIORITY),
+        make_room=bool(spec.make_room),
         node_selector=_pairs(spec.node_selector),
         template=template.spec,
         template_raw=template.raw,

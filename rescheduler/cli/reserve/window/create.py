@@ -40,6 +40,7 @@ _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
     "--sum", "in_sum", is_flag=True, help="The amounts are the sum for all pods, of whatever sizes."
 )
 @click.option("--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web.")
+@click.option("--make-room", is_flag=True, help="For what is foreseen on no node running pods step aside.")
 @click.option("--dry-run", is_flag=True, help="Only let the API server validate it; nothing is stored.")
 @target_namespace_option
 @cluster_options
@@ -78,7 +79,6 @@ def create_command(
         ttl="",
         expires="",
         pre_allocation=False,
-        make_room=False,
         several=False,
         **flags,
     )
@@ -94,6 +94,7 @@ def create_command(
         "resources": template["spec"]["containers"][0]["resources"]["requests"] if in_sum else None,
         "template": None if in_sum else template,
         "owners": room["spec"]["owners"],
+        "makeRoom": given.make_room,
     }
     spec = {key: value for key, value in given_spec.items() if value}
     body = {"apiVersion": API_VERSION, "kind": "ReservationWindow", "metadata": {"name": name}, "spec": spec}
