@@ -7,7 +7,7 @@ planned as a whole or not at all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.reordering import AttemptOrder
-from rescheduler.planning.repair_drafts import RepairDraft
+from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft
 from rescheduler.planning.stages import stages_of
 from rescheduler.planning.steps import PlannedStep
 from rescheduler.planning.total_change import Objective
@@ -73,16 +73,27 @@ class ChainPlanner:
         aside: defaultdict[str, list[AsideTo]] = defaultdict(list)
         for pod, node in draft.aside:
             aside[pod.node].append(AsideTo(pod, node))
-        for policy, candidate, node in draft.moves:
-            if search.exhausted or self.limits.exhausted:
-                return
-            wish = self._wish(policy, candidate)
-            if wish is None or wish.gains[node] <= 0:
-                continue
-            there = aside[self.trial.state.node_names[node]]
-            found = search.follow(wish, node, there, partial(self._may_step_aside, candidate))
-            if found:
-                self._take(candidate, found, search)
+        waiting, number = list(draft.moves), -1
+        # Topology spread may refuse a move until others of the draft are planned.
+        while waiting and number < self.made.number():
+            number = self.made.number()
+            waiting = [one for one in waiting if not self._follow(one, aside, search)]
+
+    def _follow(self, one: DraftedMove, aside: Mapping[str, Sequence[AsideTo]], search: ChainSearch) -> bool:
+        """True if there is nothing more to do about it."""
+        policy, candidate, node = one
+        if search.exhausted or self.limits.exhausted:
+            return True
+        wish = self._wish(policy, candidate)
+        if wish is None:
+            return True
+        if wish.gains[node] <= 0:
+            return False
+        there = aside[self.trial.state.node_names[node]]
+        found = search.follow(wish, node, there, partial(self._may_step_aside, candidate))
+        if found:
+            self._take(candidate, found, search)
+        return bool(found)
 
     def _search(self, steps: Sequence[PlannedStep], order: AttemptOrder, work: int) -> ChainSearch:
         stages = stages_of([step.move for step in steps])

@@ -19,7 +19,8 @@ from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.company import Mark
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.repairing import MovablePod, RepairProblem, Spread, repairs
+from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
+from rescheduler.planning.staged_spread import Spread
 from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
@@ -125,7 +126,7 @@ class _Problem:
         aside: list[tuple[Pod, int]] = []
         for one in repairs(problem, passes):
             pod, node = pods[one.pod], int(self._order[one.node])
-            if one.node in problem.pods[one.pod].repairs:
+            if one.repairs:
                 moves.append(DraftedMove(*self._wanting[pod.uid], node))
             else:
                 aside.append((pod, node))

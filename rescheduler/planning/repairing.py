@@ -22,7 +22,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.planning.company import Mark
+from rescheduler.planning.staged_spread import Spread, StagedSpread
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 PRICE: Final = 0.1
@@ -44,47 +46,6 @@ _PATIENT: Final = 0.7
 """How often all are looked at that need nobody to step aside, before anybody does."""
 _TIGHT: Final = (0.5, 0.9, 0.2)
 """How often a pod goes where least room is left, otherwise anywhere; by repetition, in turn."""
-
-
-@dataclass(eq=False, slots=True)
-class Spread:
-    """A hard topology spread: how many pods are in each domain."""
-
-    domains: Sequence[int]
-    """Domain of each node; below 0: in none."""
-    counts: list[int]
-    valid: Sequence[int]
-    """Domains that exist."""
-    max_skew: int
-
-    def least(self) -> int:
-        """Of the counts of all domains."""
-        return min((self.counts[domain] for domain in self.valid), default=0)
-
-    def crowded(self, node: int) -> bool:
-        """True if the domain of the node has too many."""
-        domain = self.domains[node]
-        return domain >= 0 and self.counts[domain] - self.least() > self.max_skew
-
-    def takes(self, source: int, target: int) -> bool:
-        """True if one of its pods may go from one node to another."""
-        here, there = self.domains[source], self.domains[target]
-        if there < 0:
-            return False
-        if here == there:
-            return not self.crowded(source)
-        self.move(source, target)
-        found = self.counts[there] - self.least() <= self.max_skew
-        self.move(target, source)
-        return found
-
-    def move(self, source: int, target: int) -> None:
-        """One goes from one node to another."""
-        here, there = self.domains[source], self.domains[target]
-        if here >= 0:
-            self.counts[here] -= 1
-        if there >= 0:
-            self.counts[there] += 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +90,8 @@ class Repair(NamedTuple):
     pod: int
     node: int
     stage: int
+    repairs: bool
+    """False: it steps aside for others."""
 
 
 def repairs(problem: RepairProblem, passes: int) -> list[Repair]:
@@ -149,11 +112,8 @@ def repairs(problem: RepairProblem, passes: int) -> list[Repair]:
         to_come = 1.0 - number / repetitions
         if worth < before_worth - _WORSE * to_come * rng.random() ** 2:
             search.restore(before)
-    search.restore({})  # which gives the numbers of the problem back as they were
-    return sorted(
-        (Repair(pod, node, stage) for pod, (node, stage) in best.items()),
-        key=lambda one: (one.stage, one.pod),
-    )
+    search.restore(best)
+    return search.report()
 
 
 class _Way(NamedTuple):
@@ -162,6 +122,8 @@ class _Way(NamedTuple):
     pods_needed: float
     """How many would have to step aside, with noise."""
     node: int
+    most: int
+    """So many may step aside at most."""
     pods: Sequence[tuple[int, float]]
     """Those that could, with the share of what is missing that each leaves."""
 
@@ -211,6 +173,10 @@ class _Search:
         self._marks_left: Counter[tuple[int, int]] = Counter()
         self._ways: Counter[tuple[int, int, int]] = Counter()
         self._budgets = list(problem.budgets)
+        known: dict[Spread, StagedSpread] = {}
+        self._spreads = [
+            [known.setdefault(spread, StagedSpread(spread)) for spread in pod.spreads] for pod in self._pods
+        ]
         for mark, node in problem.standing:
             self._mark(self._marks, mark, node, 1)
 
@@ -221,6 +187,25 @@ class _Search:
     def worth(self) -> float:
         """More is better: what is repaired, less what the moves cost."""
         return self._worth - PRICE * len(self._to)
+
+    def report(self) -> list[Repair]:
+        """The moves, in an order in which none goes to a node that was counted on before for a later stage."""
+        found = [
+            Repair(pod, node, stage, self._worth_of(pod) > 0)
+            for pod, (node, stage) in sorted(self._to.items())
+        ]
+        first = [one for one in found if one.stage == 1]
+        later: dict[int, list[Repair]] = {}
+        for one in found:
+            if one.stage > 1:
+                later.setdefault(one.node, []).append(one)
+        ordered: list[Repair] = []
+        while later:
+            # Pods that step aside for somebody arrive before those of the second stage come to the same node.
+            entered = {one.node for one in first if not one.repairs and self._pods[one.pod].source in later}
+            node = next((node for node in later if node not in entered), next(iter(later)))
+            ordered += later.pop(node)
+        return [*first, *ordered]
 
     def restore(self, solution: _Solution) -> None:
         """Go back to this."""
@@ -276,7 +261,7 @@ class _Search:
 
     def trim(self) -> None:
         """Take back what nobody needs: pods that stepped aside, where there is room without that."""
-        idle = [pod for pod in self._to if not self._worth_of(pod)]
+        idle = [pod for pod in self._to if self._worth_of(pod) <= 0]
         idle.sort(key=lambda pod: self._size[pod])
         for pod in idle:
             if (self._later[:, self._pods[pod].source] >= self._holds[pod]).all() and not self._frees(pod):
@@ -301,14 +286,23 @@ class _Search:
                 self.take(pod)
 
     def _worth_of(self, number: int) -> float:
-        node, _ = self._to[number]
-        return self._pods[number].repairs.get(node, 0.0)
+        """What its move repairs, as the others stand."""
+        (node, stage), pod = self._to[number], self._pods[number]
+        found = 0.0 if pod.excess else pod.repairs.get(node, 0.0)
+        for spread in self._spreads[number]:
+            found -= spread.excess()
+            spread.move(pod.source, node, stage, -1)
+            found += spread.excess()
+            spread.move(pod.source, node, stage, 1)
+        return found
 
     def _settle(self, number: int, *, aside: bool = True) -> bool:
         """Repair one; ``aside``: others may step aside for it."""
         self.looks += 1
         pod = self._pods[number]
-        if not self._may_leave(pod) or (pod.excess and not any(s.crowded(pod.source) for s in pod.spreads)):
+        if not self._may_leave(pod) or (
+            pod.excess and not any(spread.crowded(pod.source) for spread in self._spreads[number])
+        ):
             return False
         nodes = self._wished[number]
         need = self._needs[number][:, np.newaxis]
@@ -316,8 +310,10 @@ class _Search:
         later = (rest >= 0).all(axis=0)
         if later.any():
             now = later & (self._now[:, nodes] >= need).all(axis=0)
-            for fits, stage in ((now, 1), (later, 2)):
-                some = [node for node in nodes[fits].tolist() if self._meets(pod, node, stage)]
+            # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
+            waits = later if pod.minds and not pod.spreads else later & ~now
+            for fits, stage in ((now, 1), (waits, 2)):
+                some = [node for node in nodes[fits].tolist() if self._meets(number, node, stage)]
                 if some:
                     most = max(pod.repairs[node] for node in some)
                     some = [node for node in some if pod.repairs[node] == most]
@@ -338,7 +334,7 @@ class _Search:
         """Who could make room on a node where so much is missing; None: that is not enough."""
         self.looks += 1
         here = [pod for pod in self._at[node] if pod not in self._to and pod != number]
-        if not here or not self._meets(self._pods[number], node, 2):
+        if not here or not self._meets(number, node, 2):
             return None
         rows = missing > 0
         share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
@@ -350,11 +346,12 @@ class _Search:
             for i in np.flatnonzero(np.any(fits, axis=1)).tolist()
             if (fits[i] & self._places(here[i])).any()
         ]
-        enough = np.flatnonzero(np.sort(share[can])[: -MOST_ASIDE - 1 : -1].cumsum() >= 1.0)
+        most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in self._to for pod in self._at[node]))
+        enough = np.flatnonzero(np.sort(share[can])[::-1][: max(most, 0)].cumsum() >= 1.0)
         if not len(enough):
             return None
         return _Way(
-            int(enough[0]) + 1.5 * self._rng.random(), node, [(here[i], float(share[i])) for i in can]
+            int(enough[0]) + 1.5 * self._rng.random(), node, most, [(here[i], float(share[i])) for i in can]
         )
 
     def _make_room(self, number: int, way: _Way) -> bool:
@@ -373,7 +370,7 @@ class _Search:
                 if (self._later[:, node] >= need).all():
                     self._spare(gone, need, node)
                     return True
-            if len(gone) == MOST_ASIDE:
+            if len(gone) == way.most:
                 break
         for pod in gone:
             self._remove(pod)
@@ -382,7 +379,7 @@ class _Search:
     def _spare(self, gone: Sequence[int], need: IntArray, node: int) -> None:
         """Some of these may stay after all."""
         for pod in sorted(gone, key=lambda pod: self._size[pod]):
-            if not self._worth_of(pod) and (self._later[:, node] - self._holds[pod] >= need).all():
+            if self._worth_of(pod) <= 0 and (self._later[:, node] - self._holds[pod] >= need).all():
                 self._remove(pod)
 
     def _step_aside(self, number: int) -> bool:
@@ -393,7 +390,7 @@ class _Search:
         need = self._needs[number][:, np.newaxis]
         fits = ((self._now >= need) & (self._later >= need)).all(axis=0)
         fits &= self._places(number)
-        nodes: list[int] = [node for node in np.flatnonzero(fits).tolist() if self._meets(pod, node, 1)]
+        nodes: list[int] = [node for node in np.flatnonzero(fits).tolist() if self._meets(number, node, 1)]
         if not nodes:
             return False
         own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
@@ -418,8 +415,9 @@ class _Search:
     def _may_leave(self, pod: MovablePod) -> bool:
         return all(self._budgets[budget] > 0 for budget in pod.budgets)
 
-    def _meets(self, pod: MovablePod, node: int, stage: int) -> bool:
+    def _meets(self, number: int, node: int, stage: int) -> bool:
         """True if nothing about other pods keeps it off the node, besides room."""
+        pod = self._pods[number]
         if node == pod.source or self._ways[pod.owner, node, pod.source]:
             return False
         for mark in pod.minds:
@@ -427,7 +425,7 @@ class _Search:
             there = self._marks[key] - (self._marks_left[key] if stage > 1 else 0)
             if key[1] >= 0 and there > 0:
                 return False
-        return all(spread.takes(pod.source, node) for spread in pod.spreads)
+        return all(spread.takes(pod.source, node, stage) for spread in self._spreads[number])
 
     def _frees(self, number: int) -> bool:
         """True if its leaving lets another one come, for which there is no room beside it by a rule."""
@@ -450,7 +448,8 @@ class _Search:
 
     def _change(self, number: int, node: int, stage: int, sign: int) -> None:
         pod, need = self._pods[number], self._needs[number]
-        self._worth += sign * pod.repairs.get(node, 0.0)
+        if not pod.excess:
+            self._worth += sign * pod.repairs.get(node, 0.0)
         self._later[:, node] -= sign * need
         if stage == 1:
             self._now[:, node] -= sign * need
@@ -459,11 +458,10 @@ class _Search:
             self._mark(self._marks, mark, node, sign)
             if stage == 1:
                 self._mark(self._marks_left, mark, pod.source, sign)
-        for spread in pod.spreads:
-            if sign > 0:
-                spread.move(pod.source, node)
-            else:
-                spread.move(node, pod.source)
+        for spread in self._spreads[number]:
+            self._worth += spread.excess()
+            spread.move(pod.source, node, stage, sign)
+            self._worth -= spread.excess()
         if pod.owner >= 0:
             self._ways[pod.owner, pod.source, node] += sign
         for budget in pod.budgets:
