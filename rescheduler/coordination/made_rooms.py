@@ -1,7 +1,7 @@
 """Rooms that others make: what the moves of one room wait for, and when a room is given up. Pure.
 
 The room of a pending pod, or of a Reservation with ``makeRoom``. All or nothing: nobody is evicted before the Reservation keeps its node, all moves that begin at once have their
-own room and a dry run that shows that they may evict, and the places of those that begin later are kept. If one of the moves fails, or the room is needed no more, the Reservation is given back
+own room and a dry run that shows that they may evict, and the places of those that begin later are kept. If one of the moves fails before its pod left, or the room is needed no more, the Reservation is given back
 (that of a pending pod is deleted, one of people waits again); then the moves that have evicted
 nobody end, and those that have end as every move does, in the rooms that they have. Everything is read off the objects, so it is
 the same after a crash.
@@ -28,6 +28,8 @@ MOVES_SHOWN_S: Final = 60.0
 """So long after the Reservation its moves may be created and shown by the watch: longer than a decision may be old."""
 ROOM_FREE_S: Final = 120.0
 """So long after the last move the placeholder may wait for the pods that end on the node, and for the scheduler."""
+REST_S: Final = 180.0
+"""So long a Reservation of people keeps its node after a move has failed, until others step aside for the rest."""
 _KEPT: Final = frozenset({ReservationPhase.WAITING, ReservationPhase.AVAILABLE})
 _OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 _EVICTED: Final = frozenset({MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED})
@@ -103,16 +105,25 @@ class MadeRooms:
             return ""
         if making.node not in self.snapshot.nodes:
             return f"node {making.node} does not exist any more"
+        if not making.moves:
+            over = now_s >= making.since_s + REST_S
+            return "no other pods could step aside for the rest of the room" if over else ""
+        if self.why_others(reservation):
+            return ""
         why = self._why_moves_fail(reservation, making.since_s, now_s)
         if why or reservation.status.phase is not ReservationPhase.WAITING:
             return why
         moves = self.moves.get(mark_of_moves(reservation), ())
-        done_s = [
-            move.status.finished_at_s for move in moves if move.status.phase is MigrationPhase.SUCCEEDED
-        ]
-        if moves and len(done_s) == len(moves) and now_s >= max(done_s) + ROOM_FREE_S:
+        left_s = [move.status.finished_at_s for move in moves if _has_left(move)]
+        if moves and len(left_s) == len(moves) and now_s >= max(left_s) + ROOM_FREE_S:
             return f"{_number(moves)} have left node {making.node}, but the room did not become free"
         return ""
+
+    def why_others(self, reservation: Reservation) -> str:
+        """Why others than were planned must step aside for the rest of the room of a Reservation of people; "": they need not."""
+        moves = self.moves.get(mark_of_moves(reservation), ()) if reservation.status.making_room else ()
+        stays = _that_stays(moves)
+        return _words(stays, moves) if stays is not None and any(m.status.evicted_at_s for m in moves) else ""
 
     def step_aside(self, reservation: Reservation) -> tuple[str, ...]:
         """The pods that make the room of a Reservation of people, each with its new node."""
@@ -123,19 +134,35 @@ class MadeRooms:
 
     def _why_moves_fail(self, reservation: Reservation, since_s: float, now_s: float) -> str:
         moves = self.moves.get(mark_of_moves(reservation), ())
-        failed = next((move for move in moves if move.status.phase is MigrationPhase.FAILED), None)
-        if failed is not None:
-            evicted = sum(bool(move.status.evicted_at_s) for move in moves)
-            done = (
-                f"{evicted} of {len(moves)} pods were moved, they stay where they are"
-                if evicted
-                else "nobody was evicted"
-            )
-            return f"move {failed.key} failed ({failed.status.reason}); {done}"
+        stays = _that_stays(moves)
+        if stays is not None:
+            return _words(stays, moves)
         held = reservation.status.phase is ReservationPhase.AVAILABLE
         if now_s >= since_s + MOVES_SHOWN_S and not held and len(moves) < moves_of_room(reservation):
             return f"{len(moves)} of {moves_of_room(reservation)} moves were created"
         return ""
+
+
+def _that_stays(moves: Sequence[PodMigration]) -> PodMigration | None:
+    """A move that failed before its pod left. If it failed later, its pod is in nobody's way any more."""
+    failed = (move for move in moves if move.status.phase is MigrationPhase.FAILED)
+    return next((move for move in failed if not move.status.evicted_at_s), None)
+
+
+def _has_left(move: PodMigration) -> bool:
+    return move.status.phase is MigrationPhase.SUCCEEDED or (
+        move.status.phase is MigrationPhase.FAILED and bool(move.status.evicted_at_s)
+    )
+
+
+def _words(failed: PodMigration, moves: Sequence[PodMigration]) -> str:
+    evicted = sum(bool(move.status.evicted_at_s) for move in moves)
+    done = (
+        f"{evicted} of {len(moves)} pods were moved, they stay where they are"
+        if evicted
+        else "nobody was evicted"
+    )
+    return f"move {failed.key} failed ({failed.status.reason}); {done}"
 
 
 def _ready(move: PodMigration) -> bool:

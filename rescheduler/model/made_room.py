@@ -69,11 +69,17 @@ def waiting_pod(reservation: Reservation, pods: Mapping[ObjectKey, Pod]) -> Pod 
     return pod
 
 
+def moves_are_planned(reservation: Reservation) -> bool:
+    """True while pods step aside for it by one decision; not while others are looked for because one of them stayed."""
+    making = reservation.status.making_room
+    return making is not None and making.moves > 0
+
+
 def wants_room(reservation: Reservation) -> bool:
     """True if it fits nowhere now and running pods may step aside for it, which none does yet."""
     return (
         reservation.make_room
-        and reservation.status.making_room is None
+        and not moves_are_planned(reservation)
         and not reservation.status.current_owners
         and not reservation.deleting
         and not reservation.unreadable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rescheduler.model.made_room import pod_that_waits, waiting_pod, wants_room
+from rescheduler.model.made_room import moves_are_planned, pod_that_waits, waiting_pod, wants_room
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodSpec
@@ -102,7 +102,7 @@ def _take_made_rooms(trial: Trial, placeholders: dict[str, Pod]) -> set[str]:
     placed: set[str] = set()
     for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
         making, pod = reservation.status.making_room, None
-        if making is not None and reservation.template is not None:
+        if making is not None and moves_are_planned(reservation) and reservation.template is not None:
             pod, node = pod_that_waits(reservation, trial.snapshot.priority_classes), making.node
         else:
             pod, node = waiting_pod(reservation, trial.snapshot.pods), reservation.template_node

@@ -38,6 +38,7 @@ from rescheduler.reservations.making_room import (
     given_up,
     gives_up,
     keeps_another_node,
+    looks_for_others,
     what_is_given_back,
     who_steps_aside,
 )
@@ -284,6 +285,11 @@ def _holding(
 
 
 def _room_given_up(draft: _Draft, observed: ObservedReservation, now_s: float) -> bool:
+    others = looks_for_others(observed, draft.status, now_s)
+    if others is not None:
+        draft.status = others[0]
+        draft.actions.append(others[1])
+        return False
     why = gives_up(observed)
     if why:
         draft.status = given_up(draft.status, why, now_s)

@@ -7,6 +7,8 @@ placeholder is nominated to the node (``coordination.made_rooms``). When all of 
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from rescheduler.model import names
@@ -20,8 +22,9 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import waits_for_room
 
-GIVEN_UP = "RoomGivenUp"
-"""Reason of the Event."""
+GIVEN_UP: Final = "RoomGivenUp"
+LOOKS_FOR_OTHERS: Final = "LooksForOthers"
+"""Reasons of Events."""
 
 
 def making_room(reservation: Reservation, node: str, moves: int, decided_at_s: float) -> MakingRoom:
@@ -45,6 +48,28 @@ def gives_up(observed: ObservedReservation) -> str:
     return (observed.beyond_quota or observed.room_given_up) if begun else ""
 
 
+def looks_for_others(
+    observed: ObservedReservation, status: ReservationStatus, now_s: float
+) -> tuple[ReservationStatus, act.RecordEvent] | None:
+    """One of the pods stayed after others had left: the node is kept for a while, and decided about again. None: it is not so."""
+    making, why, reservation = status.making_room, observed.others_wanted, observed.reservation
+    if making is None or not making.moves or not why:
+        return None
+    waits = MakingRoom(node=making.node, moves=0, attempt="", since_s=now_s)
+    text = f"{why}; other pods are looked for"
+    event = act.RecordEvent(
+        names.API_VERSION,
+        "Reservation",
+        "",
+        reservation.name,
+        reservation.uid,
+        LOOKS_FOR_OTHERS,
+        text,
+        warning=True,
+    )
+    return msgspec.structs.replace(status, making_room=waits), event
+
+
 def given_up(status: ReservationStatus, why: str, now_s: float) -> ReservationStatus:
     """The status of a Reservation that waits again, on any node."""
     status = msgspec.structs.replace(status, making_room=None)
@@ -65,6 +90,8 @@ def what_is_given_back(observed: ObservedReservation, why: str) -> tuple[act.Res
 
 def who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:
     """For people."""
+    if not making.moves:
+        return "other pods are looked for that could step aside for the rest"
     who = f": {', '.join(observed.step_aside)}" if observed.step_aside else ""
     pods = "1 pod steps" if making.moves == 1 else f"{making.moves} pods step"
     return f"{pods} aside{who}"

@@ -116,6 +116,8 @@ class ObservedReservation:
     """Why it must wait until others of its namespace have ended; "": it need not."""
     room_given_up: str = ""
     """Why the pods that step aside for it will not make its room; "": they may, or none does."""
+    others_wanted: str = ""
+    """Why others than were planned must step aside for the rest of its room."""
     step_aside: tuple[str, ...] = ()
     """Pods that step aside for it, each with its new node."""
     ungated: str = ""

@@ -158,3 +158,21 @@ def test_a_reservation_that_is_deleted_meanwhile_moves_nobody():
     scene.advance(120.0)
     assert scene.calls.of(lambda call: call.evicts) == []
     assert scene.leftovers() == []
+
+
+def test_if_a_pod_stays_after_another_has_left_the_rest_of_the_room_is_made_all_the_same():
+    """The eviction of b is refused once a has left; when it is allowed again, the next decision moves it."""
+    scene = two_on_one()
+    wants(scene, cpu="2")
+    refused = [True]
+    scene.refuse(403, "Forbidden", lambda call: refused[0] and call.evicts and "/pods/b-" in call.path)
+    scene.start(document=DOCUMENT)
+    scene.until(
+        lambda: any(line.startswith("LooksForOthers: move ") for line in scene.program.events.told), 900.0
+    )
+    assert status(room(scene))["nodeName"] == "n0"
+    assert len({p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)}) == 2, "one has left"
+    refused[0] = False
+    scene.until(lambda: phase(scene) == "Available", 1800.0)
+    scene.until(lambda: {p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)} == {"n1", "n2"})
+    assert status(room(scene))["nodeName"] == "n0"

@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, ROOM_FREE_S, MadeRooms
+from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, REST_S, ROOM_FREE_S, MadeRooms
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
@@ -262,3 +262,32 @@ def test_who_steps_aside_is_told_with_the_new_node():
     one = msgspec.structs.replace(aside("a"), target_node="n2")
     reservation = asked()
     assert MadeRooms(in_cluster(one, reservation=reservation)).step_aside(reservation) == ("shop/a (to n2)",)
+
+
+def others(*moves):
+    return MadeRooms(in_cluster(*moves, reservation=asked())).why_others(asked())
+
+
+def test_after_an_eviction_others_are_looked_for_instead_of_giving_up():
+    left, stays = aside("a", PHASE.SUCCEEDED, "", evicted_at_s=NOW_S), aside("b", PHASE.FAILED, "Expired")
+    assert (
+        others(left, stays)
+        == "move shop/b failed (Expired); 1 of 2 pods were moved, they stay where they are"
+    )
+    assert why(left, stays) == ""
+    assert others(aside("a"), stays) == "", "nobody was evicted: it is given up"
+
+
+def test_a_move_that_fails_after_its_pod_has_left_stops_nothing():
+    late = aside("b", PHASE.FAILED, "LandedElsewhere", evicted_at_s=NOW_S, finished_at_s=NOW_S)
+    assert (others(aside("a"), late), why(aside("a"), late)) == ("", "")
+    assert given_up(move("a"), msgspec.structs.replace(late, annotations=move("b").annotations)) == []
+
+
+def test_others_are_looked_for_for_a_while():
+    rest = asked(making=MakingRoom(node="n1", moves=0, attempt="", since_s=NOW_S))
+    assert why(reservation=rest, now_s=NOW_S + REST_S - 1) == ""
+    assert (
+        why(reservation=rest, now_s=NOW_S + REST_S)
+        == "no other pods could step aside for the rest of the room"
+    )

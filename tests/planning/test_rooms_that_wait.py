@@ -159,3 +159,12 @@ def test_a_pod_that_waits_and_a_reservation_share_what_there_is():
         "waits": "n1",
         "big": "",
     }
+
+
+def test_for_the_rest_of_a_room_others_step_aside():
+    """One pod has left n1 already; the one that stayed may be moved now, and n1 takes the fewest moves."""
+    told = (refused("WaitingForRoom", "Ready"),)
+    rest = MakingRoom(node="n1", moves=0, attempt="", since_s=b.NOW_S)
+    waits = room(phase=ReservationPhase.WAITING, told=told, making=rest)
+    items = [*nodes("2", "2", "1"), *web("a", "n1"), *web("b", "n2"), *web("c", "n2")]
+    assert steps(made(*items, rooms=[waits])) == [("a-1", "n3")]

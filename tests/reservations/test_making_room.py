@@ -126,3 +126,15 @@ def test_beyond_its_share_nobody_steps_aside():
 def test_it_is_never_soft():
     marks = LabelSet({names.ANNOTATION_MODE: "Soft"})
     assert ready(look(reservation(making=None, annotations=marks))).reason == "NotSupported"
+
+
+def test_if_a_pod_stays_the_node_is_kept_and_others_are_looked_for():
+    found = look(
+        reservation(WAITING, node="n2"), holder(nominated="n2"), others_wanted="move shop/b failed (Expired)"
+    )
+    making = found.status.making_room
+    assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
+    assert (making.node, making.moves, making.since_s) == ("n2", 0, NOW)
+    assert ready(found).message.endswith("; other pods are looked for that could step aside for the rest")
+    assert "LooksForOthers" in [one.reason for one in found.actions if isinstance(one, act.RecordEvent)]
+    assert "DeletePlaceholder" not in did(found)
