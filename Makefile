@@ -15,7 +15,7 @@ $(BIN)/python -m pytest $(1) || { [ -n "$$CI" ] && \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly monitoring sbom mutants compatibility bench changelog clean
+.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -94,6 +94,9 @@ sbom: $(STAMP)  ## dist/sbom.cdx.json: what is in the image besides Python, as C
 	build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group sbom
 	$(BIN)/cyclonedx-py environment --output-reproducible --of JSON --pyproject pyproject.toml -o dist/sbom.cdx.json build/sbom/bin/python
+
+container: $(STAMP)  ## build the image with buildah and start it with runc (needs root, debootstrap, buildah, runc, Go; 6 minutes)
+	$(BIN)/python -m pytest -m container tests/packaging
 
 mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules and print what no test notices: SAMPLE changes of each, 0 for all
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group mutants
