@@ -1,7 +1,7 @@
 """Plans chains for the badly placed pods that found no place: what the search finds, within budgets and limits.
 
-Chains are planned last, when no single move helps any more: so no other move of the plan is judged after one. A chain is
-planned as a whole or not at all.
+Chains that are searched for one by one are planned last, when no single move helps any more; those of a draft before all else. Moves
+that are planned after a chain do not count on its later stages (``Trial``). A chain is planned as a whole or not at all.
 """
 
 from __future__ import annotations

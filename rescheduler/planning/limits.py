@@ -77,7 +77,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     unlimited: bool = False
     """True for ``plan``: show everything that is proposed, as if time passed; limits at once and per hour are ignored."""
     effort: int = EFFORT
-    """How often the searches for nodes to empty and for pods that relieve nodes are repeated, at least 1; the same number gives the same plan."""
+    """How often the searches for nodes to empty, for pods that relieve nodes and for repairs are repeated, at least 1; the same number gives the same plan."""
     max_moves: int | None = None
     """With so many moves an unlimited plan ends; None: when nothing is left to move."""
     namespace: str = DEFAULT_NAMESPACE
