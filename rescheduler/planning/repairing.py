@@ -191,7 +191,7 @@ class _Search:
     def report(self) -> list[Repair]:
         """The moves, in an order in which none goes to a node that was counted on before for a later stage."""
         found = [
-            Repair(pod, node, stage, self._worth_of(pod) > 0)
+            Repair(pod, node, stage, node in self._pods[pod].repairs and self._worth_of(pod) > 0)
             for pod, (node, stage) in sorted(self._to.items())
         ]
         first = [one for one in found if one.stage == 1]

@@ -112,6 +112,16 @@ def test_pods_of_one_spread_wait_for_the_stage_in_which_they_may_come():
     assert [(stage, node) for stage, _, node in moves] == [(1, 1), (1, 3), (2, 2)]
 
 
+def test_who_steps_aside_and_repairs_a_spread_by_that_still_only_steps_aside():
+    """It was not proposed, so it has no reason of its own to move."""
+    spread = Spread(domains=[0, 0, 1, *[-1] * 6], counts=[3, 0], valid=[0, 1], max_skew=1)
+    problem = RepairProblem(
+        free=np.array([[0, 0, 1, *[0] * 6]]),
+        pods=[pod(0, 1, [1]), pod(1, 1, places=[2], spreads=(spread,), excess=True)],
+    )
+    assert [(one.pod, one.stage, one.repairs) for one in repairs(problem, 4)] == [(1, 1, False), (0, 2, True)]
+
+
 def test_no_more_pods_leave_a_node_for_others_than_a_move_may_wait_for():
     small = [pod(1, 1, places=[2]) for _ in range(MOST_EARLIER_MOVES + 2)]
     large = MOST_EARLIER_MOVES + 1
