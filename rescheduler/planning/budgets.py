@@ -116,8 +116,9 @@ class BudgetLedger:
 
     def _exhausted(self, budget: DisruptionBudget) -> str:
         spent = self._spent[budget.key]
+        allowed = max(budget.disruptions_allowed, 0)
         text = (
-            f"PodDisruptionBudget {budget.name} allows {max(budget.disruptions_allowed, 0)} disruptions now "
+            f"PodDisruptionBudget {budget.name} allows {allowed} disruption{'' if allowed == 1 else 's'} now "
             f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
         )
         if spent:
