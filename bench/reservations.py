@@ -7,7 +7,8 @@
     python bench/reservations.py overtaken    [--count 30] [--disturb ...]
 
 ``single``: one Reservation per pod, then a scale-up. ``split``: one Reservation (allocateOnce: false), scaled up in
-steps; one part is left and must stay held. ``preallocated``: preAllocation on full nodes; the pods there leave one by one.
+steps; one part is left and must stay held. ``returned``: the pods of such a
+room are restarted, one after the other, and what they leave goes back to it. ``preallocated``: preAllocation on full nodes; the pods there leave one by one.
 ``pending``: each owner is a pod that kube-scheduler has refused before its Reservation is made; the pods on the full nodes leave.
 ``overtaken``: the same, and the pods that want every free room are of higher priority and preempt none.
 Every node is full, and pods that want every free room wait all the time. ``--disturb``: the scheduler is restarted,
@@ -35,9 +36,11 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import ANNOTATION_RESERVATION
 from rescheduler.sandbox.kubelet import KubeletThread
+from rescheduler.sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 
 DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill", "both"])
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
+STOP_S = 3
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 
 
@@ -189,6 +192,44 @@ def split(stage: Stage, count: int) -> None:
     leftovers(stage, 0)
 
 
+def returned(stage: Stage, count: int) -> None:
+    """Half of a room is used by several pods; each of them is deleted, and the Deployment makes another one at once.
+
+    Their containers need a few seconds to stop: what a pod leaves that ends at once is anybody's.
+    """
+    world = stage.world
+    world.workload("Deployment", "web", 0, annotations={ANNOTATION_STOP_AFTER: str(STOP_S)})
+    node = world.node("pool", cpu=str(2 * count))
+    reserve(world, "pool", node, str(2 * count), allocateOnce=False)
+    must(lambda: held(world, "Available") and gate_is_on(world), 60)
+    scale(world, count)
+    must(lambda: bound(world).count(node) == count, 120)
+    crowd(world, 3 * count, "")
+    begun = time.monotonic()
+    trouble = stage.trouble()
+    for pod in world.pods("web"):
+        old = pod["metadata"]["uid"]
+        patiently(lambda pod=pod: world.delete_pod(pod, grace=STOP_S + 1).status in (200, 404), 30)
+        patiently(lambda old=old: old not in uids(world) and bound(world).count(node) == count, 60)
+    trouble.join()
+    print(f"seconds {time.monotonic() - begun:.1f}, {count} restarts one after the other")
+    whole = (str(count), str(2 * count), count)
+    patiently(lambda: amounts(world) == whole, 60)
+    stage.expect("pods on the reserved node", bound(world).count(node), count)
+    stage.expect("allocated, allocatable, owners", amounts(world), whole)
+    rest = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+    cpus = [int(p["spec"]["containers"][0]["resources"]["requests"]["cpu"]) for p in rest]
+    stage.expect("the rest, held by placeholders of CPU in sum", sum(cpus), count)
+    stage.expect("pods of the crowd on the node", intruders(world, {node}), 0)
+    world.api.delete(f"/apis/{GROUP}/reservations/{world.namespace}-pool").expect()
+    leftovers(stage, 0)
+
+
+def uids(world: World) -> set[str]:
+    """Of the pods of ``web``."""
+    return {pod["metadata"]["uid"] for pod in world.pods("web")}
+
+
 def amounts(world: World) -> tuple[str, str, int]:
     """What the status of the one Reservation says."""
     status = world.api.get(f"/apis/{GROUP}/reservations").expect().items[0]["status"]
@@ -327,6 +368,7 @@ def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
 SCENES = {
     "single": single,
     "split": split,
+    "returned": returned,
     "preallocated": preallocated,
     "pending": pending,
     "overtaken": overtaken,

@@ -114,11 +114,11 @@ class Rooms:
         rest = _cpu(room, "allocatable") - _cpu(room, "allocated")
         flight = [p for p in owners if not node_of(p)]
         on_the_way = sum(map(cpu_of, flight))
-        if any(node_of(p) == node and cpu_of(p) >= rest + on_the_way for p in holders):
+        # What an owner left has a placeholder of its own until the next split.
+        held = sum(cpu_of(p) for p in holders if node_of(p) == node)
+        if held >= rest + on_the_way:
             return True
-        rest_held = rest <= 0 or any(
-            node in (node_of(p), nominated_to(p)) and cpu_of(p) >= rest for p in holders
-        )
+        rest_held = held >= rest or any(nominated_to(p) == node and cpu_of(p) >= rest for p in holders)
         return rest_held and all(nominated_to(p) == node or self._shut_for(p, node) for p in flight)
 
     def _shut_for(self, owner: Obj, node: str) -> bool:

@@ -48,7 +48,8 @@ from rescheduler.reservations.observed import ObservedReservation, ReservationSe
 from rescheduler.reservations.pending_claimant import takes_by_taint
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
-from rescheduler.reservations.split import covering, emptied
+from rescheduler.reservations.returning_part import waits_for_part
+from rescheduler.reservations.split import covering, emptied, returns
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from rescheduler.scheduling.taint_toleration import tolerates
 
@@ -319,6 +320,9 @@ class HandoverOrder:
             return tainted(node) and kept and all(tolerates_taint(pod, node.name) for pod in pods)
         if tainted(node):
             return True
+        # Nothing but the taint keeps what an owner leaves while claimants are on their way.
+        if _standing(observed) is not None and returns(observed):
+            return True
         least = min(pod.spec.priority for pod in observed.owners if not pod.node)
         # A pod that is nominated here already, such as a preallocation, has room of its own.
         return any(
@@ -347,7 +351,9 @@ class HandoverOrder:
         pinned = pinned_node(holder) if holder is not None else reservation.status.node_name
         beside = self._on(pinned).another_hands_over(reservation)
         if holder is None:
-            return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, False
+            flying = any(not pod.node for pod in observed.owners)
+            kept = node is not None and tainted(node) and not flying and returns(observed)
+            return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, kept
         # Pending and not preallocated: the placeholder has no scheduling gate, so only a deletion keeps it out of the room.
         if reservation.status.phase is ReservationPhase.PENDING and not reservation.preallocated:
             if beside:
@@ -457,7 +463,8 @@ def _rests(observed: ObservedReservation) -> tuple[Pod, ...]:
     """Placeholders, not bound yet, of what is left of a Reservation that is being split."""
     if observed.reservation.allocate_once:
         return ()
-    return tuple(pod for pod in observed.placeholders if not pod.node and not pod.deleting)
+    unbound = (pod for pod in observed.placeholders if not pod.node and not pod.deleting)
+    return tuple(pod for pod in unbound if not waits_for_part(observed, pod))
 
 
 def _age(holder: Pod) -> tuple[float, str]:

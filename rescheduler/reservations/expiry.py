@@ -11,6 +11,7 @@ from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.placeholder import placeholder_name
 
 
 def end_of(reservation: Reservation, settings: ReservationSettings) -> float | None:
@@ -58,9 +59,11 @@ def expiry_words(observed: ObservedReservation, status: ReservationStatus) -> st
         return f"expired before it could be scheduled: {scheduled.message}"
     if any(not pod.terminal for pod in observed.owners):
         return f"expired; the pods that use it stay, and the rest of the room on node {status.node_name} is released"
-    # An owner that ended has taken its part with it.
+    # What an owner left may be held again; the first placeholder went with the first split.
     template, held = observed.reservation.template, status.phase is ReservationPhase.AVAILABLE
-    if held and template is not None and not fits(template.requests, status.allocatable):
+    first = placeholder_name(observed.reservation)
+    split = bool(observed.placeholders) and all(pod.name != first for pod in observed.placeholders)
+    if held and (split or (template is not None and not fits(template.requests, status.allocatable))):
         return "expired after pods had used parts of it; the rest is released"
     return "expired before a pod used it"
 

@@ -4,9 +4,9 @@ The order of a split was measured (20 of 20 while many other pods competed for t
 placeholder for the rest are all nominated; the old placeholder is deleted; when it is gone, first the placeholder of
 the rest is admitted, then the claimants. All pods that fit are claimed at once; later pods wait until these are bound.
 
-Nothing is remembered: ``rest`` is what the placeholder holds beyond the claimants, ``status.allocatable`` is the rest
-plus what the present owners use. If an owner ends, its part is not held again (rows K35, K36): any pod may use it, and
-with an unmodified kube-scheduler there is no safe way to get it back.
+Nothing is remembered: ``rest`` is what the placeholders hold beyond the claimants, ``status.allocatable`` is the rest
+plus what the present owners use. What an owner that ends leaves is held again (``returning_part``); until the next split it has a
+placeholder of its own.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rescheduler.reservations.preallocation import (
     waiting_message,
     waits_for_room,
 )
+from rescheduler.reservations.returning_part import missing_part, take_back, waiting_for, waits_for_part
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
 
@@ -49,18 +50,20 @@ class SplitStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stock:
-    """What is there. ``whole``: the bound placeholder that still covers rest and claimants; ``next``: that of the rest."""
+    """What is there. ``whole``: the bound placeholders that still cover rest and claimants; ``next``: that of the rest."""
 
     owners: tuple[Pod, ...]
     flight: tuple[Pod, ...]
-    whole: Pod | None
+    whole: tuple[Pod, ...]
     next: Pod | None
     rest: Resources
+    missing: Resources
+    """What owners that have ended, or are about to, leave to the room."""
 
     @property
     def splits(self) -> bool:
         """False if the claimants request nothing: the bound placeholder is the one of the rest already."""
-        return self.whole is None or not _same(self.whole.spec.requests, self.rest)
+        return not self.whole or not _same(total(self.whole), self.rest)
 
     @property
     def gated(self) -> tuple[Pod, ...]:
@@ -115,15 +118,23 @@ def split(
 
 
 def covering(observed: ObservedReservation) -> Pod | None:
-    """The bound placeholder that still holds the room of the claimants besides the rest; it is deleted for them."""
+    """A bound placeholder that still holds the room of the claimants besides the rest; it is deleted for them."""
     stock = _take_stock(observed, observed.reservation.status)
-    return stock.whole if stock.splits else None
+    return next(iter(stock.whole), None) if stock.splits else None
 
 
 def emptied(observed: ObservedReservation) -> bool:
     """True if no placeholder holds the room of the claimants any more."""
     whole = _take_stock(observed, observed.reservation.status).whole
-    return whole is None and not any(holder.deleting and holder.node for holder in observed.placeholders)
+    return not whole and not any(holder.deleting and holder.node for holder in observed.placeholders)
+
+
+def returns(observed: ObservedReservation) -> bool:
+    """True while a part that an owner leaves, or has left, is not held."""
+    reservation = observed.reservation
+    if reservation.allocate_once or not reservation.status.current_owners:
+        return False
+    return not nothing(_take_stock(observed, reservation.status).missing)
 
 
 def claim(status: ReservationStatus, pods: tuple[Pod, ...]) -> ReservationStatus:
@@ -145,13 +156,15 @@ def _take_stock(observed: ObservedReservation, status: ReservationStatus) -> _St
     owners = _present(observed)
     flight = tuple(pod for pod in owners if not pod.node)
     standing = [h for h in observed.placeholders if not h.deleting and not h.terminal]
-    bound = next((h for h in standing if h.node), None)
-    rest, whole = rest_of(status), None
-    # A bound placeholder that is too small for rest and claimants together is the one of the rest: the split is done.
-    if bound is not None and fits(rest + total(flight), bound.spec.requests):
-        whole, rest = bound, bound.spec.requests - total(flight)
-    following = next((h for h in standing if h is not whole and _same(h.spec.requests, rest)), None)
-    return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest)
+    bound = tuple(h for h in standing if h.node)
+    rest, whole = rest_of(status), bound[:0]
+    # Bound placeholders that are too small for rest and claimants together are those of the rest: the split is done.
+    if bound and fits(rest + total(flight), total(bound)):
+        whole, rest = bound, total(bound) - total(flight)
+    others = (h for h in standing if not waits_for_part(observed, h) and all(h is not one for one in whole))
+    following = next((h for h in others if _same(h.spec.requests, rest)), None)
+    missing = missing_part(observed, owners, rest)
+    return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest, missing=missing)
 
 
 def _told(status: ReservationStatus, owners: tuple[Pod, ...], rest: Resources) -> ReservationStatus:
@@ -177,10 +190,14 @@ def _same(one: Resources, other: Resources) -> bool:
 
 def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
     node = result.status.node_name
-    if stock.whole is not None:
-        result.actions.extend(_delete_others(observed, stock.whole))
+    returns = not nothing(stock.missing)
+    if stock.whole and not returns and _of_no_use(observed, stock):
+        result.event = ReservationEvent.HANDED_OUT
+        result.message = f"its owners on node {node} leave nothing that another one could use"
+    elif stock.whole or (returns and nothing(stock.rest) and stock.owners):
+        _take_back(result, observed, stock)
         result.event = ReservationEvent.OWNERS_CHANGED
-        result.message = _holding_words(node, stock.owners)
+        result.message = _holding_words(node, stock)
     elif stock.next is not None:
         _admit_rest(result, observed, stock.next)
     elif not nothing(stock.rest) and is_preallocated(result.status):
@@ -197,10 +214,28 @@ def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> No
         result.message = "the last claimant ended during the hand-over; the room is not held any more"
 
 
-def _holding_words(node: str, owners: tuple[Pod, ...]) -> str:
+def _take_back(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
+    waits = waiting_for(observed, stock.missing)
+    result.actions.extend(_delete_others(observed, *stock.whole, waits))
+    if not nothing(stock.missing):
+        result.actions.extend(take_back(observed, stock.missing, stock.whole))
+
+
+def _of_no_use(observed: ObservedReservation, stock: _Stock) -> bool:
+    """True if a resource is used up that every owner requests: what is left of the others would be held for nobody."""
+    template = observed.reservation.template
+    promised = NO_RESOURCES if template is None else template.requests
+    used_up = [name for name, amount in promised.items() if amount > 0 and stock.rest.amount(name) <= 0]
+    owners = [owner.spec.requests for owner in stock.owners]
+    return bool(owners) and any(all(each.amount(name) > 0 for each in owners) for name in used_up)
+
+
+def _holding_words(node: str, stock: _Stock) -> str:
+    owners = stock.owners
+    back = "" if nothing(stock.missing) else "; what an owner leaves is waited for"
     if not owners:
-        return f"room is held on node {node}"
-    return f"used by {len(owners)} pod{'s' if len(owners) > 1 else ''} on node {node}; the rest is held"
+        return f"room is held on node {node}{back}"
+    return f"used by {len(owners)} pod{'s' if len(owners) > 1 else ''} on node {node}; the rest is held{back}"
 
 
 def _admit_rest(result: SplitStep, observed: ObservedReservation, rest: Pod) -> None:
@@ -247,7 +282,9 @@ def _hand_over(
     if wait is not None and wait.reason is HandoverWait.NODE_NOT_USABLE:
         return
     needs_rest = stock.splits and not nothing(stock.rest)
-    result.actions.extend(_delete_others(observed, stock.whole, stock.next if needs_rest else None))
+    # What waits for the part of an owner keeps it until everything is ready, and other pods are kept off the node.
+    waits = waiting_for(observed, stock.missing) if stock.whole else None
+    result.actions.extend(_delete_others(observed, *stock.whole, waits, stock.next if needs_rest else None))
     if result.actions:
         return
     if needs_rest and stock.next is None:
@@ -270,8 +307,11 @@ def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Itera
         return [act.Nominate(pod.key, pod.uid, node) for pod in missing]
     if any(holder.deleting for holder in observed.placeholders):
         return ()
-    if stock.splits and stock.whole is not None:
-        return (act.delete_placeholder(stock.whole, unbound, node),)
+    waiting = [pod for pod in observed.placeholders if waits_for_part(observed, pod)]
+    if stock.splits and stock.whole and waiting:
+        return tuple(map(act.delete_placeholder, waiting))
+    if stock.splits and stock.whole:
+        return tuple(act.delete_placeholder(holder, unbound, node) for holder in stock.whole)
     # The placeholder of the rest first: it has a higher priority than most pods, so no pod can preempt it.
     admitted = rest is not None and waits_for_room(rest)
     rests = (act.AdmitPlaceholder(rest.key, rest.uid),) if admitted and rest is not None else ()
@@ -280,7 +320,7 @@ def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Itera
 
 def _refused(observed: ObservedReservation, stock: _Stock, pod: Pod) -> bool:
     """True for a claimant without a gate that no longer fits, while its part is still held."""
-    return bool(observed.unfit) and stock.whole is not None and not holds_gate(pod)
+    return bool(observed.unfit) and bool(stock.whole) and not holds_gate(pod)
 
 
 def _limit_s(observed: ObservedReservation, pod: Pod, settings: ReservationSettings) -> float:
@@ -292,7 +332,7 @@ def _limit_s(observed: ObservedReservation, pod: Pod, settings: ReservationSetti
 def _release(result: SplitStep, stock: _Stock, late: tuple[Pod, ...]) -> None:
     """Release the pods that are late. Their parts go back into the rest if the old placeholder is still bound."""
     kept = tuple(pod for pod in stock.owners if pod not in late)
-    rest = stock.rest if stock.whole is None else stock.rest + total(late)
+    rest = stock.rest + total(late) if stock.whole else stock.rest
     result.status = _told(result.status, kept, rest)
     names = ", ".join(str(pod.key) for pod in late)
     result.event = ReservationEvent.OWNERS_CHANGED

@@ -7,6 +7,7 @@ from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders
 
 from harness.controlplane.world import WORLD, World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
+from rescheduler.sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 
 pytestmark = pytest.mark.realcluster
 
@@ -41,6 +42,32 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
     scale(world, 6)
     phase(world, "pool", "Succeeded")
     assert len(on(world, node)) == 6
+
+
+def test_what_an_owner_leaves_goes_back_to_the_room_while_others_want_it(world):
+    node = world.node("pool", cpu="4")
+    world.workload("Deployment", "web", 0, annotations={ANNOTATION_STOP_AFTER: "3"})
+    reserve(world, "pool", of_web(world), node=node, cpu="4", allocateOnce=False).expect()
+    phase(world, "pool", "Available")
+    scale(world, 2)
+    world.wait(lambda: len(on(world, node)) == 2, 30)
+    crowd(world, 6)
+    for name in on(world, node):
+        pod = world.get_pod(name)
+        world.delete_pod(pod, grace=4)
+        world.wait_gone(pod, 30)
+        world.wait(lambda: len(on(world, node)) == 2, 60)
+        world.wait(lambda: whole(look(world, "pool")), 60)
+    assert on(world, node, "crowd") == []
+
+
+def whole(status):
+    """Two owners of a room of four CPU, and the rest held."""
+    return (status["allocated"]["cpu"], status["allocatable"]["cpu"], len(status["currentOwners"])) == (
+        "2",
+        "4",
+        2,
+    )
 
 
 def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):

@@ -79,6 +79,43 @@ def test_more_pods_than_parts_and_owners_that_end(seed):
     assert scene.leftovers() == []
 
 
+@seeds
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_what_owners_leave_goes_back_to_the_room_and_no_stranger_gets_it(seed, kind):
+    """Each owner is restarted while many pods want every free place; each comes back into the room, which keeps its size.
+
+    A Deployment makes the new pod while the old one still ends, a StatefulSet afterwards.
+    """
+    scene = Scene({"n1": 1, "n2": 8}, seed=seed)
+    scene.workload(kind, nodes=["n1"])
+    begin(scene, seed)
+    scene.room("pool", kind=kind, node="n2", cpu="8", allocateOnce=False)
+    scene.until(lambda: scene.phase("pool") == "Available")
+    scene.scale(4, kind=kind)
+    scene.until(lambda: len(scene.on("n2")) == 3)
+    scene.crowd(16)
+    for before in scene.on("n2"):
+        scene.advance(10.0)
+        scene.api.delete(before)
+        old = before["metadata"]["uid"]
+        scene.until(lambda old=old: old not in (now := uids(scene.on("n2"))) and len(now) == 3)
+    at_rest(scene)
+    found = scene.state("pool")
+    assert (found["phase"], found["allocated"]["cpu"], found["allocatable"]["cpu"]) == ("Available", "3", "8")
+    assert sum(float(spec(p)["containers"][0]["resources"]["requests"]["cpu"]) for p in held_by(scene)) == 5
+    assert not strangers(scene, "n2")
+    assert not any(spec(node).get("taints") for node in scene.api.list(NODE))
+
+
+def uids(pods):
+    return {pod["metadata"]["uid"] for pod in pods}
+
+
+def held_by(scene):
+    """Placeholders that are bound."""
+    return [p for p in scene.placeholders() if spec(p).get("nodeName")]
+
+
 def preallocated(seed, *, room_on_n2=4):
     """n2 is full of pods that run; a crowd of the same priority has waited for longer than the Reservations."""
     scene = Scene({"n1": 1, "n2": room_on_n2}, seed=seed)

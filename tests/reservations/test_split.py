@@ -31,6 +31,7 @@ from rescheduler.reservations import machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 
 NOW = 1_000_000.0
@@ -145,12 +146,82 @@ def test_a_rest_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_preall
     assert (part.size, part.waits) == (cpu(3000), True)
 
 
-def test_an_owner_that_ends_takes_its_part_with_it():
+def test_what_an_owner_that_ends_leaves_is_waited_for_and_counts_once_it_is_held():
     a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
+    rest, used = holder("w", 2000), shared((a, b), allocated=2000)
+    ending = look(used, owners=(a, replace(b, deleting=True)), **held(rest))
+    assert does(ending) == ["CreatePlaceholder"], "as soon as it begins to end, it still counts"
+    part = next(action.part for action in ending.actions if isinstance(action, act.CreatePlaceholder))
+    assert (part.size, part.waits) == (cpu(1000), True)
+    assert ending.status.allocatable == cpu(4000)
     done = replace(b, phase=PodPhase.SUCCEEDED)
-    outcome = look(shared((a, b), allocated=2000), owners=(a, done), **held(holder("w", 2000)))
+    waits = holder(placeholder_name(used, "back-1"), 1000, node="", waits=True)
+    outcome = look(used, owners=(a, done), turn=PlaceholderTurn.NOMINATE, **held(rest, waits))
+    assert does(outcome) == ["Nominate"]
     assert [o.name for o in outcome.status.current_owners] == ["a"]
     assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(1000), cpu(3000))
+    assert "what an owner leaves is waited for" in condition(outcome.status.conditions, "Ready").message
+    back = look(replace(used, status=outcome.status), owners=(a,), **held(rest, replace(waits, node="n2")))
+    assert (does(back), back.status.allocatable) == ([], cpu(4000))
+
+
+def test_the_last_part_comes_back_though_nothing_was_left():
+    a, b = pod("a", 3000, gated=False, node="n2"), pod("b", gated=False, node="n2", deleting=True)
+    outcome = look(shared((a, b), allocated=4000), owners=(a, b), **held())
+    assert does(outcome) == ["CreatePlaceholder"]
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+
+
+def test_a_part_that_came_back_is_split_with_the_rest():
+    a, new = pod("a", gated=False, node="n2"), pod("c", 3000)
+    room, two = shared((a, new), allocated=4000), (holder("w", 2000), holder("r", 1000))
+    first = look(room, owners=(a, new), **held(*two))
+    assert does(first) == ["Nominate"], "nothing is left, so no placeholder of a rest is needed"
+    nominated = replace(new, nominated_node="n2")
+    assert does(look(room, owners=(a, nominated), **held(*two))) == ["DeletePlaceholder"] * 2
+    assert does(look(room, owners=(a, nominated), **held())) == ["Ungate"]
+
+
+def test_for_a_hand_over_the_placeholder_of_a_part_goes_when_everything_else_is_ready():
+    """It goes last, because it keeps the part; then the taint does."""
+    a, new = pod("a", gated=False, node="n2"), pod("c", 500)
+    room = shared((a, new), allocated=1500, allocatable=3000)
+    part = holder(placeholder_name(room, "back-1"), 1000, node="", waits=True, nominated_node="n2")
+    whole, rest = holder("w", 2000), holder("v", 1500, node="", waits=True, nominated_node="n2")
+    assert does(look(room, owners=(a, new), **held(whole, part))) == ["CreatePlaceholder"]
+    assert does(look(room, owners=(a, new), **held(whole, part, rest))) == ["Nominate"]
+    ready = a, replace(new, nominated_node="n2")
+    settling = look(
+        room, owners=ready, wait=Wait(reason=HandoverWait.TAINT_SETTLING), **held(whole, part, rest)
+    )
+    assert does(settling) == []
+    going = look(room, owners=ready, **held(whole, part, rest))
+    (gone,) = [x for x in going.actions if isinstance(x, act.DeletePlaceholder)]
+    assert gone.uid == part.uid
+    after = look(room, owners=ready, **held(whole, rest))
+    assert [x.uid for x in after.actions if isinstance(x, act.DeletePlaceholder)] == ["w"]
+
+
+def test_what_no_owner_could_use_is_not_held():
+    mixed = Resources(cpu_milli=4000, memory_bytes=8 << 30)
+    a = pod("a", gated=False, node="n2")
+    a = replace(a, spec=PodSpec(requests=Resources(cpu_milli=4000, memory_bytes=1 << 30)))
+    left = Resources(memory_bytes=7 << 30)
+    rest = replace(holder("w", 0), spec=PodSpec(requests=left))
+    status = ReservationStatus(
+        phase=ReservationPhase.AVAILABLE,
+        node_name="n2",
+        allocatable=mixed,
+        allocated=a.spec.requests,
+        current_owners=(ObjectRef(a.namespace, a.name, a.uid),),
+    )
+    room = shared((a,), template=PodSpec(requests=mixed))
+    outcome = look(replace(room, status=status), owners=(a,), **held(rest))
+    assert outcome.status.phase is ReservationPhase.SUCCEEDED
+    assert does(outcome) == ["DeletePlaceholder"]
+    modest = replace(a, spec=PodSpec(requests=Resources(memory_bytes=1 << 30)))
+    kept = look(replace(room, status=status), owners=(a, modest), **held(rest))
+    assert kept.status.phase is ReservationPhase.AVAILABLE, "an owner without CPU could use it"
 
 
 def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
@@ -159,8 +230,8 @@ def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
 
 
 def test_a_room_that_was_used_does_not_say_that_nobody_came():
-    def end(room, *owners):
-        return condition(look(room, owners=owners, **held(holder("w", 2000))).status.conditions, "Ready")
+    def end(room, *owners, name="w"):
+        return condition(look(room, owners=owners, **held(holder(name, 2000))).status.conditions, "Ready")
 
     a = pod("a", gated=False, node="n2")
     used = end(shared((a,), allocated=1000, ttl_s=5.0), a)
@@ -170,7 +241,8 @@ def test_a_room_that_was_used_does_not_say_that_nobody_came():
     before = shared((), allocated=0, ttl_s=5.0)
     smaller = replace(before, status=replace(before.status, allocatable=cpu(1000)))
     assert end(smaller).message == "expired after pods had used parts of it; the rest is released"
-    assert end(before).message == "expired before a pod used it"
+    assert end(before).message == "expired after pods had used parts of it; the rest is released", "split"
+    assert end(before, name=placeholder_name(before)).message == "expired before a pod used it"
 
 
 def test_all_handed_out_is_success_and_a_lost_rest_is_failure():
