@@ -20,7 +20,6 @@ from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
 from rescheduler.room_sets import windows
-from rescheduler.room_sets.gathering import gather
 
 FEW = 24
 ENOUGH = 60
@@ -83,14 +82,14 @@ def never_taints(patch):
 
 
 def holds_more_than_is_wanted(patch):
-    whole = windows.changes
+    changes, orders = windows.changes, windows._orders
     patch.setattr(
-        windows, "changes", lambda rooms, recipe, wanted: whole(rooms, recipe, wanted + 2 * bool(wanted))
+        windows, "changes", lambda rooms, recipe, wanted: changes(rooms, recipe, wanted + 2 * bool(wanted))
     )
     patch.setattr(
         windows,
-        "gather",
-        lambda outlooks, waiting, *, held, wanted: gather(outlooks, waiting, held=held, wanted=wanted + 2),
+        "_orders",
+        lambda seen, have, recipe, wanted, now_s: orders(seen, have, recipe, wanted + 2, now_s),
     )
 
 
