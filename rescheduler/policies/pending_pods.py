@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_RESERVATION, LABEL_START_FIRST
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
@@ -26,6 +27,10 @@ from rescheduler.scheduling.framework import FloatArray, IntArray
 
 KARPENTER_NODE_POOL: Final = "karpenter.sh/nodepool"
 """Label of nodes that Karpenter has made."""
+CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
+"""How the names of its Deployments end, whoever installs it."""
+SYSTEM_NAMESPACE: Final = "kube-system"
+"""Elsewhere anybody may give a Deployment that name, and with it hold up the pods of others."""
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
 _GAIN: Final = 1.0
@@ -43,7 +48,7 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fiel
     """``after``: for how long the scheduler must have called a pod unschedulable.
 
     ``after_node_autoscaler``: the same where a node autoscaler is at work, which gets the time to add a node.
-    ``node_autoscaler``: whether one is; Auto: if Karpenter made a node.
+    ``node_autoscaler``: whether one is; Auto: if Karpenter made a node, or cluster-autoscaler runs in kube-system.
     ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes (``RoomBounds``).
     """
 
@@ -128,7 +133,7 @@ class PendingPods:
         """For how long a pod must have waited."""
         present = self._autoscaler is NodeAutoscaler.PRESENT
         if self._autoscaler is NodeAutoscaler.AUTO:
-            present = bool(view.nodes.column(KARPENTER_NODE_POOL).present.any())
+            present = view.memo.of((self, "node autoscaler"), None, lambda: node_autoscaler_works(view))
         return self._after_autoscaler_s if present else self._after_s
 
     def _waiting(self, view: PolicyView) -> Iterator[Pod]:
@@ -143,6 +148,17 @@ class PendingPods:
                 and not _is_handed_room(pod, view)
             ):
                 yield pod
+
+
+def node_autoscaler_works(view: PolicyView) -> bool:
+    """True if the objects show that one may add nodes. One that a provider runs outside of the cluster shows itself in none."""
+    if view.nodes.column(KARPENTER_NODE_POOL).present.any():
+        return True
+    return any(
+        workload.replicas > 0 and workload.name.endswith(CLUSTER_AUTOSCALER)
+        for workload in view.snapshot.workloads.values()
+        if workload.namespace == SYSTEM_NAMESPACE and workload.kind == Kind.DEPLOYMENT
+    )
 
 
 def waits_for_room(pod: Pod) -> bool:

@@ -58,6 +58,22 @@ def test_a_node_autoscaler_gets_its_time_first():
     assert found(WAITS, node_autoscaler=NodeAutoscaler.PRESENT, **late) == []
 
 
+@pytest.mark.parametrize(
+    ("deployment", "waits"),
+    [
+        (b.deployment("cluster-autoscaler", "kube-system"), True),
+        (b.deployment("release-aws-cluster-autoscaler", "kube-system"), True),
+        (b.deployment("cluster-autoscaler", "kube-system").replicas(0), False),
+        (b.deployment("cluster-autoscaler", "shop"), False),
+        (b.deployment("coredns", "kube-system"), False),
+    ],
+    ids=["as in its manifests", "as its chart names it", "switched off", "a tenant's", "another"],
+)
+def test_cluster_autoscaler_is_known_by_its_deployment(deployment, waits):
+    late = {"after": "0s", "after_node_autoscaler": "999999h"}
+    assert found(WAITS, deployment, **late) == ([] if waits else ["big"])
+
+
 def test_only_pods_of_its_namespaces_count():
     assert found(WAITS, namespaces=NamespacesArgs(include=("shop",))) == []
 
