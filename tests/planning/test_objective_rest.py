@@ -34,7 +34,7 @@ def test_pods_of_one_owner_do_not_swap_in_stages():
     one = next(one for one in pairs() if one.name == "rooms+score")
     course = course_of(random_cluster(20001), one.policies, one.inputs, hints=one.hints)
     assert course.faults == ()
-    assert sum(course.moves) > 3
+    assert sum(course.moves) >= 3
 
 
 def test_any_two_policies_come_to_rest_in_any_order():
