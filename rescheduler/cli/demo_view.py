@@ -40,7 +40,7 @@ class DemoView(Protocol):
 
 def read_snapshot(transport: Transport, now_s: float) -> Snapshot:
     """Read the whole cluster once."""
-    return read_cluster(KubeApi(transport), Decoder(), lambda *_: None).state.snapshot(now_s)
+    return read_cluster(KubeApi(transport), Decoder(), lambda *_: None, now_s=now_s).state.snapshot(now_s)
 
 
 class PlainView:

@@ -136,7 +136,7 @@ def _live(
 
     api = api_of(kubeconfig, context)
     with Progress("reading the cluster") as progress:
-        found = read_cluster(api, Decoder(), progress.advance_to, namespace=namespace)
+        found = read_cluster(api, Decoder(), progress.advance_to, now_s=time.time(), namespace=namespace)
         return found.state, found.warnings, read_rules(api, found, configured)
 
 

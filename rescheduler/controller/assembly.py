@@ -31,7 +31,7 @@ from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
-from rescheduler.controller.reads import GateReader, UsageReader
+from rescheduler.controller.reads import AUTOSCALER, USAGE, GateReader, HelpfulRead
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
@@ -45,6 +45,7 @@ from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import KEYS_LAST_S, PROOF, Gate
 from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
 from rescheduler.migrations.observed import MigrationSettings
@@ -199,7 +200,15 @@ class _Assembly:
             heartbeat=ports.heartbeat,
             pool=ports.pool,
             inputs=DecisionInputs(
-                usage=UsageReader(read=lambda: node_usage(ports.api), pool=ports.pool),
+                usage=HelpfulRead(
+                    what=USAGE, read=lambda: node_usage(ports.api), unknown=(), pool=ports.pool
+                ),
+                node_autoscaler=HelpfulRead(
+                    what=AUTOSCALER,
+                    read=lambda: node_autoscaler_reports(ports.api, ports.server_time.now_s()),
+                    unknown=False,
+                    pool=ports.pool,
+                ),
                 recorder=recorder,
                 gate=GateReader(read=ports.gate_ready, pool=ports.pool),
                 owner_kinds=owner_kinds,

@@ -324,6 +324,7 @@ class Loop:
         if inputs is None:
             return
         self._state.set_usage(inputs.usage)
+        self._state.set_node_autoscaler(reports=inputs.node_autoscaler)
         self._state.set_past_moves(inputs.past_moves)
         with self._deciding(first):
             snapshot = self.snapshot()

@@ -17,6 +17,7 @@ from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.discovery import served_kinds
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -40,7 +41,7 @@ class ReadCluster(NamedTuple):
 
 
 def read_cluster(
-    api: KubeApi, decoder: Decoder, advance: Advance, *, namespace: str = DEFAULT_NAMESPACE
+    api: KubeApi, decoder: Decoder, advance: Advance, *, now_s: float, namespace: str = DEFAULT_NAMESPACE
 ) -> ReadCluster:
     """Everything that a Snapshot is made of, and warnings about what could not be read. ``namespace``: the controller's.
 
@@ -65,6 +66,7 @@ def read_cluster(
                     raise
                 forbidden[kind] = error.message
         state.set_usage(node_usage(api))
+        state.set_node_autoscaler(reports=node_autoscaler_reports(api, now_s))
         warnings += _read_history(api, state, namespace)
     finally:
         if collecting:

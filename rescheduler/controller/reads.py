@@ -5,47 +5,54 @@ A read that fails or hangs delays nothing but what it would have told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.one_call import OneCall
-from rescheduler.model.records import NodeUsage
 
 USAGE: Final = "measured usage of nodes"
+AUTOSCALER: Final = "whether a node autoscaler is at work"
 GATE: Final = "whether the gate is in force"
 
 
-@dataclass(slots=True, kw_only=True)
-class UsageReader:
-    """Reads the measured usage of nodes at intervals. Used by the core thread only."""
+T = TypeVar("T")
 
-    read: Callable[[], Sequence[NodeUsage]]
+
+@dataclass(slots=True, kw_only=True)
+class HelpfulRead(Generic[T]):
+    """Reads one thing at intervals. Used by the core thread only."""
+
+    what: str
+    """For logs."""
+    read: Callable[[], T]
     """Raises ApiError, TransportError."""
+    unknown: T
+    """What is taken while it cannot be read."""
     pool: CallPool
     every_s: float = 30.0
     _due_s: float = 0.0
     _asks: bool = False
-    _known: bool = False
-    _usage: Sequence[NodeUsage] = ()
+    _answer: T | None = None
 
-    def current(self, now_s: float) -> Sequence[NodeUsage] | None:
+    def current(self, now_s: float) -> T | None:
         """What is known; None until the first read has an answer, or has failed. Begins the next read if it is due."""
-        if not self._asks and (now_s >= self._due_s or not self._known):
+        if not self._asks and (now_s >= self._due_s or self._answer is None):
             self._asks, self._due_s = True, now_s + self.every_s
+            failed = self.unknown
             self.pool.begin(
-                OneCall(USAGE, self.read, self._take, lambda _, at_s: self._take((), at_s)), now_s
+                OneCall(self.what, self.read, self._take, lambda _, at_s: self._take(failed, at_s)), now_s
             )
-        return self._usage if self._known else None
+        return self._answer
 
     @property
     def awaited(self) -> bool:
         """True while the first read has no answer."""
-        return self._asks and not self._known
+        return self._asks and self._answer is None
 
-    def _take(self, usage: Sequence[NodeUsage], _now_s: float) -> None:
-        self._asks, self._known, self._usage = False, True, usage
+    def _take(self, answer: T, _now_s: float) -> None:
+        self._asks, self._answer = False, answer
 
 
 @dataclass(slots=True, kw_only=True)

@@ -87,6 +87,7 @@ class ReservationObserver:
             migration=migration,
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
+            node_autoscaler=self.index.snapshot.node_autoscaler,
             room_given_up=self.made_rooms.why_given_up(reservation, self.now_s),
             others_wanted=self.made_rooms.why_others(reservation),
             step_aside=self.made_rooms.step_aside(reservation),

@@ -61,6 +61,7 @@ class ClusterState:
         """Deleted uids, each with the last known version."""
         self._usage: dict[str, NodeUsage] = {}
         self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
+        self._node_autoscaler = False
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
         self._workloads: Mapping[Any, Any] | None = None
         self._pods_and_rooms: Mapping[Any, Any] | None = None
@@ -136,6 +137,10 @@ class ClusterState:
         """Replace the measured usage of all nodes."""
         self._usage = {item.node: item for item in usage}
 
+    def set_node_autoscaler(self, *, reports: bool) -> None:
+        """Whether a node autoscaler reports that it is at work."""
+        self._node_autoscaler = reports
+
     def set_past_moves(self, moves: Mapping[str, PastMove]) -> None:
         """Replace what is known of past moves; the mapping must not be changed afterwards."""
         self._past_moves = moves
@@ -175,6 +180,7 @@ class ClusterState:
             head_rooms=self._copy(Kind.HEAD_ROOM),
             usage=MappingProxyType(dict(self._usage)),
             past_moves=self._past_moves,
+            node_autoscaler=self._node_autoscaler,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
             pod_groups=self._copy(Kind.VOLCANO_POD_GROUP),
             replacement_rules=rules,

@@ -76,6 +76,8 @@ class Snapshot:
     head_rooms: Mapping[str, HeadRoom] = field(default_factory=_empty)
     usage: Mapping[str, NodeUsage] = field(default_factory=_empty)
     """Measured usage by node name; empty without metrics.k8s.io."""
+    node_autoscaler: bool = False
+    """cluster-autoscaler or Karpenter reports that it is at work."""
     past_moves: Mapping[str, PastMove] = field(default_factory=_empty)
     """What ConfigMap ``move-history`` keeps of moves, by uid of their PodMigration."""
     koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_empty)

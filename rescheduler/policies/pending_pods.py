@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_RESERVATION, LABEL_START_FIRST
+from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_START_FIRST
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
@@ -29,8 +29,6 @@ KARPENTER_NODE_POOL: Final = "karpenter.sh/nodepool"
 """Label of nodes that Karpenter has made."""
 CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 """How the names of its Deployments end, whoever installs it."""
-SYSTEM_NAMESPACE: Final = "kube-system"
-"""Elsewhere anybody may give a Deployment that name, and with it hold up the pods of others."""
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
 _GAIN: Final = 1.0
@@ -151,13 +149,16 @@ class PendingPods:
 
 
 def node_autoscaler_works(view: PolicyView) -> bool:
-    """True if the objects show that one may add nodes. One that a provider runs outside of the cluster shows itself in none."""
-    if view.nodes.column(KARPENTER_NODE_POOL).present.any():
+    """True if one reports that it is at work, or the objects show that one may add nodes.
+
+    Only kube-system counts: elsewhere anybody may give a Deployment that name, and with it hold up the pods of others.
+    """
+    if view.snapshot.node_autoscaler or view.nodes.column(KARPENTER_NODE_POOL).present.any():
         return True
     return any(
         workload.replicas > 0 and workload.name.endswith(CLUSTER_AUTOSCALER)
         for workload in view.snapshot.workloads.values()
-        if workload.namespace == SYSTEM_NAMESPACE and workload.kind == Kind.DEPLOYMENT
+        if workload.namespace == KUBE_SYSTEM and workload.kind == Kind.DEPLOYMENT
     )
 
 

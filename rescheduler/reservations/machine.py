@@ -196,6 +196,8 @@ def _why_not_placed(observed: ObservedReservation) -> str:
     template = observed.reservation.template
     if template is not None and template.host_ports and "PodSecurity" in message:
         return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
+    if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
+        return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
     return message
 
 

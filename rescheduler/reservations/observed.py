@@ -114,6 +114,8 @@ class ObservedReservation:
     """Why the API server takes no pod of the template; "": it does, or need not be asked; None: it has not been asked yet."""
     beyond_quota: str = ""
     """Why it must wait until others of its namespace have ended; "": it need not."""
+    node_autoscaler: bool = False
+    """One reports that it is at work. It adds nodes for pods, and sees none of a Reservation that fits nowhere."""
     room_given_up: str = ""
     """Why the pods that step aside for it will not make its room; "": they may, or none does."""
     others_wanted: str = ""

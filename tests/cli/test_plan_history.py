@@ -56,7 +56,7 @@ def test_a_live_cluster_is_planned_within_what_has_begun(cluster, name):
     path = "/api/v1/namespaces/rescheduler/configmaps/move-history"
     api.patch(path, {"data": {"m": encode_past_move(PastMove(begun_s=time.time() // 1))}}).expect(200)
     namespace = "rescheduler" if name == "move-history" else "default"
-    found = read_cluster(KubeApi(api.transport), Decoder(), lambda *_: None, namespace=namespace)
+    found = read_cluster(KubeApi(api.transport), Decoder(), lambda *_: None, now_s=0.0, namespace=namespace)
     assert len(found.state.snapshot(0.0).past_moves) == (1 if namespace == "rescheduler" else 0)
     assert not found.warnings
 
@@ -68,6 +68,6 @@ def test_without_the_right_to_read_it_the_plan_says_what_it_does_not_know():
                 return Response(403, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}')
             return Response(200, b'{"items":[],"metadata":{}}')
 
-    found = read_cluster(KubeApi(Refuses()), Decoder(), lambda *_: None)
+    found = read_cluster(KubeApi(Refuses()), Decoder(), lambda *_: None, now_s=0.0)
     assert found.state.snapshot(0.0).past_moves == {}
     assert any("move-history may not be read" in warning for warning in found.warnings)

@@ -24,6 +24,7 @@ from rescheduler.kube.gate import Gate
 from rescheduler.kube.informer import end_of
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.node_autoscaler import LAST_UPDATED, STATUS, node_autoscaler_reports
 from rescheduler.kube.reflector import ChangeType, EndKind
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
@@ -448,6 +449,12 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     api = KubeApi(connection)
     assert discover(api).installed
     assert node_usage(api) == ()
+    status = {LAST_UPDATED: time.strftime("%Y-%m-%d %H:%M:%S.5 +0000 UTC", time.gmtime())}
+    body = {"metadata": {"name": STATUS, "annotations": status}}
+    assert not node_autoscaler_reports(api, time.time())
+    control_plane.api().create("/api/v1/namespaces/kube-system/configmaps", body).expect()
+    assert node_autoscaler_reports(api, time.time())
+    control_plane.api().delete(f"/api/v1/namespaces/kube-system/configmaps/{STATUS}")
     reading = Informers(connection, Decoder())
     reading.start()
     until(lambda: reading.synced() or "forbidden" in str(reading.problems()))

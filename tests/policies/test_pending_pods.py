@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from rescheduler.policies.framework import PolicyView
@@ -56,6 +58,15 @@ def test_a_node_autoscaler_gets_its_time_first():
     assert found(WAITS, karpenter, **late) == []
     assert found(WAITS, karpenter, node_autoscaler=NodeAutoscaler.ABSENT, **late) == ["big"]
     assert found(WAITS, node_autoscaler=NodeAutoscaler.PRESENT, **late) == []
+
+
+def test_one_that_reports_that_it_is_at_work_gets_its_time_too():
+    snapshot = dataclasses.replace(b.snapshot(b.node("n1").cpu("1"), WAITS), node_autoscaler=True)
+    view = PolicyView.of(snapshot, SchedulingState(snapshot))
+    late = {"after": "0s", "after_node_autoscaler": "999999h"}
+    assert list(PendingPods(PendingPodsArgs(**late)).candidates(view)) == []
+    absent = PendingPodsArgs(node_autoscaler=NodeAutoscaler.ABSENT, **late)
+    assert [candidate.pod.name for candidate in PendingPods(absent).candidates(view)] == ["big"]
 
 
 @pytest.mark.parametrize(

@@ -138,3 +138,22 @@ def test_if_a_pod_stays_the_node_is_kept_and_others_are_looked_for():
     assert ready(found).message.endswith("; other pods are looked for that could step aside for the rest")
     assert "LooksForOthers" in [one.reason for one in found.actions if isinstance(one, act.RecordEvent)]
     assert "DeletePlaceholder" not in did(found)
+
+
+def test_a_room_that_fits_nowhere_says_that_the_node_autoscaler_does_not_see_it():
+    def told(**fields):
+        named = fields.pop("template_node", "")
+        waiting = ObservedReservation(
+            reservation=reservation(making=None, template_node=named),
+            choice=Choice(message="no node fits"),
+            **fields,
+        )
+        decided = step(waiting, NOW, SETTINGS)
+        return condition(decided.status.conditions, "Scheduled").message
+
+    assert told() == "no node fits"
+    assert (
+        told(node_autoscaler=True)
+        == "no node fits; the node autoscaler adds no node for it, because it sees no pod"
+    )
+    assert told(node_autoscaler=True, template_node="n1") == "no node fits"

@@ -1,0 +1,76 @@
+"""Whether a node autoscaler says that it is at work: cluster-autoscaler by the ConfigMap of its status, Karpenter by NodeClaims.
+
+Both are seen wherever the program itself runs, also outside of the cluster, as with providers. Absence is normal, and so is that one
+may not read them: then the nodes and Deployments of the cluster tell what they can (policy PendingPods).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
+from rescheduler.model.kinds import CONFIG_MAPS
+from rescheduler.model.names import KUBE_SYSTEM
+from rescheduler.model.times import parse_timestamp
+
+STATUS: Final = "cluster-autoscaler-status"
+LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
+_NODE_CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
+_STALE_S: Final = 600.0
+"""cluster-autoscaler writes its status every 10 s by default; the ConfigMap stays when it is uninstalled."""
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Metadata | None = None
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
+_LIST: Final = msgspec.json.Decoder(_List)
+
+
+def node_autoscaler_reports(api: KubeApi, now_s: float) -> bool:
+    """True if cluster-autoscaler has written its status within ten minutes, or a NodeClaim of Karpenter is there.
+
+    Raises TransportError and ApiError other than 401, 403, 404, 429 and 5xx.
+    """
+    return _status_is_fresh(api, now_s) or _has_node_claims(api)
+
+
+def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
+    try:
+        found = read_answer(api.get(CONFIG_MAPS.object_path(KUBE_SYSTEM, STATUS)), _CONFIG_MAP)
+    except (NotFoundError, TryLaterError, AccessError):
+        return False
+    annotations = (found.metadata.annotations if found.metadata else None) or {}
+    return now_s - _written_at_s(annotations.get(LAST_UPDATED, "")) <= _STALE_S
+
+
+def _has_node_claims(api: KubeApi) -> bool:
+    try:
+        return bool(read_answer(api.get(_NODE_CLAIMS, {"limit": "1"}), _LIST).items)
+    except (NotFoundError, TryLaterError, AccessError):
+        return False
+
+
+def _written_at_s(text: str) -> float:
+    """As Go writes a time: ``2026-09-15 04:05:52.354884346 +0000 UTC``; 0.0 if it is none."""
+    parts = text.split()
+    if len(parts) < 3:  # noqa: PLR2004 - day, time, zone
+        return 0.0
+    zone = f"{parts[2][:3]}:{parts[2][3:]}"
+    try:
+        return parse_timestamp(f"{parts[0]}T{parts[1]}{zone}")
+    except ValueError:
+        return 0.0
