@@ -18,7 +18,6 @@ from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.isolation import isolated
-from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
@@ -180,7 +179,6 @@ class Gatherer:
             memory=self.memory,
             links=links,
             written=written,
-            made_rooms=MadeRooms(given.index.snapshot),
             beyond_quota=rooms_beyond_quota(given.index, links, settings.quotas),
             namespace=settings.namespace,
             koordinator_scheduler=settings.koordinator_scheduler,

@@ -35,7 +35,6 @@ from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.leftovers import Leftover, leftovers
-from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
@@ -274,7 +273,6 @@ class Reconciler:
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
             earlier_moves=objects.earlier,
-            made_rooms=MadeRooms(found.index.snapshot),
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.migrations.actions import MigrationAction
@@ -55,7 +54,7 @@ def leftovers(
         *(Leftover(_machine("release", action.uid), (action,)) for action in lost),
         *(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
-            for room, why in MadeRooms(snapshot).given_up(now_s)
+            for room, why in index.made_rooms.given_up(now_s)
         ),
         *_unanswered(index, sightings, settings, now_s),
     )

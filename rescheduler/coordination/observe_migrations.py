@@ -10,7 +10,6 @@ from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.first_replacement import evicts_first
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_history import MoveHistory
 from rescheduler.coordination.observe_reservations import link_of, new_pods, replacement_to_come
@@ -54,7 +53,6 @@ class MigrationObserver:
     memory: Memory
     concurrent_moves: ConcurrentMoves
     earlier_moves: EarlierMoves
-    made_rooms: MadeRooms
     start_first: StartFirstObserver
     replacements: Replacements
     unbudgeted: UnbudgetedWorkloads
@@ -112,7 +110,7 @@ class MigrationObserver:
             none_comes=self._none_comes(owner) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
             earlier=earlier,
-            made_room=self.made_rooms.before(migration, self.rooms),
+            made_room=self.index.made_rooms.before(migration, self.rooms),
             awaited=migration.key in self.earlier_moves.awaited,
             another=self.concurrent_moves.before(migration, pod) if same else "",
             controller=owner,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
-from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
@@ -41,7 +40,6 @@ class ReservationObserver:
     """By name of the Reservation."""
     written: Written
     """Rooms whose creation was sent and that are not in the snapshot yet; no node is chosen for them again."""
-    made_rooms: MadeRooms
     beyond_quota: Mapping[str, str]
     """Reservations that must wait for others of their namespace, by name, with the message."""
     namespace: str
@@ -88,9 +86,9 @@ class ReservationObserver:
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             node_autoscaler=self.index.snapshot.node_autoscaler,
-            room_given_up=self.made_rooms.why_given_up(reservation, self.now_s),
-            others_wanted=self.made_rooms.why_others(reservation),
-            step_aside=self.made_rooms.step_aside(reservation),
+            room_given_up=self.index.made_rooms.why_given_up(reservation, self.now_s),
+            others_wanted=self.index.made_rooms.why_others(reservation),
+            step_aside=self.index.made_rooms.step_aside(reservation),
             volumes=volumes.affinities,
             unbound_claims=volumes.unbound,
         )

@@ -45,6 +45,16 @@ interval: 2s
 limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
 policies: [{name: NodeTaints}]
 """
+PENDING_PODS = b"""\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+interval: 2s
+limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
+policies:
+- name: PendingPods
+  after: 5s
+"""
 OVER = ("Succeeded", "Failed")
 
 
@@ -344,6 +354,14 @@ class Scene:
     def _create(self, kind, name, wish, namespace=None):
         metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
         self.api.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": wish})
+
+
+def full_nodes():
+    """Who needs all of n0 finds it full: a can go to n1 only if b leaves it for n2."""
+    scene = Scene({"n0": 4, "n1": 3, "n2": 2})
+    scene.workload("Deployment", "a", ["n0"], cpu="3")
+    scene.workload("Deployment", "b", ["n1"], cpu="2")
+    return scene
 
 
 def _workload(kind, name, replicas, cpu, more):

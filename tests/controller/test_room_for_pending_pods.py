@@ -4,23 +4,13 @@ import os
 from types import MappingProxyType
 
 import pytest
-from scenes import Scene
+from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, ANNOTATION_PENDING_POD
 from rescheduler.sandbox.controllers.unstructured import POD, status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
-DOCUMENT = b"""\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-aggressiveness: aggressive
-interval: 2s
-limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies:
-- name: PendingPods
-  after: 5s
-"""
 
 
 def apart_from(app):
@@ -54,14 +44,6 @@ def waits(scene, name="big", cpu="2", spec=MappingProxyType({})):
     scene.until(lambda: scene.pods(name) and status(scene.pods(name)[0]).get("conditions"))
 
 
-def full():
-    """big needs all of n0: a can go to n1 only if b leaves it for n2."""
-    scene = Scene({"n0": 4, "n1": 3, "n2": 2})
-    scene.workload("Deployment", "a", ["n0"], cpu="3")
-    scene.workload("Deployment", "b", ["n1"], cpu="2")
-    return scene
-
-
 def rooms(scene):
     return [
         r for r in scene.api.list(ROOM) if ANNOTATION_PENDING_POD in (r["metadata"].get("annotations") or {})
@@ -85,10 +67,10 @@ def check_end(scene):
 
 
 def test_the_room_stands_before_anybody_is_evicted_and_the_pod_lands_in_it():
-    scene = full()
+    scene = full_nodes()
     waits(scene, cpu="4")
     name = scene.pods("big")[0]["metadata"]["name"]
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(lambda: scene.calls.of(lambda call: call.evicts), 300.0)
     (room,) = rooms(scene)
     assert room["metadata"]["annotations"][ANNOTATION_PENDING_POD] == f"default/{name}"
@@ -101,20 +83,20 @@ def test_the_room_stands_before_anybody_is_evicted_and_the_pod_lands_in_it():
 
 
 def test_others_that_wait_for_room_do_not_get_it():
-    scene = full()
+    scene = full_nodes()
     waits(scene, cpu="4")
     scene.crowd(4, cpu_milli=3500)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     check_end(scene)
 
 
 @pytest.mark.parametrize("size", [2100, 3000])
 def test_what_one_pod_of_a_chain_leaves_is_kept_for_the_next_one(size):
     """b leaves n1 for n2, and what it leaves is large enough for pods that have waited for longer than a's room stands."""
-    scene = full()
+    scene = full_nodes()
     waits(scene, cpu="4")
     scene.crowd(4, cpu_milli=size)
-    scene.start(document=DOCUMENT + b"  labelSelector: {matchLabels: {app: big}}\n")
+    scene.start(document=PENDING_PODS + b"  labelSelector: {matchLabels: {app: big}}\n")
     check_end(scene)
     assert len(scene.calls.of(lambda call: call.evicts)) == 2
 
@@ -123,7 +105,7 @@ def test_the_room_is_kept_though_a_pod_that_steps_aside_may_not_stand_beside_the
     scene = Scene({"n0": 4, "n1": 1})
     scene.workload("Deployment", "a", ["n0"])
     waits(scene, spec=apart_from("a"))
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(lambda: scene.ready("big"), 300.0)
     scene.advance(60.0)
     assert [p["spec"]["nodeName"] for app in ("big", "a") for p in scene.ready(app)] == ["n0", "n1"]
@@ -138,7 +120,7 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     waits(scene)
     scene.refuse(403, "Forbidden", lambda call: call.rehearses and "/pods/b-" in call.path)
     scene.refuse(403, "Forbidden", lambda call: call.evicts and "/pods/b-" in call.path)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(lambda: rooms(scene), 120.0)
     scene.until(lambda: "RoomGivenUp" in {status(m).get("reason") for m in scene.api.list(MOVE)}, 300.0)
     assert scene.calls.of(lambda call: call.evicts) == []
@@ -150,10 +132,10 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
 
 
 def test_the_room_is_given_back_once_the_pod_waits_no_more():
-    scene = full()
+    scene = full_nodes()
     waits(scene, cpu="4")
     scene.budget("b", minAvailable=1)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.advance(20.0)
     scene.api.delete(scene.api.get(POD, "default", scene.pods("big")[0]["metadata"]["name"]))
     scene.scale(0, name="big")
@@ -165,15 +147,15 @@ def test_the_room_is_given_back_once_the_pod_waits_no_more():
 @pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
     """It dies at each eighth write, nightly at each, once in each cluster; the pod lands all the same."""
-    scene = full()
+    scene = full_nodes()
     waits(scene, cpu="4")
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     check_end(scene)
     total = len(scene.calls.of(lambda call: call.writes))
     for write in range(1 + part, total + 1, 8):
-        scene = full()
+        scene = full_nodes()
         waits(scene, cpu="4")
-        program = scene.start(document=DOCUMENT)
+        program = scene.start(document=PENDING_PODS)
         program.line.doom(write, after=False)
         check_end(scene)
         assert program.died <= 1

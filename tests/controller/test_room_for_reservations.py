@@ -3,24 +3,13 @@
 import os
 
 import pytest
-from scenes import Scene
+from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
 from rescheduler.sandbox.controllers.unstructured import status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
-
-DOCUMENT = b"""\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-aggressiveness: aggressive
-interval: 2s
-limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies:
-- name: PendingPods
-  after: 5s
-"""
 
 
 def wants(scene, cpu="4", name="big", **spec):
@@ -37,14 +26,6 @@ def wants(scene, cpu="4", name="big", **spec):
             "spec": {"template": template, "owners": [owner], "makeRoom": True, **spec},
         }
     )
-
-
-def full():
-    """big needs all of n0: a can go to n1 only if b leaves it for n2."""
-    scene = Scene({"n0": 4, "n1": 3, "n2": 2})
-    scene.workload("Deployment", "a", ["n0"], cpu="3")
-    scene.workload("Deployment", "b", ["n1"], cpu="2")
-    return scene
 
 
 def room(scene, name="big"):
@@ -70,9 +51,9 @@ def check_end(scene):
 
 
 def test_the_reservation_keeps_its_node_before_anybody_is_evicted_and_becomes_available():
-    scene = full()
+    scene = full_nodes()
     wants(scene)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(lambda: scene.calls.of(lambda call: call.evicts), 300.0)
     found = status(room(scene))
     assert (found["phase"], found["nodeName"]) == ("Waiting", "n0")
@@ -84,26 +65,26 @@ def test_the_reservation_keeps_its_node_before_anybody_is_evicted_and_becomes_av
 
 
 def test_others_that_wait_for_room_do_not_get_it():
-    scene = full()
+    scene = full_nodes()
     scene.crowd(4, cpu_milli=3500)
     wants(scene)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     check_end(scene)
 
 
 def test_without_the_wish_nobody_moves():
-    scene = full()
+    scene = full_nodes()
     wants(scene, makeRoom=False)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.advance(120.0)
     assert phase(scene) == "Pending"
     assert scene.api.list(MOVE) == []
 
 
 def test_a_preallocated_reservation_is_made_room_for_too():
-    scene = full()
+    scene = full_nodes()
     wants(scene, preAllocation=True)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     check_end(scene)
 
 
@@ -121,7 +102,7 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     wants(scene, cpu="2")
     scene.refuse(403, "Forbidden", lambda call: call.rehearses and "/pods/b-" in call.path)
     scene.refuse(403, "Forbidden", lambda call: call.evicts and "/pods/b-" in call.path)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(lambda: phase(scene) == "Waiting", 120.0)
     scene.until(lambda: phase(scene) == "Pending", 300.0)
     scene.advance(10.0)
@@ -134,25 +115,25 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
 @pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
     """It dies at each eighth write, nightly at each, once in each cluster; the room is made all the same."""
-    scene = full()
+    scene = full_nodes()
     wants(scene)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     check_end(scene)
     total = len(scene.calls.of(lambda call: call.writes))
     for write in range(1 + part, total + 1, 8):
-        scene = full()
+        scene = full_nodes()
         wants(scene)
-        program = scene.start(document=DOCUMENT)
+        program = scene.start(document=PENDING_PODS)
         program.line.doom(write, after=False)
         check_end(scene)
         assert program.died <= 1
 
 
 def test_a_reservation_that_is_deleted_meanwhile_moves_nobody():
-    scene = full()
+    scene = full_nodes()
     wants(scene)
     scene.budget("b", minAvailable=1)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.advance(20.0)
     scene.api.delete(room(scene))
     scene.advance(120.0)
@@ -166,7 +147,7 @@ def test_if_a_pod_stays_after_another_has_left_the_rest_of_the_room_is_made_all_
     wants(scene, cpu="2")
     refused = [True]
     scene.refuse(403, "Forbidden", lambda call: refused[0] and call.evicts and "/pods/b-" in call.path)
-    scene.start(document=DOCUMENT)
+    scene.start(document=PENDING_PODS)
     scene.until(
         lambda: any(line.startswith("LooksForOthers: move ") for line in scene.program.events.told), 900.0
     )
