@@ -1,4 +1,4 @@
-"""The controller's own ConfigMaps: read once, or kept current by an informer for one of them.
+"""Single ConfigMaps, such as the controller's own: read once, or kept current by an informer for one of them.
 
 They are no part of a Snapshot: the configuration, the gate keys, the nodes to avoid. Every replica that serves the
 webhook follows the keys, leading or not, since it must answer also while the leader's caches are being filled.
@@ -49,6 +49,7 @@ class StoredConfigMap:
     version: str = ""
     valid_until_s: float = 0.0
     """Until when its keys hold pods, by the API server's time; 0: they hold none."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
@@ -59,7 +60,8 @@ def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
         return StoredConfigMap()
     found = read_answer(body, _CONFIG_MAP)
     meta = found.metadata or _Meta()
-    return StoredConfigMap(found.data or {}, meta.resource_version, _valid_until_s(meta.annotations or {}))
+    noted = meta.annotations or {}
+    return StoredConfigMap(found.data or {}, meta.resource_version, _valid_until_s(noted), noted)
 
 
 def _valid_until_s(annotations: Mapping[str, str]) -> float:

@@ -12,8 +12,8 @@ import msgspec
 
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
-from rescheduler.model.kinds import CONFIG_MAPS
 from rescheduler.model.names import KUBE_SYSTEM
 from rescheduler.model.times import parse_timestamp
 
@@ -24,19 +24,10 @@ _STALE_S: Final = 600.0
 """cluster-autoscaler writes its status every 10 s by default; the ConfigMap stays when it is uninstalled."""
 
 
-class _Metadata(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Metadata | None = None
-
-
 class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
 _LIST: Final = msgspec.json.Decoder(_List)
 
 
@@ -50,11 +41,10 @@ def node_autoscaler_reports(api: KubeApi, now_s: float) -> bool:
 
 def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
     try:
-        found = read_answer(api.get(CONFIG_MAPS.object_path(KUBE_SYSTEM, STATUS)), _CONFIG_MAP)
-    except (NotFoundError, TryLaterError, AccessError):
+        found = read_config_map(api, KUBE_SYSTEM, STATUS)
+    except (TryLaterError, AccessError):
         return False
-    annotations = (found.metadata.annotations if found.metadata else None) or {}
-    return now_s - _written_at_s(annotations.get(LAST_UPDATED, "")) <= _STALE_S
+    return now_s - _written_at_s(found.annotations.get(LAST_UPDATED, "")) <= _STALE_S
 
 
 def _has_node_claims(api: KubeApi) -> bool:
