@@ -40,7 +40,8 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Json
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
-from rescheduler.reports.table import plural, table
+from rescheduler.model.counted import plural
+from rescheduler.reports.table import table
 from rescheduler.sandbox.kubelet import KubeletSettings, KubeletThread
 from rescheduler.sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 

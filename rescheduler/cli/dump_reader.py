@@ -26,6 +26,7 @@ from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.text_files import STANDARD_INPUT
 from rescheduler.kube.errors import parse_status
 from rescheduler.model.cluster import ClusterState, key_of
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.decode.dump import PIECE_BYTES, DumpError, Item, ItemBatch, TypeName, items_of
 from rescheduler.model.kinds import Kind
@@ -224,12 +225,21 @@ class _Collection:
         found = list(self._warnings)
         more = sum(self._damaged.values()) - _DAMAGED_NAMED
         if more > 0:
-            found.append(SourceWarning(", ".join(self._damaged), f"{more} more objects are skipped"))
+            found.append(
+                SourceWarning(
+                    ", ".join(self._damaged),
+                    f"{plural(more, 'more object')} {verb(more, 'is', 'are')} skipped",
+                )
+            )
         for kind, (path, name, count) in self._repeated.items():
-            message = f"{count} {kind} objects are repeated; the newest of each is used"
+            message = f"{plural(count, f'{kind} object')} {verb(count, 'is', 'are')} repeated; the newest of each is used"
             found.append(SourceWarning(path, message, f"{name} and others" if count > 1 else name))
         for kind_name, (path, count) in sorted(self._unknown.items()):
-            found.append(SourceWarning(path, f"{count} objects of kind {kind_name} are not used"))
+            found.append(
+                SourceWarning(
+                    path, f"{plural(count, 'object')} of kind {kind_name} {verb(count, 'is', 'are')} not used"
+                )
+            )
         return tuple(found)
 
     def _note_repeated(self, path: str, kind: Kind, again: Sequence[Record]) -> None:

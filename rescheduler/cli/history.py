@@ -25,6 +25,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.model.counted import verb
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP
@@ -115,7 +116,9 @@ def _past(api: KubeApi, namespace: str) -> dict[str, PastMove]:
         return {}
     found, bad = decode_past_moves(data, time.time())
     if bad:
-        tell(f"warning: {len(bad)} entries of ConfigMap {HISTORY_CONFIG_MAP} cannot be read")
+        tell(
+            f"warning: {len(bad):,} {verb(len(bad), 'entry', 'entries')} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
+        )
     return found
 
 

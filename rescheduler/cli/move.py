@@ -30,13 +30,13 @@ from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.reports.table import plural
 
 if TYPE_CHECKING:
     from rescheduler.cli.move_checks import CheckedMove

@@ -17,9 +17,10 @@ from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, Scal
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import DEADLINE_S
+from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import ReservationPhase
-from rescheduler.reports.table import plural, table
+from rescheduler.reports.table import table
 
 PAUSE_S = 0.2
 

@@ -15,12 +15,12 @@ from rescheduler.cli.options import parse_now
 from rescheduler.cli.output import tell
 from rescheduler.cli.progress import Progress
 from rescheduler.model.cluster import ClusterState
+from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
-from rescheduler.reports.table import plural
 
 _DUMP_IT: Final = "write it with: kubectl get nodes,pods,replicasets,poddisruptionbudgets -A -o json"
 _NAMED: Final = 5

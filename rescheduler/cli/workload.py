@@ -12,6 +12,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.counted import plural
 from rescheduler.model.records import OwnerRef
 
 PLURALS: Final = {"deployment": "deployments", "statefulset": "statefulsets"}
@@ -136,7 +137,7 @@ def _unsettled(name: WorkloadName, wire: _WorkloadWire) -> str:
         return f"the last change of {name} has not been processed by its controller yet"
     if name.kind == "deployment" and status.replicas > status.updated_replicas:
         old = status.replicas - status.updated_replicas
-        return f"a rollout of {name} is in progress ({old} pods of earlier revisions)"
+        return f"a rollout of {name} is in progress ({plural(old, 'pod')} of earlier revisions)"
     return ""
 
 

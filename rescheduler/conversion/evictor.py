@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from rescheduler.conversion.document import Remark, Result, Section
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields
+from rescheduler.model.counted import plural
 from rescheduler.model.times import DurationError, format_duration, parse_duration
 from rescheduler.planning.limits import limits_for
 from rescheduler.planning.protections import SYSTEM_CRITICAL_PRIORITY
@@ -67,7 +68,7 @@ def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
             note = f"line {top.line_of(key)}: {key}, which counts by cycle; here: moves at the same time"
             result.limits.put(name, most, note)
         else:
-            reason = f"limits.{name} is {ours} moves at the same time, and more careful"
+            reason = f"limits.{name} is {plural(ours, 'move')} at the same time, and more careful"
             result.limits.leave_out(top.line_of(key), key, most, reason)
     for key, reason in _SETTINGS.items():
         if key in top and top.get(key, object) not in (None, False):

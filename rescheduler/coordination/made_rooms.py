@@ -17,6 +17,7 @@ from typing import Final
 
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
+from rescheduler.model.counted import plural
 from rescheduler.model.made_room import made_for_pod, mark_of, mark_of_moves, moves_of_room, waiting_pod
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
@@ -187,7 +188,8 @@ def _place_kept(
 
 
 def _number(moves: Sequence[PodMigration]) -> str:
-    return "1 pod" if len(moves) == 1 else f"all {len(moves)} pods"
+    number = plural(len(moves), "pod")
+    return number if len(moves) == 1 else f"all {number}"
 
 
 def _keeps(room: ObservedReservation | None) -> bool:

@@ -30,6 +30,7 @@ from rescheduler.migrations.start_first_replacement import (
 )
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, told
+from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
@@ -310,9 +311,11 @@ def owner_moves(seen: ObservedStartFirst) -> str:
     if deployment is not None and deployment.rolling_out:
         return f"Deployment {deployment.name} is rolling out or scaling"
     if deployment is not None and deployment.replicas != replica_set.replicas:
-        return f"Deployment {deployment.name} wants {deployment.replicas} pods, its ReplicaSet wants {replica_set.replicas}"
+        return f"Deployment {deployment.name} wants {plural(deployment.replicas, 'pod')}, its ReplicaSet wants {replica_set.replicas}"
     if seen.owned != replica_set.replicas:
-        return f"ReplicaSet {replica_set.name} has {seen.owned} pods and wants {replica_set.replicas}"
+        return (
+            f"ReplicaSet {replica_set.name} has {plural(seen.owned, 'pod')} and wants {replica_set.replicas}"
+        )
     return ""
 
 

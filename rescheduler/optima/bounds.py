@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.any_plan import least_excess_of_any_plan, most_rooms_of_any_plan
@@ -125,7 +126,7 @@ def _violations(judged: JudgedPlan, rules: Rules) -> PlanBound:
     start = placement.violations(placement.start)
     reached = start - placement.violations(places.counts_at(judged.after()))
     stages = max(stages_of(judged.plan.moves), default=1)
-    notes = [f"of {start} violations; plans in {stages} stage{'s' if stages > 1 else ''} of moves"]
+    notes = [f"of {plural(start, 'violation')}; plans in {plural(stages, 'stage')} of moves"]
     best = Solution(0.0, 0.0, ())
     if start and _fits(placement.start.size * stages, notes):
         best = fewest_violations(
@@ -169,7 +170,7 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     )
     before, after = placement.used(placement.start), placement.used(places.counts_at(judged.after(own)))
     reached = float((asked.prices * before).sum() - (asked.prices * after).sum())
-    notes = [f"beside {len(others)} moves of other policies"] if others else []
+    notes = [f"beside {plural(len(others), 'move')} of other policies"] if others else []
     count = most_emptied_by_count(placement, asked)
     if count and _fits(placement.start.size, notes):
         best = most_emptied(placement, asked, judged.seconds)
@@ -208,7 +209,7 @@ def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
     whole = (placement.capacity[:, columns] // sizes).min(axis=1)
     among = args.nodes(places.nodes) & places.nodes.usable & (whole > 0)
     start = rooms(placement.start)
-    notes = [f"{start} rooms before"]
+    notes = [f"{plural(start, 'room')} before"]
     most = float(whole[among].sum() - start)
     best = Solution(0.0, 0.0, ())
     if _fits(placement.start.size, notes):
@@ -257,7 +258,7 @@ def _fits(places: int, notes: list[str]) -> bool:
 def _left_out(places: Places) -> Iterator[str]:
     number = places.placement.left_out
     if number:
-        yield f"rules about other pods that the model does not know are left out, of {number} pods"
+        yield f"rules about other pods that the model does not know are left out, of {plural(number, 'pod')}"
 
 
 def _bound(

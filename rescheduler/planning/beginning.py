@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from rescheduler.model.counted import plural
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
@@ -76,12 +77,12 @@ def _this_hour(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float)
     if len(begun) < most:
         used = past.requested_in(move.namespace)
         message = (
-            f"{len(begun)} moves that people asked for began within the last hour, {used} of them in namespace "
+            f"{plural(len(begun), 'move')} that people asked for began within the last hour, {used} of them in namespace "
             f"{move.namespace}; {key} is {most}, and the last {left_free} are left to other namespaces"
         )
         return _hour(message, _free_at_s(begun, most - left_free, now_s))
-    kind = "moves that people asked for" if move.requested else "planned moves"
-    message = f"{len(begun)} {kind} began within the last hour, {key} is {most}"
+    kind = "asked for by people" if move.requested else "planned"
+    message = f"{plural(len(begun), 'move')} {kind} began within the last hour, {key} is {most}"
     return _hour(message, _free_at_s(begun, most, now_s))
 
 

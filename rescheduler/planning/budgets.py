@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
@@ -118,7 +119,7 @@ class BudgetLedger:
         spent = self._spent[budget.key]
         allowed = max(budget.disruptions_allowed, 0)
         text = (
-            f"PodDisruptionBudget {budget.name} allows {allowed} disruption{'' if allowed == 1 else 's'} now "
+            f"PodDisruptionBudget {budget.name} allows {plural(allowed, 'disruption')} now "
             f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
         )
         if spent:
@@ -196,7 +197,7 @@ class LimitLedger:
     def _used_up(self) -> Blocked:
         limits = self._limits
         if self._unlimited:
-            message = f"the plan ends after {self._max_moves} moves"
+            message = f"the plan ends after {plural(self._max_moves or 0, 'move')}"
             return Blocked(SkipReason.LIMIT_PLAN, message, "--max-moves")
         if self._total >= limits.moves_at_once:
             message = f"{self._total} of {limits.moves_at_once} moves at once are taken"

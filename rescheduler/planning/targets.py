@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.counted import plural
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
@@ -177,7 +178,7 @@ class Targets:
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             nearest = self._nearest(np.where(feasible_targets, gains, -np.inf))
-            words = f"{number} nodes would take it, none is better than node {pod.node}: {nearest}"
+            words = f"{plural(number, 'node')} would take it, none is better than node {pod.node}: {nearest}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         if not wish.in_group:
             better = fit & falls(wish.change.total)
@@ -254,7 +255,7 @@ class Targets:
         total = len(state.node_names)
         text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
         return Blocked(
-            SkipReason.NO_TARGET, f"none of {total} nodes takes its replacement: {text}", most[0][0]
+            SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", most[0][0]
         )
 
     def _avoids(self, pod: Pod, node: int, reason: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
@@ -54,13 +55,13 @@ class TotalChange:
         if tier is None:
             return Blocked(
                 SkipReason.NO_BETTER_TARGET,
-                f"{number} nodes would take it, on none of them the whole would be better",
+                f"{plural(number, 'node')} would take it, on none of them the whole would be better",
                 "",
             )
         against = ", ".join(dict.fromkeys(name for name, part in self.parts if part[tier, best] > 0))
         return Blocked(
             SkipReason.NO_BETTER_TARGET,
-            f"{number} nodes would take it, but for {against} even the best would be worse by more than is gained: "
+            f"{plural(number, 'node')} would take it, but for {against} even the best would be worse by more than is gained: "
             f"the move would {_WORDS[tier]}",
             against,
         )

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
@@ -196,7 +197,7 @@ class TopologySpread:
                 pods=tuple(pods),
                 too_many=int(excess[code]),
                 message=(
-                    f"{constraint.topology_key}={values[code]} has {int(counts.counts[code])} pods, "
+                    f"{constraint.topology_key}={values[code]} has {plural(int(counts.counts[code]), 'pod')}, "
                     f"the least {counts.least()}, maxSkew is {counts.constraint.max_skew}"
                 ),
                 gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),

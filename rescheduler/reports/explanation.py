@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.planning.nearest_way import NearestWay
 from rescheduler.reports.move_answer import MoveAnswer, move_answer_document, move_answer_lines
-from rescheduler.reports.table import amount, plural, table
+from rescheduler.reports.table import amount, table
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict
 from rescheduler.visible import visible_line

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.plan import Move, Skipped
-from rescheduler.reports.table import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rescheduler.model.counted import plural, verb
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
 from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Question, Skipped, SkipReason
 from rescheduler.policies.objective import ONE, UNITS, Tier
-from rescheduler.reports.table import plural
 
 NO_ROOM: Final = "NodeResourcesFit"
 
@@ -70,10 +70,8 @@ def _violations(before: int, after: int, skipped: Sequence[Skipped]) -> Iterator
     if after < before:
         yield f"repairs {before - after:,} of {plural(before, 'violation')}"
     if after:
-        words = f"{after:,} {'stays' if after == 1 else 'stay'}"
-        words = (
-            words if after < before else f"{plural(after, 'violation')} {'stays' if after == 1 else 'stay'}"
-        )
+        words = f"{after:,} {verb(after, 'stays', 'stay')}"
+        words = words if after < before else f"{plural(after, 'violation')} {verb(after, 'stays', 'stay')}"
         why = ", ".join(f"{plural(pods, 'pod')} {reason}" for reason, pods in _reasons(skipped))
         yield f"{words}: {why}" if why else words
 
@@ -100,9 +98,9 @@ def _why(one: Skipped) -> str:
 def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
     nodes, then = _nodes(plan.before, Tier.BALANCE), _nodes(plan.after, Tier.BALANCE)
     if nodes != then:
-        yield f"{plural(nodes, 'node')} above targetThresholds {'becomes' if nodes == 1 else 'become'} {then:,}"
+        yield f"{plural(nodes, 'node')} above targetThresholds {verb(nodes, 'becomes', 'become')} {then:,}"
     elif before != after:
-        yield f"what {plural(nodes, 'node')} {'holds' if nodes == 1 else 'hold'} above targetThresholds {_way(before, after, 's')} nodes"
+        yield f"what {plural(nodes, 'node')} {verb(nodes, 'holds', 'hold')} above targetThresholds {_way(before, after, 's')} nodes"
 
 
 def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:

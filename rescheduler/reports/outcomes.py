@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
-from rescheduler.reports.table import plural, table
+from rescheduler.reports.table import table
 from rescheduler.reports.text import Style, plain
 
 _ROLES: Mapping[MigrationPhase, str] = {MigrationPhase.SUCCEEDED: "good", MigrationPhase.FAILED: "bad"}

@@ -8,11 +8,12 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, Pod, PodSpec, Toleration, Workload
 from rescheduler.model.resources import Resources
 from rescheduler.replacements.identity import starts_after_the_old_ended
 from rescheduler.replacements.replacement import Replacement
-from rescheduler.reports.table import amount, plural
+from rescheduler.reports.table import amount
 from rescheduler.reports.text import Style, plain
 
 _COLUMN: Final = 13

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rescheduler.model.counted import plural, verb
 from rescheduler.visible import visible_line
 
 _READABLE = 24
@@ -104,11 +105,6 @@ def amount(resource: str, value: int) -> str:
     return str(value)
 
 
-def plural(count: int, word: str) -> str:
-    """'1 pod', '2 pods'."""
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
 def beyond(pods: int) -> str:
     """The line about badly placed pods after the last planned move."""
-    return f"and {pods:,} more badly placed pods: --max-moves all plans their moves too"
+    return f"and {plural(pods, 'more badly placed pod')}: --max-moves all plans {verb(pods, 'its move', 'their moves')} too"

@@ -6,12 +6,13 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable
 
+from rescheduler.model.counted import plural
 from rescheduler.planning.badness import sum_of
 from rescheduler.planning.plan import NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.objective_words import bound_rows, change_words, headline, policy_rows
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
-from rescheduler.reports.table import beyond, percent, plural, table
+from rescheduler.reports.table import beyond, percent, table
 
 Style = Callable[[str, str], str]
 """(text, role) -> coloured text; roles: heading, good, bad, faint. ``plain`` adds no colour."""

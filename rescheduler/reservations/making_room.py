@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.model import names
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations import actions as act
@@ -93,5 +94,4 @@ def who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:
     if not making.moves:
         return "other pods are looked for that could step aside for the rest"
     who = f": {', '.join(observed.step_aside)}" if observed.step_aside else ""
-    pods = "1 pod steps" if making.moves == 1 else f"{making.moves} pods step"
-    return f"{pods} aside{who}"
+    return f"{plural(making.moves, 'pod')} {verb(making.moves, 'steps', 'step')} aside{who}"

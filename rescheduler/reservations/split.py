@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
@@ -235,7 +236,7 @@ def _holding_words(node: str, stock: _Stock) -> str:
     back = "" if nothing(stock.missing) else "; what an owner leaves is waited for"
     if not owners:
         return f"room is held on node {node}{back}"
-    return f"used by {len(owners)} pod{'s' if len(owners) > 1 else ''} on node {node}; the rest is held{back}"
+    return f"used by {plural(len(owners), 'pod')} on node {node}; the rest is held{back}"
 
 
 def _admit_rest(result: SplitStep, observed: ObservedReservation, rest: Pod) -> None:

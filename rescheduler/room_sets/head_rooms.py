@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from rescheduler.model.conditions import Condition, condition, told
+from rescheduler.model.counted import verb
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import Reservation
@@ -178,7 +179,9 @@ def _complete(have: Changes, recipe: Recipe | None, standing: int, wanted: int) 
         words = have.refused or "spec.template cannot be read as a pod"
         return Condition(_COMPLETE, "False", "Invalid", words)
     if standing >= wanted:
-        return Condition(_COMPLETE, "True", "AllStand", f"all {wanted} rooms stand")
+        return Condition(
+            _COMPLETE, "True", "AllStand", verb(wanted, "the room stands", f"all {wanted:,} rooms stand")
+        )
     why = next(filter(None, (_why(child) for child in have.live if not child.held)), "")
     return Condition(_COMPLETE, "False", "RoomIsMissing", f"{standing} of {wanted} rooms stand{why}")
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.model.conditions import Condition, told
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import API_VERSION, RESERVEABLE
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
@@ -82,10 +83,10 @@ PHASES: Final[Sequence[tuple[Callable[[Moment], bool], WindowPhase]]] = (
 
 EVENTS: Final[Mapping[WindowPhase, tuple[str, str]]] = {
     _P.INVALID: ("Invalid", "no window will open: {fault}"),
-    _P.GATHERING: ("Gathering", "gathers {wanted} rooms until {start}"),
+    _P.GATHERING: ("Gathering", "gathers {rooms} until {start}"),
     _P.OPEN: ("Opened", "open until {end}: {gathered} of {wanted} rooms are held"),
-    _P.FILLED: ("Filled", "{placed} pods were placed; the rest is given back"),
-    _P.WAITING: ("Closed", "{placed} pods were placed; the next window begins at {start}"),
+    _P.FILLED: ("Filled", "{pods_were} placed; the rest is given back"),
+    _P.WAITING: ("Closed", "{pods_were} placed; the next window begins at {start}"),
     _P.ENDED: ("Ended", "no window will open any more"),
 }
 """Event of a phase that is entered."""
@@ -308,7 +309,9 @@ def _gathered(phase: WindowPhase, have: Changes, gathered: int, wanted: int) -> 
     if have.refused:
         return Condition(_GATHERED, "False", "Invalid", have.refused)
     if gathered >= wanted:
-        return Condition(_GATHERED, "True", "AllHeld", f"all {wanted} rooms are held")
+        return Condition(
+            _GATHERED, "True", "AllHeld", verb(wanted, "the room is held", f"all {wanted:,} rooms are held")
+        )
     waits: dict[str, int] = {}
     for child in have.live:
         if not child.held and child.room.template_node:
@@ -332,9 +335,11 @@ def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> RecordEv
     if told is None or phase is before.phase or (phase is _P.WAITING and before.phase not in RUNNING):
         return None
     reason, words = told
+    placed = len(before.placed_pods if phase is _P.WAITING else status.placed_pods)
     said = words.format(
-        fault=moment.fault, wanted=status.wanted, gathered=status.gathered, start=_at(status.start_s),
-        end=_at(status.end_s), placed=len(before.placed_pods if phase is _P.WAITING else status.placed_pods),
+        fault=moment.fault, wanted=status.wanted, gathered=status.gathered, rooms=plural(status.wanted, "room"),
+        start=_at(status.start_s), end=_at(status.end_s),
+        pods_were=f"{plural(placed, 'pod')} {verb(placed, 'was', 'were')}",
     )  # fmt: skip
     lacks = phase is _P.OPEN and status.gathered < status.wanted
     return _record(moment.spec, reason, said, warning=lacks or phase is _P.INVALID)

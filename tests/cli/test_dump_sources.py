@@ -197,7 +197,7 @@ def test_unknown_kinds_are_said_once_with_their_number(tmp_path):
     assert found == EXPECTED
     assert [w.partition(": ")[2] for w in warnings] == [
         "3 objects of kind Secret (v1) are not used",
-        "1 objects of kind Service (serving.knative.dev/v1) are not used",
+        "1 object of kind Service (serving.knative.dev/v1) is not used",
     ]
 
 

@@ -47,7 +47,7 @@ def test_a_dump_with_the_config_map_is_planned_within_what_has_begun(command, du
     plan, warnings = planned(command, dump([*untidy, history(m=begun, bad="?"), other()]), *options)
     assert plan["moves"] == []
     assert "LimitMovesPerHour" in {each["reason"] for each in plan["skipped"]}
-    assert "1 objects of kind ConfigMap (v1) are not used" in warnings, "only that of another name"
+    assert "1 object of kind ConfigMap (v1) is not used" in warnings, "only that of another name"
 
 
 @pytest.mark.parametrize("name", ["move-history", "elsewhere"])

@@ -69,9 +69,9 @@ def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
             events = world.wait(
                 lambda: (e := told(world, "ReservationWindow", world.namespace)) and "Filled" in e and e, 20
             )
-            assert events["Gathering"] == f"gathers 1 rooms until {start}"
+            assert events["Gathering"] == f"gathers 1 room until {start}"
             assert events["Opened"] == f"open until {end}: 1 of 1 rooms are held"
-            assert events["Filled"] == "1 pods were placed; the rest is given back"
+            assert events["Filled"] == "1 pod was placed; the rest is given back"
         finally:
             world.api.delete(f"{GROUP}/{path}").expect()
         world.wait(lambda: not rooms(world, world.namespace), 30)

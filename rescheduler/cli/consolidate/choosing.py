@@ -20,6 +20,7 @@ from rescheduler.cli.consolidate.progress_label import EmptyingProgress
 from rescheduler.cli.drain.plan import DrainMove, DrainOptions, DrainPlan, landed, plan_drain
 from rescheduler.cli.move_checks import kept_where_they_are
 from rescheduler.configuration.document import Configuration
+from rescheduler.model.counted import plural
 from rescheduler.model.names import (
     DELETION_CANDIDATE,
     DO_NOT_DISRUPT,
@@ -35,7 +36,6 @@ from rescheduler.planning.planner import plan as make_plan
 from rescheduler.planning.stages import stages_of
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import EmptiedNodes
-from rescheduler.reports.table import plural
 from rescheduler.scheduling.state import SchedulingState
 
 OPTIONS: Final = DrainOptions(ignore_daemonsets=True, delete_emptydir_data=True, keeps_protections=True)

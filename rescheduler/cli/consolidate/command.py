@@ -31,12 +31,12 @@ from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods
 from rescheduler.cli.snapshot_input import read_live
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.names import LABEL_CONSOLIDATION
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reports.table import plural
 
 _REASON: Final = "asked for with rescheduler consolidate"
 _GO_ON: Final = (

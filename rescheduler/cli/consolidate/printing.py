@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.cli.consolidate.choosing import ConsolidationPlan, Share
+from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION
-from rescheduler.reports.table import plural, table
+from rescheduler.reports.table import table
 
 _STAYING: Final = 10
 """Of the nodes that stay so many are shown, with the reason."""

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from rescheduler.cli.drain.plan import DrainPlan, Stays
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Pod
-from rescheduler.reports.table import plural, table
+from rescheduler.reports.table import table
 
 
 def plan_text(plan: DrainPlan) -> str:
@@ -68,8 +69,7 @@ def _headline(plan: DrainPlan) -> str:
 
 
 def _named(plan: DrainPlan) -> str:
-    word = "node" if len(plan.nodes) == 1 else "nodes"
-    return f"{word} {', '.join(plan.nodes)}"
+    return f"{verb(len(plan.nodes), 'node', 'nodes')} {', '.join(plan.nodes)}"
 
 
 def _why(pod: Pod, why: str | Stays) -> tuple[str, str, str]:

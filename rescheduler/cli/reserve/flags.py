@@ -12,6 +12,7 @@ from rescheduler.cli.reservation_client import ReservationRequest
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.bounds import MOST_TTL
+from rescheduler.model.counted import plural
 from rescheduler.model.quantity import QuantityError
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
 from rescheduler.model.resources import parse_amounts
@@ -108,9 +109,7 @@ def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, byte
     if given.replicas is not None:
         count = given.replicas - found.replicas
         if count <= 0:
-            message = (
-                f"{found.name} has {found.replicas} replicas already: --replicas {given.replicas} adds none"
-            )
+            message = f"{found.name} has {plural(found.replicas, 'replica')} already: --replicas {given.replicas} adds none"
             raise CommandError(message, EXIT_USAGE)
     # By name, without a uid: so the room is also for the pods of the next rollout, or of a workload that is created again.
     owner = ControllerRef(

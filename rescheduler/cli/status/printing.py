@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.status.report import StatusReport
-from rescheduler.reports.table import plural, table
+from rescheduler.model.counted import plural
+from rescheduler.reports.table import table
 from rescheduler.visible import visible_line
 
 _ROWS: Final = 8

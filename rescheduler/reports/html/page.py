@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.counted import plural
 from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
@@ -28,7 +29,7 @@ from rescheduler.reports.objective_words import (
     policy_rows,
 )
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
-from rescheduler.reports.table import beyond, plural
+from rescheduler.reports.table import beyond
 
 _BLOCKERS_SHOWN: Final = 12
 _SHOWN_PER_REASON: Final = 200

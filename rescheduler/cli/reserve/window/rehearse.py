@@ -11,11 +11,11 @@ from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit
 from rescheduler.cli.snapshot_input import read_live
+from rescheduler.model.counted import plural
 from rescheduler.model.kinds import Kind
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_seconds
-from rescheduler.reports.table import plural
 from rescheduler.room_sets.rehearsal import Rehearsal, rehearse
 from rescheduler.room_sets.schedule import ScheduleError, schedule_of
 from rescheduler.room_sets.windows import gather_from_s, part_of, running
