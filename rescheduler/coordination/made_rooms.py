@@ -18,10 +18,17 @@ from typing import Final
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
 from rescheduler.model.counted import plural
-from rescheduler.model.made_room import made_for_pod, mark_of, mark_of_moves, moves_of_room, waiting_pod
+from rescheduler.model.made_room import (
+    decision_of,
+    looks_for_others,
+    made_for_pod,
+    mark_of,
+    mark_of_moves,
+    waiting_pod,
+)
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
-from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.observed import ObservedReservation
 
@@ -30,7 +37,7 @@ MOVES_SHOWN_S: Final = 60.0
 ROOM_FREE_S: Final = 120.0
 """So long after the last move the placeholder may wait for the pods that end on the node, and for the scheduler."""
 REST_S: Final = 180.0
-"""So long a Reservation of people keeps its node after a move has failed, until others step aside for the rest."""
+"""So long a Reservation keeps its node after a move has failed, until others step aside for the rest."""
 _KEPT: Final = frozenset({ReservationPhase.WAITING, ReservationPhase.AVAILABLE})
 _OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 _EVICTED: Final = frozenset({MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED})
@@ -79,7 +86,8 @@ class MadeRooms:
             return f"Reservation {name} does not keep its node yet"
         others = [move for move in moves if move.key != migration.key and not _ready(move)]
         late = [move for move in others if not move.after or not _place_kept(move, moves, rooms)]
-        number = len(late) + max(moves_of_room(reservation) - len(moves), 0)
+        decision = decision_of(reservation)
+        number = len(late) + max((decision.moves if decision is not None else 0) - len(moves), 0)
         return f"{number} other moves for Reservation {name} may not evict yet" if number else ""
 
     def given_up(self, now_s: float) -> Iterator[tuple[Reservation, str]]:
@@ -90,57 +98,58 @@ class MadeRooms:
                 continue
             if reservation.status.current_owners:
                 continue  # it is being handed over
-            why = self._why_given_up(reservation, now_s)
+            waits = waiting_pod(reservation, self.snapshot.pods) is not None
+            why = self._why_not_made(reservation, now_s) if waits else "it does not wait any more"
             if why:
                 yield reservation, f"the room for pod {key} is given up: {why}"
 
-    def _why_given_up(self, reservation: Reservation, now_s: float) -> str:
-        if waiting_pod(reservation, self.snapshot.pods) is None:
-            return "it does not wait any more"
-        return self._why_moves_fail(reservation, reservation.created_at_s, now_s)
-
     def why_given_up(self, reservation: Reservation, now_s: float) -> str:
         """Why others will not make the room of a Reservation of people; "": they may, or nobody is asked to."""
-        making = reservation.status.making_room
-        if making is None:
+        return "" if made_for_pod(reservation) is not None else self._why_not_made(reservation, now_s)
+
+    def _why_not_made(self, reservation: Reservation, now_s: float) -> str:
+        decision = decision_of(reservation)
+        if decision is None:
             return ""
-        if making.node not in self.snapshot.nodes:
-            return f"node {making.node} does not exist any more"
-        if not making.moves:
-            over = now_s >= making.since_s + REST_S
+        if decision.node not in self.snapshot.nodes:
+            return f"node {decision.node} does not exist any more"
+        if looks_for_others(reservation):
+            over = now_s >= decision.since_s + REST_S
             return "no other pods could step aside for the rest of the room" if over else ""
         if self.why_others(reservation):
             return ""
-        why = self._why_moves_fail(reservation, making.since_s, now_s)
+        why = self._why_moves_fail(reservation, decision, now_s)
         if why or reservation.status.phase is not ReservationPhase.WAITING:
             return why
-        moves = self.moves.get(mark_of_moves(reservation), ())
+        moves = self._moves_of(reservation)
         left_s = [move.status.finished_at_s for move in moves if _has_left(move)]
         if moves and len(left_s) == len(moves) and now_s >= max(left_s) + ROOM_FREE_S:
-            return f"{_number(moves)} have left node {making.node}, but the room did not become free"
+            return f"{_number(moves)} have left node {decision.node}, but the room did not become free"
         return ""
 
     def why_others(self, reservation: Reservation) -> str:
-        """Why others than were planned must step aside for the rest of the room of a Reservation of people; "": they need not."""
-        moves = self.moves.get(mark_of_moves(reservation), ()) if reservation.status.making_room else ()
+        """Why others than were planned must step aside for the rest of its room; "": they need not."""
+        moves = self._moves_of(reservation)
         stays = _that_stays(moves)
         return _words(stays, moves) if stays is not None and any(m.status.evicted_at_s for m in moves) else ""
 
     def step_aside(self, reservation: Reservation) -> tuple[str, ...]:
-        """The pods that make the room of a Reservation of people, each with its new node."""
-        if reservation.status.making_room is None:
-            return ()
-        moves = self.moves.get(mark_of_moves(reservation), ())
+        """The pods that make its room, each with its new node."""
+        moves = self._moves_of(reservation)
         return tuple(sorted(f"{move.namespace}/{move.pod_name} (to {move.target_node})" for move in moves))
 
-    def _why_moves_fail(self, reservation: Reservation, since_s: float, now_s: float) -> str:
-        moves = self.moves.get(mark_of_moves(reservation), ())
+    def _moves_of(self, reservation: Reservation) -> tuple[PodMigration, ...]:
+        mark = mark_of_moves(reservation)
+        return self.moves.get(mark, ()) if mark else ()
+
+    def _why_moves_fail(self, reservation: Reservation, decision: MakingRoom, now_s: float) -> str:
+        moves = self._moves_of(reservation)
         stays = _that_stays(moves)
         if stays is not None:
             return _words(stays, moves)
         held = reservation.status.phase is ReservationPhase.AVAILABLE
-        if now_s >= since_s + MOVES_SHOWN_S and not held and len(moves) < moves_of_room(reservation):
-            return f"{len(moves)} of {moves_of_room(reservation)} moves were created"
+        if now_s >= decision.since_s + MOVES_SHOWN_S and not held and len(moves) < decision.moves:
+            return f"{len(moves)} of {decision.moves} moves were created"
         return ""
 
 

@@ -20,13 +20,14 @@ from rescheduler.model.names import (
     ANNOTATION_PENDING_POD_MOVES,
 )
 from rescheduler.model.records import ObjectKey, Pod, PriorityClass
-from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.room_pod import pinned, pod_of_room, priority_of_pods
+from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
+from rescheduler.model.room_pod import pinned, pod_of_room, priority_of_pods, with_names_of_room
 
 SCHEDULED: Final = "Scheduled"
 READY: Final = "Ready"
 UNSCHEDULABLE: Final = "Unschedulable"
 WAITING_FOR_ROOM: Final = "WaitingForRoom"
+_OVER: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 
 
 def made_for_pod(reservation: Reservation) -> ObjectKey | None:
@@ -35,18 +36,29 @@ def made_for_pod(reservation: Reservation) -> ObjectKey | None:
     return ObjectKey(namespace, name) if slash else None
 
 
-def moves_of_room(reservation: Reservation) -> int:
-    """How many pods are moved for it."""
-    if reservation.status.making_room is not None:
-        return reservation.status.making_room.moves
+def decision_of(reservation: Reservation) -> MakingRoom | None:
+    """Who steps aside for it; None: nobody is asked to.
+
+    That of people needs nobody once resources are held. For a pending pod others go on, because a placeholder has not all of its rules. The first decision for a pending pod stands in the annotations with which its Reservation is created, every other one in the status.
+    """
+    status = reservation.status
+    if status.making_room is not None:
+        return status.making_room
+    if made_for_pod(reservation) is None or status.phase in _OVER:
+        return None
     text = reservation.annotations.get(ANNOTATION_PENDING_POD_MOVES) or ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0  # noqa: PLR2004 - no more than 99
+    moves = int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0  # noqa: PLR2004 - no more than 99
+    return MakingRoom(
+        node=reservation.template_node, moves=moves, attempt="", since_s=reservation.created_at_s
+    )
 
 
 def mark_of_moves(reservation: Reservation) -> str:
-    """How the moves that make its room name it: of several decisions for one Reservation each has its own moves."""
+    """How the moves that make its room name it, "" if none do: of several decisions for one Reservation each has its own moves."""
     making = reservation.status.making_room
-    return attempt_mark(reservation.name, making.attempt) if making is not None else reservation.name
+    if making is not None:
+        return attempt_mark(reservation.name, making.attempt)
+    return reservation.name if decision_of(reservation) is not None else ""
 
 
 def attempt_mark(name: str, attempt: str) -> str:
@@ -75,10 +87,16 @@ def moves_are_planned(reservation: Reservation) -> bool:
     return making is not None and making.moves > 0
 
 
+def looks_for_others(reservation: Reservation) -> bool:
+    """True while its node is kept, and others are looked for that could step aside for the rest of its room."""
+    making = reservation.status.making_room
+    return making is not None and not making.moves
+
+
 def wants_room(reservation: Reservation) -> bool:
     """True if it fits nowhere now and running pods may step aside for it, which none does yet."""
     return (
-        reservation.make_room
+        (reservation.make_room or (made_for_pod(reservation) is not None and looks_for_others(reservation)))
         and not moves_are_planned(reservation)
         and not reservation.status.current_owners
         and not reservation.deleting
@@ -102,6 +120,11 @@ def pod_that_waits(reservation: Reservation, classes: Mapping[str, PriorityClass
         unschedulable_message=told.message or UNSCHEDULABLE if told is not None else "",
         unschedulable_since_s=seconds_of(told.last_transition_time) if told is not None else 0.0,
     )
+
+
+def in_its_room(pod: Pod, reservation: Reservation) -> Pod:
+    """A pending pod as the pod of its room, which is made on that node and nowhere else."""
+    return pinned(with_names_of_room(pod, reservation), reservation.template_node)
 
 
 def _refusal(reservation: Reservation) -> Condition | None:

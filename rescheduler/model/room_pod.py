@@ -27,14 +27,20 @@ def pod_of_room(reservation: Reservation, priority: int) -> Pod:
     template = reservation.template
     if template is None:
         raise ValueError(f"Reservation {reservation.name} has no template")
-    return Pod(
+    pod = Pod(
         namespace=namespace_of_pods(reservation),
-        name=f"{reservation.name}{_MARK}",
-        uid=f"{reservation.uid}{_MARK}",
+        name="",
+        uid="",
         spec=msgspec.structs.replace(template, priority=priority, volumes=_claims_there(template)),
         labels=reservation.template_labels,
         held=template.requests,
     )
+    return with_names_of_room(pod, reservation)
+
+
+def with_names_of_room(pod: Pod, reservation: Reservation) -> Pod:
+    """The pod, named as the one of that Reservation."""
+    return msgspec.structs.replace(pod, name=f"{reservation.name}{_MARK}", uid=f"{reservation.uid}{_MARK}")
 
 
 def room_of_pod(pod: Pod) -> str:

@@ -9,7 +9,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rescheduler.model.made_room import moves_are_planned, pod_that_waits, waiting_pod, wants_room
+from rescheduler.model.made_room import (
+    in_its_room,
+    made_for_pod,
+    moves_are_planned,
+    pod_that_waits,
+    waiting_pod,
+    wants_room,
+)
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodSpec
@@ -36,10 +43,12 @@ def apply_present(
     for move in in_flight:
         if move.pod.uid not in gone and _continue(trial, move, placeholders, replacements):
             gone.add(move.pod.uid)
-    pending = [p for p in trial.state.unplaced.values() if not p.node and not p.deleting]
-    placed = _take_made_rooms(trial, placeholders)
-    waiting = _hand_over(trial, [pod for pod in pending if pod.uid not in placed], placeholders)
-    _expect_pending(trial, [*waiting, *_rooms_that_wait(trial, placeholders)])
+    _take_made_rooms(trial, placeholders)
+    rooms = _rooms_that_wait(trial, placeholders)
+    known = {pod.uid for pod in rooms}
+    loose = (pod for pod in trial.state.unplaced.values() if not pod.node and not pod.deleting)
+    waiting = _hand_over(trial, [pod for pod in loose if pod.uid not in known], placeholders)
+    _expect_pending(trial, [*waiting, *rooms])
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
         _hold(trial, reservation, placeholders)
 
@@ -97,34 +106,53 @@ def _unadopted_gone(trial: Trial, migration: PodMigration) -> bool:
     return True
 
 
-def _take_made_rooms(trial: Trial, placeholders: dict[str, Pod]) -> set[str]:
-    """Pods and Reservations for which others step aside stand where their room is made; gives the uids of the pods."""
+def _take_made_rooms(trial: Trial, placeholders: dict[str, Pod]) -> None:
+    """Pods and Reservations for which others step aside stand where their room is made."""
     placed: set[str] = set()
     for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
-        making, pod = reservation.status.making_room, None
-        if making is not None and moves_are_planned(reservation) and reservation.template is not None:
-            pod, node = pod_that_waits(reservation, trial.snapshot.priority_classes), making.node
-        else:
-            pod, node = waiting_pod(reservation, trial.snapshot.pods), reservation.template_node
+        pod, node = _whose_room_is_made(trial, reservation)
         live = reservation.status.phase in _LIVE and not reservation.deleting
         if pod is not None and live and pod.uid not in placed and node in trial.state.node_index:
             _dismiss(trial, placeholders, reservation.uid)
             trial.assume(pod, node)
             placed.add(pod.uid)
-    return placed
+
+
+def _whose_room_is_made(trial: Trial, reservation: Reservation) -> tuple[Pod | None, str]:
+    """The pod that will stand on the node; None if nobody steps aside for one now."""
+    if made_for_pod(reservation) is not None:
+        waits = None if wants_room(reservation) else waiting_pod(reservation, trial.snapshot.pods)
+        return waits, reservation.template_node
+    making = reservation.status.making_room
+    if making is None or not moves_are_planned(reservation) or reservation.template is None:
+        return None, ""
+    return pod_that_waits(reservation, trial.snapshot.priority_classes), making.node
 
 
 def _rooms_that_wait(trial: Trial, placeholders: dict[str, Pod]) -> list[Pod]:
-    """The pods of Reservations that want others to step aside: they wait in the trial like any pod that fits nowhere."""
+    """The pods of rooms that want others to step aside: they wait in the trial like any pod that fits nowhere."""
     found: list[Pod] = []
     for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
-        if wants_room(reservation):
-            holder = placeholders.get(reservation.uid)
-            if holder is not None and not holder.node:
-                trial.take_off(holder)
-            found.append(pod_that_waits(reservation, trial.snapshot.priority_classes))
-            trial.state.wait(found[-1])
+        waits = _that_waits(trial, reservation) if wants_room(reservation) else None
+        if waits is None:
+            continue
+        holder = placeholders.get(reservation.uid)
+        if holder is not None and not holder.node:
+            trial.take_off(holder)
+        found.append(waits)
+        trial.state.wait(waits)
     return found
+
+
+def _that_waits(trial: Trial, reservation: Reservation) -> Pod | None:
+    """A pending pod of which a part of the room is made waits for the rest of that room, and for no other."""
+    if made_for_pod(reservation) is None:
+        return pod_that_waits(reservation, trial.snapshot.priority_classes)
+    pod = waiting_pod(reservation, trial.snapshot.pods)
+    if pod is None or pod.key not in trial.state.unplaced:
+        return None
+    trial.take_off(pod)
+    return in_its_room(pod, reservation)
 
 
 def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -> list[Pod]:

@@ -15,6 +15,7 @@ import msgspec
 
 from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import condition, seconds_of
+from rescheduler.model.made_room import decision_of, made_for_pod
 from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
@@ -205,7 +206,10 @@ def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod
     """The placeholder is gated and waits for room that is not free yet (row K45)."""
     draft.actions.extend(wait_for_room(observed, placeholder))
     draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
-    message, making = waiting_message(placeholder), draft.status.making_room
+    message, making = (
+        waiting_message(placeholder),
+        draft.status.making_room or decision_of(observed.reservation),
+    )
     if making is not None:
         message = f"{message}; {who_steps_aside(observed, making)}"
     _enter(draft, observed, ReservationEvent.PREALLOCATED, message, now_s)
@@ -243,7 +247,8 @@ def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s
         return
     template = observed.reservation.template
     held = NO_RESOURCES if template is None else template.requests
-    draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held, making_room=None)
+    making = draft.status.making_room if made_for_pod(observed.reservation) is not None else None
+    draft.status = msgspec.structs.replace(draft.status, node_name=node, allocatable=held, making_room=making)
     lacking = not_held(observed.reservation, observed.unbound_claims)
     if lacking:
         draft.status = partly_held(draft.status, lacking, now_s)

@@ -13,6 +13,7 @@ import msgspec
 
 from rescheduler.model import names
 from rescheduler.model.counted import plural, verb
+from rescheduler.model.made_room import decision_of, made_for_pod
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations import actions as act
@@ -46,6 +47,8 @@ def gives_up(observed: ObservedReservation) -> str:
     """Why its room is not made any more; "": it is, or was not begun, or is there."""
     status, holder = observed.reservation.status, observed.placeholder
     begun = status.making_room is not None and not (holder is not None and holder.node)
+    if made_for_pod(observed.reservation) is not None:
+        return ""  # it is deleted (``coordination.leftovers``)
     return (observed.beyond_quota or observed.room_given_up) if begun else ""
 
 
@@ -53,22 +56,14 @@ def looks_for_others(
     observed: ObservedReservation, status: ReservationStatus, now_s: float
 ) -> tuple[ReservationStatus, act.RecordEvent] | None:
     """One of the pods stayed after others had left: the node is kept for a while, and decided about again. None: it is not so."""
-    making, why, reservation = status.making_room, observed.others_wanted, observed.reservation
+    making, why = decision_of(observed.reservation), observed.others_wanted
     if making is None or not making.moves or not why:
         return None
     waits = MakingRoom(node=making.node, moves=0, attempt="", since_s=now_s)
     text = f"{why}; other pods are looked for"
-    event = act.RecordEvent(
-        names.API_VERSION,
-        "Reservation",
-        "",
-        reservation.name,
-        reservation.uid,
-        LOOKS_FOR_OTHERS,
-        text,
-        warning=True,
+    return msgspec.structs.replace(status, making_room=waits), _told(
+        observed.reservation, LOOKS_FOR_OTHERS, text
     )
-    return msgspec.structs.replace(status, making_room=waits), event
 
 
 def given_up(status: ReservationStatus, why: str, now_s: float) -> ReservationStatus:
@@ -83,10 +78,18 @@ def what_is_given_back(observed: ObservedReservation, why: str) -> tuple[act.Res
     """Its placeholder goes, and people are told."""
     reservation = observed.reservation
     standing = (pod for pod in observed.placeholders if not pod.deleting)
-    event = act.RecordEvent(
-        names.API_VERSION, "Reservation", "", reservation.name, reservation.uid, GIVEN_UP, why, warning=True
-    )
-    return (*map(act.delete_placeholder, standing), event)
+    return (*map(act.delete_placeholder, standing), _told(reservation, GIVEN_UP, why))
+
+
+def _told(reservation: Reservation, reason: str, text: str) -> act.RecordEvent:
+    """An Event of who wanted the room: the pending pod that it is for, or the Reservation."""
+    pod, name = made_for_pod(reservation), reservation.name
+    owner = reservation.owners[0].object if reservation.owners else None
+    if pod is None or owner is None:
+        return act.RecordEvent(
+            names.API_VERSION, "Reservation", "", name, reservation.uid, reason, text, warning=True
+        )
+    return act.RecordEvent("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
 
 
 def who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:

@@ -131,6 +131,43 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     assert "nobody was evicted" in told
 
 
+def partly_made():
+    """Both must leave n0; once a has left, the eviction of b is refused for as long as the list that is given is not empty."""
+    scene = Scene({"n0": 2, "n1": 1, "n2": 1})
+    scene.workload("Deployment", "a", ["n0"])
+    scene.workload("Deployment", "b", ["n0"])
+    waits(scene)
+    refused = [True]
+    scene.refuse(403, "Forbidden", lambda call: refused and call.evicts and "/pods/b-" in call.path)
+    scene.start(document=PENDING_PODS)
+    told = scene.program.events.told
+    scene.until(lambda: any(line.startswith("LooksForOthers: move ") for line in told), 900.0)
+    return scene, refused
+
+
+def test_if_a_pod_stays_after_another_has_left_the_rest_of_the_room_is_made_all_the_same():
+    """When the eviction is allowed again, the next decision moves the pod, also one of another process."""
+    scene, refused = partly_made()
+    scene.program.kill()
+    (room,) = rooms(scene)
+    assert status(room)["nodeName"] == "n0"
+    refused.clear()
+    scene.until(lambda: scene.ready("big"), 1800.0)
+    assert [p["spec"]["nodeName"] for p in scene.ready("big")] == ["n0"]
+    scene.advance(60.0)
+    assert (scene.leftovers(), scene.faults) == ([], [])
+
+
+def test_if_nobody_else_steps_aside_in_three_minutes_the_rest_of_the_room_is_given_back():
+    scene, _ = partly_made()
+    scene.cordon("n1", "n2")
+    (name,) = [room["metadata"]["name"] for room in rooms(scene)]
+    began_s = scene.now_s
+    scene.until(lambda: name not in [room["metadata"]["name"] for room in rooms(scene)], 1800.0)
+    assert scene.now_s >= began_s + 170.0
+    assert any("no other pods could step aside" in line for line in scene.program.events.told)
+
+
 def test_the_room_is_given_back_once_the_pod_waits_no_more():
     scene = full_nodes()
     waits(scene, cpu="4")

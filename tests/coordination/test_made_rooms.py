@@ -40,6 +40,7 @@ def room(moves=2, **fields):
     known = {
         "owners": (owner,),
         "created_at_s": NOW_S,
+        "template_node": "n1",
         "status": ReservationStatus(phase=ReservationPhase.WAITING),
     }
     return Reservation(**{"name": "big.room", "uid": "r", "annotations": LabelSet(marks), **known, **fields})
@@ -64,6 +65,7 @@ def cluster(*moves, reservation=None, pod=BIG):
         pods={pod.key: pod} if pod is not None else {},
         migrations={m.key: m for m in moves},
         reservations={r.name: r for r in ([reservation] if reservation else [])},
+        nodes={"n1": Node(name="n1")},
     )
 
 
@@ -158,8 +160,9 @@ def test_a_room_is_given_up_with_the_first_move_that_fails():
     failed = move("b", PHASE.FAILED, "DecisionStale")
     (why,) = given_up(move("a"), failed)
     assert why.endswith("move shop/b failed (DecisionStale); nobody was evicted")
-    (why,) = given_up(move("a", PHASE.SUCCEEDED, "", evicted_at_s=NOW_S), failed)
-    assert why.endswith("1 of 2 pods were moved, they stay where they are")
+    elsewhere = room(template_node="n9")
+    (why,) = given_up(move("a"), move("b"), reservation=elsewhere)
+    assert why.endswith("node n9 does not exist any more")
 
 
 @pytest.mark.parametrize(
@@ -291,3 +294,19 @@ def test_others_are_looked_for_for_a_while():
         why(reservation=rest, now_s=NOW_S + REST_S)
         == "no other pods could step aside for the rest of the room"
     )
+
+
+def test_for_a_pending_pod_others_are_looked_for_as_for_a_reservation():
+    left, stays = move("a", PHASE.SUCCEEDED, "", evicted_at_s=NOW_S), move("b", PHASE.FAILED, "Expired")
+    rooms = MadeRooms(cluster(left, stays, reservation=room()))
+    words = "move shop/b failed (Expired); 1 of 2 pods were moved, they stay where they are"
+    assert rooms.why_others(room()) == words
+    assert given_up(left, stays) == []
+    rest = MakingRoom(node="n1", moves=0, attempt="", since_s=NOW_S)
+    kept = room(status=ReservationStatus(phase=ReservationPhase.WAITING, making_room=rest))
+    assert given_up(left, stays, reservation=kept, now_s=NOW_S + REST_S - 1) == []
+    (why,) = given_up(left, stays, reservation=kept, now_s=NOW_S + REST_S)
+    assert why.endswith("no other pods could step aside for the rest of the room")
+    again = room(status=ReservationStatus(phase=ReservationPhase.WAITING, making_room=MAKING))
+    assert given_up(left, stays, move("c", mark="big.room/x"), reservation=again) == []
+    assert given_up(move("c", PHASE.FAILED, "Expired", mark="big.room/x"), reservation=again)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.model.conditions import Condition
+from rescheduler.model.names import ANNOTATION_PENDING_POD, ANNOTATION_PENDING_POD_MOVES
 from rescheduler.model.records import PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,
@@ -18,6 +19,7 @@ from rescheduler.model.reservation import (
     ReservationStatus,
 )
 from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
@@ -168,3 +170,28 @@ def test_for_the_rest_of_a_room_others_step_aside():
     waits = room(phase=ReservationPhase.WAITING, told=told, making=rest)
     items = [*nodes("2", "2", "1"), *web("a", "n1"), *web("b", "n2"), *web("c", "n2")]
     assert steps(made(*items, rooms=[waits])) == [("a-1", "n3")]
+
+
+def test_for_the_rest_of_the_room_of_a_pending_pod_others_step_aside_on_its_node_only():
+    """n2 would take the fewest moves for the pod, but a part of n1 is kept for it already; the pod is planned for once."""
+    pod = b.pod("waits").cpu("2").unschedulable().priority(1).build()
+    told = (refused("WaitingForRoom", "Ready"),)
+    rest = MakingRoom(node="n1", moves=0, attempt="", since_s=b.NOW_S)
+    waits = room(phase=ReservationPhase.WAITING, told=told, making=rest, pre_allocation=True)
+    mine = msgspec.structs.replace(
+        waits,
+        make_room=False,
+        template_node="n1",
+        annotations=LabelSet({ANNOTATION_PENDING_POD: str(pod.key), ANNOTATION_PENDING_POD_MOVES: "1"}),
+        owners=(ReservationOwner(object=ObjectRef(pod.namespace, pod.name, pod.uid)),),
+    )
+    items = [
+        *nodes("2", "2", "1", "1"),
+        *web("a", "n1"),
+        *web("c", "n1"),
+        *web("b", "n2"),
+        b.pod("waits").cpu("2").unschedulable().priority(1),
+    ]
+    found = made(*items, rooms=[mine])
+    assert [(one.reservation, one.node) for one in found.rooms] == [(mine.name, "n1")]
+    assert {name for name, _ in steps(found)} == {"a-1", "c-1"}

@@ -8,6 +8,7 @@ from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     MakingRoom,
+    ObjectRef,
     Reservation,
     ReservationOwner,
     ReservationPhase,
@@ -137,6 +138,27 @@ def test_if_a_pod_stays_the_node_is_kept_and_others_are_looked_for():
     assert (making.node, making.moves, making.since_s) == ("n2", 0, NOW)
     assert ready(found).message.endswith("; other pods are looked for that could step aside for the rest")
     assert "LooksForOthers" in [one.reason for one in found.actions if isinstance(one, act.RecordEvent)]
+    assert "DeletePlaceholder" not in did(found)
+
+
+def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told():
+    mine = reservation(
+        WAITING,
+        node="n2",
+        making=None,
+        make_room=False,
+        pre_allocation=True,
+        template_node="n2",
+        annotations=LabelSet(
+            {names.ANNOTATION_PENDING_POD: "shop/big", names.ANNOTATION_PENDING_POD_MOVES: "2"}
+        ),
+        owners=(ReservationOwner(object=ObjectRef("shop", "big", "uid-big")),),
+    )
+    found = look(mine, holder(nominated="n2"), others_wanted="move shop/b failed (Expired)")
+    making = found.status.making_room
+    assert (found.status.phase, making.node, making.moves, making.since_s) == (WAITING, "n2", 0, NOW)
+    (told,) = [one for one in found.actions if isinstance(one, act.RecordEvent)]
+    assert (told.kind, told.name, told.reason) == ("Pod", "big", "LooksForOthers")
     assert "DeletePlaceholder" not in did(found)
 
 
