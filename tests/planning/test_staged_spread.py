@@ -1,0 +1,75 @@
+"""A topology spread after each of two stages of moves: kept count by count, it says what counting everything anew would."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rescheduler.planning.staged_spread import Spread, StagedSpread
+
+
+class Recount:
+    """The same questions, each answered by carrying out all moves from the start."""
+
+    def __init__(self, spread):
+        self.spread, self.moves = spread, []
+
+    def after(self, stage, moves):
+        counts = list(self.spread.counts)
+        for source, target, when in moves:
+            if when <= stage:
+                for node, number in ((source, -1), (target, 1)):
+                    if self.spread.domains[node] >= 0:
+                        counts[self.spread.domains[node]] += number
+        return counts
+
+    def too_many(self, counts):
+        least = min((counts[domain] for domain in self.spread.valid), default=0)
+        return [max(0, count - least - self.spread.max_skew) for count in counts]
+
+    def excess(self):
+        found = self.too_many(self.after(2, self.moves))
+        return sum(found[domain] for domain in self.spread.valid)
+
+    def crowded(self, node):
+        domain = self.spread.domains[node]
+        return domain >= 0 and self.too_many(self.after(2, self.moves))[domain] > 0
+
+    def takes(self, source, target, stage):
+        domains = self.spread.domains
+        if domains[target] < 0:
+            return False
+        if domains[source] == domains[target]:
+            return not self.crowded(source)
+        moves = [*self.moves, (source, target, stage)]
+        return all(
+            not self.too_many(self.after(number, moves))[domains[node]]
+            for number in range(stage, 3)
+            for come, node, when in moves
+            if when == number and domains[node] >= 0 and domains[come] != domains[node]
+        )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_after_any_moves_and_their_undoing_it_says_what_a_recount_says(seed):
+    rng = random.Random(seed)  # noqa: S311 -- the same every time
+    domains, nodes = rng.randint(1, 5), rng.randint(2, 9)
+    spread = Spread(
+        domains=[rng.randint(-1, domains - 1) for _ in range(nodes)],
+        counts=[rng.randint(0, 4) for _ in range(domains)],
+        valid=sorted(rng.sample(range(domains), rng.randint(0, domains))),
+        max_skew=rng.randint(1, 2),
+    )
+    asked, recount = StagedSpread(spread), Recount(spread)
+    for _ in range(30):
+        move = rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 2)
+        assert asked.takes(*move) == recount.takes(*move)
+        assert asked.excess() == recount.excess()
+        assert asked.crowded(move[0]) == recount.crowded(move[0])
+        if recount.moves and rng.random() < 0.4:
+            undone = recount.moves.pop(rng.randrange(len(recount.moves)))
+            asked.move(*undone, -1)
+        else:
+            recount.moves.append(move)
+            asked.move(*move, 1)
