@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rescheduler.cli.configuration_input import load_configuration
 from rescheduler.cli.controller_presence import Leader, Presence, leader, need_controller
 from rescheduler.cli.controller_readiness import hindrances
+from rescheduler.cli.output import warn
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -76,6 +77,12 @@ class LiveController:
     def need(self) -> None:
         """Refuse to ask it for something that nobody would do. Raises CommandError."""
         need_controller(self.leader, self.namespace, elects=self.configuration.leader_election.enabled)
+
+    def told_configuration(self) -> Configuration:
+        """What it goes by, for a command that acts on it; what may be wrong with it is told."""
+        if self.read.warning:
+            warn(self.read.warning)
+        return self.configuration
 
     def warnings(self) -> tuple[str, ...]:
         """What may be wrong with its configuration, and what keeps it from doing anything. Asks the API server."""

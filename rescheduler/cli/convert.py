@@ -6,7 +6,7 @@ import click
 
 from rescheduler.cli.dump_words import resolved
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.text_files import PathText, read_text_or_stdin
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.conversion.convert import convert_policy
@@ -31,6 +31,6 @@ def convert_command(file: str, *, exit_code: bool) -> None:
         raise SystemExit(EXIT_USAGE) from error
     emit(conversion.text)
     for remark in conversion.remarks:
-        tell(f"warning: {name}: {remark}")
+        warn(f"{name}: {remark}")
     if exit_code and conversion.remarks:
         raise SystemExit(EXIT_BLOCKED)

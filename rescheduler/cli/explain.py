@@ -141,7 +141,4 @@ def _configuration(
     """That of the controller of the live cluster, unless a file is named; what may be wrong with it is told."""
     from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - its help needs no rules
 
-    read = live_controller(api_of(kubeconfig, context), namespace, config_file).read
-    if read.warning:
-        tell(f"warning: {read.warning}")
-    return read.configuration
+    return live_controller(api_of(kubeconfig, context), namespace, config_file).told_configuration()

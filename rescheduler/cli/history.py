@@ -20,7 +20,7 @@ from rescheduler.cli.options import (
     parse_seconds,
     target_namespace_option,
 )
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
@@ -110,14 +110,12 @@ def _past(api: KubeApi, namespace: str) -> dict[str, PastMove]:
     try:
         data = read_config_map(api, namespace, HISTORY_CONFIG_MAP).data
     except ForbiddenError as error:
-        tell(
-            f"warning: older moves are not known, ConfigMap {HISTORY_CONFIG_MAP} may not be read: {error.message}"
-        )
+        warn(f"older moves are not known, ConfigMap {HISTORY_CONFIG_MAP} may not be read: {error.message}")
         return {}
     found, bad = decode_past_moves(data, time.time())
     if bad:
-        tell(
-            f"warning: {len(bad):,} {verb(len(bad), 'entry', 'entries')} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
+        warn(
+            f"{len(bad):,} {verb(len(bad), 'entry', 'entries')} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
         )
     return found
 

@@ -204,19 +204,20 @@ class _Asking:
         from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - the same
 
         controller = live_controller(self.api, self.controller_namespace, self.config_file)
-        configuration, warning = controller.configuration, controller.read.warning
         controller.need()
         try:
             source = read_live(
-                self.kubeconfig, self.context, configuration.replacements, self.controller_namespace
+                self.kubeconfig,
+                self.context,
+                controller.configuration.replacements,
+                self.controller_namespace,
             )
         except ForbiddenError as error:
             tell(
                 f"whether there is room is left to the controller: you may not read the cluster ({error.message})"
             )
             return [CheckedMove(pod=pod, target=self.target) for pod in pods]
-        if warning:
-            tell(f"warning: {warning}")
+        configuration = controller.told_configuration()
         if self.target and self.target not in source.snapshot.nodes:
             hint = did_you_mean(self.target, source.snapshot.nodes)
             raise CommandError(f"there is no node {self.target}{hint}", EXIT_USAGE)

@@ -81,6 +81,11 @@ def emit(text: str, file: str | None = None) -> None:
         raise CommandError(f"{name}: cannot write: {reason(error)}") from error
 
 
+def warn(text: str) -> None:
+    """Write to stderr what may make the answer another one than is expected."""
+    tell(f"warning: {text}")
+
+
 def tell(text: str) -> None:
     """Write a message to stderr. Where nobody can read it, nothing happens: the exit code tells how it ended."""
     with contextlib.suppress(OSError, ValueError):

@@ -17,7 +17,7 @@ from rescheduler.cli.options import (
     now_option,
     scheduler_config_option,
 )
-from rescheduler.cli.output import emit, style, tell, terminal_width
+from rescheduler.cli.output import emit, style, terminal_width, warn
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
@@ -130,7 +130,7 @@ def plan_command(
         controller = live_controller(api_of(kubeconfig, context), controller_namespace, config_file)
         read, hindered = controller.read, controller.warnings()
         for text in hindered:
-            tell(f"warning: {text}")
+            warn(text)
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
     found = read_input(

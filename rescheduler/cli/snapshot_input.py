@@ -12,7 +12,7 @@ import click
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
 from rescheduler.cli.options import parse_now
-from rescheduler.cli.output import tell
+from rescheduler.cli.output import warn
 from rescheduler.cli.progress import Progress
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.counted import plural
@@ -70,7 +70,7 @@ def read_input(
         if not found.nodes:
             texts = (*texts, "the live cluster has no nodes")
     for text in texts:
-        tell(f"warning: {text}")
+        warn(text)
     return SnapshotInput(
         snapshot=found, source=", ".join((*paths, *more_paths)) or "live cluster", warnings=texts
     )

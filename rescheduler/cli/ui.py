@@ -23,7 +23,7 @@ from rescheduler.cli.options import (
     from_options,
     now_option,
 )
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.snapshot_input import SnapshotInput, need_from, read_input
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.server import CannotListenError, Server, listening
@@ -114,7 +114,7 @@ def _serve(page: LivePage, picture: Callable[[], LivePicture], every_s: float | 
         try:
             page.show(picture())
         except ReschedulerError as error:
-            tell(f"warning: the page keeps the former state: {error}")
+            warn(f"the page keeps the former state: {error}")
     tell("The page is not served any more.")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.text_files import PathText, read_text_or_stdin
 from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.problems import ConfigurationError, Problem
@@ -47,7 +47,7 @@ def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
                 tell(str(problem))
         else:
             for unknown in configuration.unknown_to(nodes) if nodes is not None else ():
-                tell(f"warning: {path}: {unknown}")
+                warn(f"{path}: {unknown}")
             emit(f"{path}: valid\n")
     if bad:
         raise SystemExit(EXIT_USAGE)

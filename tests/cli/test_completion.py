@@ -160,3 +160,21 @@ def test_a_mistyped_command_gets_a_suggestion(command, words, said):
 def test_of_very_many_names_only_those_with_the_same_beginning_are_compared():
     known = [f"node-{i}" for i in range(20_000)] + ["gpu-node-17"]
     assert "gpu-node-17" in did_you_mean("gpu-nod-17", known)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "said"),
+    [
+        ("cordn", ("cordon", "uncordon", "drain"), "; did you mean cordon?"),
+        ("web-1", ("web-3", "web-2", "db-1"), "; did you mean web-2 or web-3?"),
+        ("web-1", ("web-3", "web-2", "web-4"), "; did you mean web-2, web-3 or web-4?"),
+        (
+            "node-x",
+            tuple(f"node-{i}" for i in range(9)),
+            "; did you mean node-0, or one of 8 others that are like it?",
+        ),
+        ("web", (), ""),
+    ],
+)
+def test_only_the_nearest_name_is_suggested_and_many_equally_near_ones_are_counted(name, known, said):
+    assert did_you_mean(name, known) == said

@@ -82,6 +82,17 @@ def test_protections_keep_a_node_and_the_reason_is_told(web):
     assert "data on its node" in stays[1]
 
 
+def test_a_node_that_stays_although_its_pods_fit_elsewhere_says_what_keeps_it(web):
+    nodes = [b.node(f"n{i}").cpu("4").memory("16Gi") for i in range(1, 4)]
+    assert dict(found(*nodes).stay) == {"n3": "one node has to stay"}
+    assert dict(found(*nodes, nodes=1).stay) == {"n2": "it could go, too", "n3": "it could go, too"}
+    full = found(*nodes, web, web.pod("web-0").cpu("3").on("n1"), until=0.7)
+    assert dict(full.stay) == {
+        "n1": "default/web-0: no node in use that stays would take it",
+        "n3": "without it the nodes that stay would be requested to 75%, more than 70%",
+    }
+
+
 def test_a_node_that_somebody_else_has_cordoned_is_left_alone_and_receives_nothing(web):
     objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
     objects[2] = objects[2].cordoned()

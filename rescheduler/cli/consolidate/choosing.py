@@ -109,7 +109,7 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     after_resumed = landed(snapshot, {move.pod.key: move.target for move in again.moves})
     plan = _planned(_patient(after_resumed), configuration, wanted.pool)
     by_node = _emptied_by(plan, after_resumed)
-    chosen = _limited((*empty, *by_node), resumed, pool, snapshot, wanted)
+    chosen, why_no_more = _limited((*empty, *by_node), resumed, pool, snapshot, wanted)
     emptied = tuple(name for name in by_node if name in chosen)
     going = {*resumed, *chosen}
     staying = [p for p in snapshot.pods.values() if p.node in pool and p.node not in going and _counts(p)]
@@ -121,7 +121,7 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
         moves=(*again.moves, *(move for name in emptied for move in by_node[name])),
         under_way=again.under_way,
         closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),
-        stay=tuple(_staying(plan, pool, going, [*idle, *by_node], kept)),
+        stay=tuple(_staying(plan, pool, going, dict.fromkeys([*idle, *by_node], why_no_more), kept)),
         before=share_of(snapshot, [name for name, node in pool.items() if node.usable]),
         after=share_of(snapshot, [n for n, node in pool.items() if node.usable and n not in going], going),
         refused=again.refused,
@@ -231,25 +231,30 @@ def _limited(
     pool: Mapping[str, Node],
     snapshot: Snapshot,
     wanted: NodesWanted,
-) -> list[str]:
-    """As many of them, from the first on, as are asked for."""
+) -> tuple[list[str], str]:
+    """As many of them, from the first on, as are asked for; and why the others stay."""
     chosen: list[str] = []
     most = len(candidates) if wanted.nodes is None else max(0, wanted.nodes - len(resumed))
     usable = [name for name, node in pool.items() if node.usable]
     for name in candidates[:most]:
         going = {*resumed, *chosen, name}
         left = [other for other in usable if other not in going]
-        if not left or share_of(snapshot, left, going).fullest > wanted.until:
-            break
+        if not left:
+            return chosen, "one node has to stay"
+        if (fullest := share_of(snapshot, left, going).fullest) > wanted.until:
+            return (
+                chosen,
+                f"without it the nodes that stay would be requested to {fullest:.0%}, more than {wanted.until:.0%}",
+            )
         chosen.append(name)
-    return chosen
+    return chosen, "it could go, too"
 
 
 def _staying(
     plan: Plan,
     pool: Mapping[str, Node],
     going: Collection[str],
-    possible: Collection[str],
+    possible: Mapping[str, str],
     kept: Mapping[str, tuple[Pod, str]],
 ) -> Iterator[tuple[str, str]]:
     skipped: defaultdict[str, list[Skipped]] = defaultdict(list)
@@ -262,9 +267,7 @@ def _staying(
         if name in possible:
             yield (
                 name,
-                "it is empty, and marked for cluster-autoscaler"
-                if _is_candidate(node)
-                else "it could go, too",
+                "it is empty, and marked for cluster-autoscaler" if _is_candidate(node) else possible[name],
             )
         elif not node.may_be_taken_away:
             yield name, f"annotation {DO_NOT_DISRUPT if node.do_not_disrupt else SCALE_DOWN_DISABLED}"
@@ -284,4 +287,7 @@ def _why(skipped: Sequence[Skipped], *, receives: bool) -> str:
     first = named[0]
     by = f" ({first.blocked_by})" if first.blocked_by else ""
     more = f"; {plural(len(named) - 1, 'pod')} more" if len(named) > 1 else ""
-    return f"{first.pod.namespace}/{first.pod.name}: {first.message}{by}{more}"
+    # What a node gains is a matter of the policy; here it says only that an empty node, or one that goes, receives nothing.
+    nowhere = first.reason is SkipReason.NO_BETTER_TARGET
+    message = "no node in use that stays would take it" if nowhere else first.message
+    return f"{first.pod.namespace}/{first.pod.name}: {message}{by}{more}"

@@ -105,9 +105,7 @@ def consolidate_command(
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
     api = api_of(kubeconfig, context)
     controller = live_controller(api, controller_namespace, config_file)
-    configuration = controller.configuration
-    if controller.read.warning:
-        tell(f"warning: {controller.read.warning}")
+    configuration = controller.told_configuration()
 
     def snapshot() -> Snapshot:
         return read_live(kubeconfig, context, configuration.replacements, controller_namespace).snapshot

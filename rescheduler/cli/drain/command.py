@@ -106,9 +106,7 @@ def drain_command(
         return
     names = [node.name for node in found]
     controller = live_controller(api, controller_namespace, config_file)
-    configuration = controller.configuration
-    if controller.read.warning:
-        tell(f"warning: {controller.read.warning}")
+    configuration = controller.told_configuration()
     options = DrainOptions(
         ignore_daemonsets=ignore_daemonsets,
         delete_emptydir_data=delete_emptydir_data,

@@ -35,7 +35,7 @@ def who_steps_aside(
     Raises:
         ApiError, TransportError: the cluster or the configuration of the controller cannot be read.
     """
-    configuration = live_controller(api, namespace, None).configuration
+    configuration = live_controller(api, namespace, None).told_configuration()
     decoder = Decoder()
     rooms = [decoder.record(Kind.RESERVATION, body) for body in stored]
     wanted = {room.name: room for room in rooms if isinstance(room, Reservation) and room.make_room}
