@@ -1,5 +1,6 @@
 """The live page: what it tells and what it does not, what it costs, and that nobody can change anything by it."""
 
+import dataclasses
 import gzip
 import http.client
 import json
@@ -206,3 +207,15 @@ def test_hostile_names_are_text_in_a_real_browser(serve, browser, app):
     assert "&lt;script&gt;document.title" in dom
     assert "\u202e" not in dom
     assert "dry run: nothing is changed" in dom
+
+
+def test_what_a_decision_has_counted_is_shown_with_its_age_in_a_real_browser(serve, browser, cluster):
+    page = LivePage()
+    decision = decided(cluster)
+    page.publish(cluster, decision)
+    assert "as counted" not in browser(f"http://127.0.0.1:{serve(page).port}/")
+    page.publish(dataclasses.replace(cluster, taken_at_s=cluster.taken_at_s + 245.0), decision)
+    dom = browser(f"http://127.0.0.1:{serve(page).port}/")
+    assert ", 4 min ago: pods and what they request were counted then" in dom
+    assert "nodes / pods, 4 min ago" in dom
+    assert dom.count("as counted 4 min ago") == 4

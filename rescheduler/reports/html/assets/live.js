@@ -23,8 +23,8 @@
   const showPolicies = parts.table(at("policies"),
     [{ title: "policy", of: (p) => p.name }, { title: "pods", kind: "number", of: (p) => p.badlyPlaced }]);
   const showBlocked = parts.table(at("blocked"),
-    [{ title: "reason", of: (b) => b.reason }, { title: "by", kind: "long", of: (b) => b.blockedBy },
-      { title: "pods", kind: "number", of: (b) => b.pods }], { reason: (b) => b.reason });
+    [{ title: "reason", of: (b) => b.reason }, { title: "pods", kind: "number", of: (b) => b.pods },
+      { title: "by", kind: "long", of: (b) => b.blockedBy }], { reason: (b) => b.reason });
   const ratio = (part, whole) => (whole > 0 ? part / whole : 0);
   const showNodes = parts.table(at("nodes"), [
     { title: "node", kind: "name node", of: (n) => n.name },
@@ -35,11 +35,23 @@
     { title: "memory requested", kind: "number", of: (n) => ratio(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes), show: (n) => percent(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes) },
   ], { zone: (n) => n.zone });
 
+  function detail(node) {
+    parts.nodeDetail(at("detail"), node);
+    if (age()) at("detail").append(el("span", { class: "faint" }, ` (pods and requested: as counted ${age()})`));
+  }
+
   function drawMap() {
     parts.nodeMap(at("map"), state.nodes, {
       shows: at("shows").value, filter: at("node-filter").value.trim(), chosen,
-      choose: (node) => { chosen = node.name; parts.nodeDetail(at("detail"), node); },
+      choose: (node) => { chosen = node.name; detail(node); },
     });
+  }
+
+  // What was counted by the decision is as old as that; moves, marks and reserved rooms are those of the state.
+  function age() {
+    const s = Math.round((Date.parse(state.at) - Date.parse(state.decidedAt)) / 1000);
+    if (!(s >= 5)) return "";
+    return `${s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`} ago`;
   }
 
   function drawBadges() {
@@ -53,9 +65,13 @@
   function draw() {
     drawBadges();
     const known = state.decidedAt !== "";
+    const ago = known ? age() : "";
+    const counted = ago && `, ${ago}`;
     at("content").hidden = !known;
+    for (const place of document.querySelectorAll(".decided")) place.textContent = ago && ` as counted ${ago}`;
+    const then = ago ? `${state.decidedAt}, ${ago}: pods and what they request were counted then` : state.decidedAt;
     at("about").textContent = known
-      ? parts.clean(`State of ${state.at}, decided at ${state.decidedAt}${state.source ? `; ${state.source}` : ""}.`)
+      ? parts.clean(`State of ${state.at}; decided at ${then}${state.source ? `; ${state.source}` : ""}.`)
       : state.leads ? "There was no decision yet." : "This process does not lead: the page of the leader has the state.";
     at("headline").textContent = parts.clean(state.headline || "");
     at("warnings").replaceChildren(...state.warnings.map((text) => el("p", { class: "warning" }, text)));
@@ -65,11 +81,11 @@
     const blocked = state.blocked.reduce((sum, b) => sum + b.pods, 0);
     const planned = state.moves.some((m) => m.phase === "Planned");
     at("cards").replaceChildren(
-      parts.card(count(bad), "found badly placed"), parts.card(count(blocked), "wanted, but not moved"),
-      parts.card(count(state.movesInAll), planned ? "moves planned" : "moves under way"),
-      parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, "nodes / pods"),
-      parts.card(count(state.pendingPods), "pods pending"));
-    at("moves-title").textContent = planned ? "Planned moves" : "Moves under way";
+      parts.card(count(bad), `found badly placed${counted}`), parts.card(count(blocked), `wanted, but not moved${counted}`),
+      parts.card(count(state.movesInAll), planned ? `moves planned${counted}` : "moves under way"),
+      parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, `nodes / pods${counted}`),
+      parts.card(count(state.pendingPods), `pods pending${counted}`));
+    at("moves-title").textContent = planned ? `Planned moves${counted}` : "Moves under way";
     at("no-moves").textContent = state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
     showMoves(state.moves);
     showPolicies(state.policies);
@@ -81,7 +97,7 @@
     const measured = state.nodes.some((n) => n.cpuUsedMilli !== undefined);
     at("shows").querySelector("[value=used]").disabled = !measured;
     const node = state.nodes.find((n) => n.name === chosen);
-    if (node) parts.nodeDetail(at("detail"), node);
+    if (node) detail(node);
     drawMap();
     at("trends-section").hidden = state.samples.length < 2;
     at("trends").replaceChildren(...(state.samples.length < 2 ? [] : [
