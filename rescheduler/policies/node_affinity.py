@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import ClassVar, Final
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, in_tier
-from rescheduler.policies.owners_wishes import owners_spec, owners_terms
+from rescheduler.policies.owners_wishes import owners_terms
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.score_leads import leads, score_lead
 from rescheduler.policies.score_potential import ScorePotential
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import preferred_weights, required_mask
 
 REQUIRED: Final = "required"
@@ -185,24 +185,21 @@ class NodeAffinity:
     def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
         found: list[Batch] = []
+        least = self._args.minimum_score_difference
         # A pod that is judged without its hint may be of a class that was not there before.
         for known in tuple(view.cluster.classes):
             if not known.pods or not self._scope.proposes(known):
                 continue
-            leads: dict[str, float] = {}
-            worse: dict[float, list[Pod]] = {}
             asked = self._scope.nodes(view.nodes)[known.where].tolist()
-            for pod, in_scope in zip(tuple(known.pods), asked, strict=True):
-                if pod.uid in named or not in_scope:
-                    continue
-                if pod.node not in leads:
-                    gains = self._score_gains(pod, view)[view.nodes.usable]
-                    leads[pod.node] = float(gains.max()) if gains.size else 0.0
-                if leads[pod.node] > 0:
-                    worse.setdefault(leads[pod.node], []).append(pod)
-            for gain, pods in worse.items():
+            pods = [
+                p for p, in_scope in zip(known.pods, asked, strict=True) if in_scope and p.uid not in named
+            ]
+            worse: dict[float, list[Pod]] = {}
+            for pod, lead in leads(pods, known, least, view):
+                worse.setdefault(PREFERRED_FACTOR * lead, []).append(pod)
+            for gain, those in worse.items():
                 message = f"kube-scheduler would score another node {gain / PREFERRED_FACTOR:.0%} higher than {NODE}"
-                found.append(self._batch(known, pods, SCORED_ELSEWHERE, message, gain))
+                found.append(self._batch(known, those, SCORED_ELSEWHERE, message, gain))
         return found
 
     def _score_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
@@ -231,34 +228,3 @@ class NodeAffinity:
             return share, float(share[reachable].max()) if reachable.any() else 0.0
 
         return view.memo.of((self, spec.node_selector, spec.node_affinity, terms), None, find)
-
-
-def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
-    """Share (-1..1) of the highest possible score by which each node beats the pod's own; shape (nodes,).
-
-    By all scores and weights of the profile, with the pod taken off its node first, as kube-scheduler would see
-    it, but for the hint that admission adds: its owner does not wish to avoid those nodes. Plugins that have nothing to say of this pod on any node do not count into the highest score.
-
-    -1 on nodes that refuse the pod, and everywhere if its own node would refuse it now: that is another
-    policy's business.
-    """
-    state = view.state
-    here = state.node_index[pod.node]
-    mark = state.checkpoint()
-    state.remove(pod)
-    spec = owners_spec(state.cluster.kind_of(pod), view)
-    probe = msgspec.structs.replace(pod, node="", nominated_node="", spec=spec)
-    feasible = state.feasible(probe)
-    total = np.zeros(len(feasible), dtype=np.int64)
-    plugins: set[str] = set()
-    if feasible[here]:
-        nodes = np.flatnonzero(feasible)
-        for name, weight, points in state.points(probe, nodes):
-            if points.any():
-                plugins.add(name)
-                total[nodes] += weight * points
-    state.rollback(mark)
-    highest = sum(MAX_NODE_SCORE * weight for name, weight in state.profile.weights if name in plugins)
-    if not highest:
-        return np.full(len(feasible), -1.0)
-    return np.where(feasible, (total - total[here]) / highest, -1.0)

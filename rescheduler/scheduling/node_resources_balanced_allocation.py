@@ -12,6 +12,7 @@ import numpy as np
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.plugin import Behind, PossibleNodes, behind_the_best
 
 _HALF = MAX_NODE_SCORE // 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -24,13 +25,29 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray | None:
         """50..100, not normalised; None for best-effort pods."""
-        requests = ask.kind.spec.requests
-        resources = cluster.profile.balanced_resources
-        asked = tuple({name: requests.amount(name) for name, _ in resources}.items())
+        asked = _asked(ask, cluster)
         if not any(amount for _, amount in asked):
             return None
         answers = cluster.occupancy.answers.of(("balance", asked), lambda some: _change(asked, cluster, some))
         return answers[nodes]
+
+    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
+        """No node scores less than the pod's own could: that it becomes as uneven as can be."""
+        asked = _asked(ask, cluster)
+        if not any(amount for _, amount in asked):
+            return None
+
+        def best_of() -> int:
+            points = self.score(ask, cluster, possible.nodes)
+            return MAX_NODE_SCORE if points is None else int(points.max())
+
+        best = possible.memo.of(("balance", asked), cluster.version, best_of)
+        return behind_the_best(np.full(len(here), _HALF, dtype=np.int64), best)
+
+
+def _asked(ask: Ask, cluster: Cluster) -> tuple[tuple[str, int], ...]:
+    requests = ask.kind.spec.requests
+    return tuple({name: requests.amount(name) for name, _ in cluster.profile.balanced_resources}.items())
 
 
 def _change(asked: tuple[tuple[str, int], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:

@@ -20,7 +20,8 @@ from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, R
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.node_affinity import required_mask
 from rescheduler.scheduling.nodes import Column, NodeTable
-from rescheduler.scheduling.spread_score import SoftConstraint, spread_score
+from rescheduler.scheduling.plugin import Behind, PossibleNodes
+from rescheduler.scheduling.spread_score import SoftConstraint, spread_behind, spread_score
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 SKEW = "node(s) didn't match pod topology spread constraints"
@@ -94,8 +95,16 @@ class PodTopologySpread:
         constraints = _soft(ask.kind, cluster)
         if not constraints:
             return None
-        whole = bool(ask.kind.spec.spread) or not cluster.profile.system_default_spread
-        return spread_score(constraints, cluster.nodes, nodes, require_all_keys=whole)
+        return spread_score(constraints, cluster.nodes, nodes, require_all_keys=_whole(ask.kind, cluster))
+
+    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
+        """By how many more pods stand in the node's domains than in the emptiest ones."""
+        constraints = _soft(ask.kind, cluster)
+        if not constraints:
+            return None
+        return spread_behind(
+            constraints, cluster.nodes, (ask.kind, here), possible, require_all_keys=_whole(ask.kind, cluster)
+        )
 
 
 class CountedPod(NamedTuple):
@@ -240,6 +249,11 @@ def _joins(hard: _Hard, kind: PodClass, one: Nominated) -> bool:
         and hard.selector is not None
         and hard.selector.matches(one.kind.labels)
     )
+
+
+def _whole(kind: PodClass, cluster: Cluster) -> bool:
+    """True if nodes that lack the key of one soft constraint are not scored."""
+    return bool(kind.spec.spread) or not cluster.profile.system_default_spread
 
 
 def _soft(kind: PodClass, cluster: Cluster) -> tuple[SoftConstraint, ...]:

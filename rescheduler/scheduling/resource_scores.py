@@ -22,7 +22,7 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 def allocation_score(ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
     """Score of each node by the profile's scoring strategy (0..100)."""
-    asked = tuple(asked_amount(ask, resource) for resource, _ in cluster.profile.fit_resources)
+    asked = scored_amounts(ask, cluster)
     answers = cluster.occupancy.answers.of(
         ("allocation", asked), lambda some: _allocation_score(asked, cluster, some)
     )
@@ -47,6 +47,11 @@ def _allocation_score(amounts: tuple[int, ...], cluster: Cluster, nodes: NodeInd
     if strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
         return np.floor(total / divisor + 0.5).astype(np.int64)
     return (total / divisor).astype(np.int64)
+
+
+def scored_amounts(ask: Ask, cluster: Cluster) -> tuple[int, ...]:
+    """What the pod adds of each resource that NodeResourcesFit scores."""
+    return tuple(asked_amount(ask, resource) for resource, _ in cluster.profile.fit_resources)
 
 
 def asked_amount(ask: Ask, resource: str) -> int:
