@@ -2,7 +2,8 @@
 
 On a large cluster most proposed pods are skipped because the limits are used up. They are kept as batches; why each
 of them is skipped is worked out when it is counted or reported. That is the same answer later, because nothing is
-moved any more once the limits are used up. The first reason of a pod counts.
+moved any more once the limits are used up. Of a pod that several policies propose, the reason counts that is about the
+earliest tier of the objective, and of these the first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.badness import tier_name
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import PodRef, Skipped, SkipReason
+from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
 
@@ -42,9 +44,11 @@ class SkippedPods:
         self._left: list[Batch] = []
 
     def add(self, candidate: Candidate, why: Blocked) -> None:
-        """It is skipped, unless an earlier reason is known; spares are never reported."""
+        """It is skipped, unless a reason is known that counts more; spares are never reported."""
         if not candidate.spare:
-            self._known.setdefault(candidate.pod.uid, _Skip(candidate, why))
+            known = self._known.get(candidate.pod.uid)
+            if known is None or candidate.tier < known.candidate.tier:
+                self._known[candidate.pod.uid] = _Skip(candidate, why)
 
     def leave(self, batches: Iterable[Batch]) -> None:
         """All of these are skipped, because nothing more may be moved."""
@@ -70,11 +74,13 @@ class SkippedPods:
         counted = Counter((skip.why.reason, skip.why.by) for skip in self._known.values())
         for _, why, pods in self._runs():
             counted[why.reason, why.by] += len(pods)
-        return counted
+            counted.subtract((k.why.reason, k.why.by) for pod in pods if (k := self._known.get(pod.uid)))
+        return +counted
 
     def records(self) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid."""
-        found = [_skipped(skip) for skip in (*self._known.values(), *self._left_over())]
+        skips = self._known | {skip.candidate.pod.uid: skip for skip in self._left_over()}
+        found = [_skipped(skip) for skip in skips.values()]
         found.sort(key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
         return tuple(found)
 
@@ -84,13 +90,15 @@ class SkippedPods:
                 yield _Skip(batch.candidate(pod), why)
 
     def _runs(self) -> Iterator[tuple[Batch, Blocked, Sequence[Pod]]]:
-        """What was left over, without pods that are skipped or moved already: these of a batch are skipped for that reason."""
-        seen = self._known.keys() | self._hypothetical | self._moved
-        for batch in self._left:
-            fresh = [pod for pod in batch.pods if pod.uid not in seen]
+        """What was left over, without pods that are moved or whose reason counts more: these of a batch are skipped for that reason."""
+        gone = self._hypothetical | self._moved
+        told = {uid: skip.candidate.tier for uid, skip in self._known.items()}
+        for batch in sorted(self._left, key=lambda batch: batch.tier):
+            tier = batch.tier
+            fresh = [p for p in batch.pods if p.uid not in gone and tier < told.get(p.uid, len(Tier))]
             if fresh:
                 for why, pods in self._why(batch, fresh):
-                    seen.update([pod.uid for pod in pods])
+                    told.update(dict.fromkeys([pod.uid for pod in pods], tier))
                     yield batch, why, pods
 
 

@@ -36,7 +36,7 @@ _WHY: Final = {
     SkipReason.IN_PROGRESS: "for moves under way",
     SkipReason.AVOIDED: "for nodes to avoid",
     SkipReason.GROUP: "because others of their node stay",
-    SkipReason.NOT_SUPPORTED: "because nothing comes back for them",
+    SkipReason.NOT_SUPPORTED: "for moves that are not supported",
     SkipReason.SINGLE_REPLICA: "for protections",
     SkipReason.WORKLOAD_BUSY: "for rollouts",
     SkipReason.GATE_NOT_IN_FORCE: "for want of the gate",
@@ -57,7 +57,7 @@ def _tiers(plan: Plan) -> Iterator[str]:
     before, after = badness_of(plan.before), badness_of(plan.after)
     yield from _violations(before.hard, after.hard, plan.skipped)
     yield from _pending(before.pending, after.pending)
-    if before.soft != after.soft:
+    if _differ(before.soft, after.soft):
         yield f"wishes not met {_way(before.soft, after.soft)}"
     yield from _overloaded(plan, before.balance, after.balance)
     if before.fragmentation != after.fragmentation:
@@ -80,7 +80,7 @@ def _pending(before: int, after: int) -> Iterator[str]:
     if after < before:
         yield f"makes room for {before - after:,} of {plural(before, 'pending pod')}"
     elif after:
-        yield f"no room can be made for {plural(after, 'pending pod')}"
+        yield f"no room is made for {plural(after, 'pending pod')}"
 
 
 def _reasons(skipped: Sequence[Skipped]) -> list[tuple[str, int]]:
@@ -99,7 +99,7 @@ def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
     nodes, then = _nodes(plan.before, Tier.BALANCE), _nodes(plan.after, Tier.BALANCE)
     if nodes != then:
         yield f"{plural(nodes, 'node')} above targetThresholds {verb(nodes, 'becomes', 'become')} {then:,}"
-    elif before != after:
+    elif _differ(before, after):
         yield f"what {plural(nodes, 'node')} {verb(nodes, 'holds', 'hold')} above targetThresholds {_way(before, after, 's')} nodes"
 
 
@@ -107,12 +107,22 @@ def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
     nodes, then = _nodes(plan.before, Tier.CONSOLIDATION), _nodes(plan.after, Tier.CONSOLIDATION)
     if then < nodes:
         yield f"empties {nodes - then:,} of {plural(nodes, 'node')} in use"
-    if before.consolidation != nodes * ONE and before.consolidation != after.consolidation:
+    if before.consolidation != nodes * ONE and _differ(before.consolidation, after.consolidation):
         yield f"the price of nodes in use {_way(before.consolidation, after.consolidation, 's')}"
     if then > nodes:
         yield f"takes {plural(then - nodes, 'node')} more in use"
-    if then == nodes and after.emptying < before.emptying and after.consolidation == before.consolidation:
+    if (
+        then == nodes
+        and after.consolidation == before.consolidation
+        and _to_empty(plan.after) < _to_empty(plan.before)
+    ):
         yield "takes pods off nodes that are to be emptied"
+
+
+def _to_empty(summary: ClusterSummary) -> int:
+    """How far nodes are from empty. Rooms are counted in the same tier, by policies that count no nodes in use."""
+    told = tier_name(Tier.CONSOLIDATION)
+    return sum(p.badness.emptying for p in summary.policies if p.nodes is not None and p.nodes.tier == told)
 
 
 def _nodes(summary: ClusterSummary, tier: Tier) -> int:
@@ -146,6 +156,11 @@ TOLD: Final = {
 """The tiers that people are told of, each with what it counts. EMPTYING only compares."""
 
 
+def _differ(before: int, after: int) -> bool:
+    """True if what is shown of them differs."""
+    return in_units(Tier.SOFT, before) != in_units(Tier.SOFT, after)
+
+
 def _way(before: int, after: int, ending: str = "") -> str:
     way = f"{'fall' if after < before else 'rise'}{ending}"
     return f"{way} from {in_units(Tier.SOFT, before)} to {in_units(Tier.SOFT, after)}"
@@ -168,7 +183,11 @@ def change_words(change: Badness) -> str:
         if (value := change.tiers()[tier]) and in_units(tier, value) != "0"
     ]
     if not told and change.emptying:
-        told = ["a node nearer to empty" if change.emptying < 0 else "a node farther from empty"]
+        told = [
+            "a node nearer to empty or to a room more"
+            if change.emptying < 0
+            else "a node farther from empty or from a room more"
+        ]
     return ", ".join(told)
 
 

@@ -79,6 +79,49 @@ def test_every_reason_has_words(reason):
     assert _WHY[reason]
 
 
+def test_violations_that_stay_have_their_reason_whichever_policy_looked_first():
+    cluster = b.snapshot(
+        b.node("n1").cpu("4").taint("old"), b.node("n2").cpu("1"), pods_of("web", "n1", "n1", milli=400), pods_of("full", "n2", milli=900)
+    )  # fmt: skip
+    both = [("NodeTaints", {}), ("HighNodeUtilization", {"thresholds": {"cpu": 50.0}})]
+    for entries in (both, both[::-1]):
+        found = made(cluster, *entries)
+        assert headline(found) == "Nothing to move; 2 violations stay: 2 pods for want of room."
+        assert {one.policy for one in found.skipped} == {"NodeTaints"}
+
+
+def test_a_change_too_small_to_be_shown_is_not_told():
+    cluster = b.snapshot(
+        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), pods_of("web", "n1")
+    )
+    found = made(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
+    assert headline(found) == "1 move: wishes not met fall from 1 to 0"
+    entry = found.before.policies[0]
+    before, after = (
+        msgspec.structs.replace(
+            found.before, policies=(msgspec.structs.replace(entry, badness=Badness(soft=soft, balance=soft)),)
+        )
+        for soft in (2_760_000, 2_760_400)
+    )
+    assert headline(msgspec.structs.replace(found, before=before, after=after)) == "1 move"
+
+
+def test_rooms_are_not_told_as_nodes_that_are_emptied():
+    """Both count in tier EMPTYING how near nodes are; only one of them wants nodes empty."""
+    cluster = b.snapshot(
+        b.node("n1").cpu("4").taint("old"), b.node("n2").cpu("4"), pods_of("web", "n1", milli=200)
+    )
+    found = made(cluster, ("NodeTaints", {}), ("Defragmentation", {"template": {"cpu": "3900m"}}))
+    assert headline(found).startswith("1 move: repairs 1 of 1 violation")
+    nearer = msgspec.structs.replace(
+        found.after,
+        policies=tuple(
+            msgspec.structs.replace(p, badness=Badness(emptying=-7)) for p in found.after.policies
+        ),
+    )
+    assert "to be emptied" not in headline(msgspec.structs.replace(found, after=nearer))
+
+
 def test_what_others_pay_is_told():
     effects = (
         MoveEffect("NodeTaints", Badness(hard=-2)),
@@ -87,7 +130,7 @@ def test_what_others_pay_is_told():
     )
     assert effect_words(effects) == "NodeTaints: violations -2; LowNodeUtilization: above targets +0.25"
     assert effect_words(()) == "-"
-    assert change_words(Badness(emptying=-2047)) == "a node nearer to empty"
+    assert change_words(Badness(emptying=-2047)) == "a node nearer to empty or to a room more"
     assert in_units(Tier.SOFT, -3) == "0"
 
 
