@@ -17,7 +17,7 @@ from rescheduler.policies.objective import ONE, Tier, in_tier
 from rescheduler.policies.owners_wishes import owners_terms
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.score_leads import leads, score_lead
+from rescheduler.policies.score_leads import ScoreLeads, score_lead
 from rescheduler.policies.score_potential import ScorePotential
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -185,7 +185,7 @@ class NodeAffinity:
     def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
         found: list[Batch] = []
-        least = self._args.minimum_score_difference
+        leads = ScoreLeads(self._args.minimum_score_difference, view)
         # A pod that is judged without its hint may be of a class that was not there before.
         for known in tuple(view.cluster.classes):
             if not known.pods or not self._scope.proposes(known):
@@ -195,7 +195,7 @@ class NodeAffinity:
                 p for p, in_scope in zip(known.pods, asked, strict=True) if in_scope and p.uid not in named
             ]
             worse: dict[float, list[Pod]] = {}
-            for pod, lead in leads(pods, known, least, view):
+            for pod, lead in leads.of(pods, known):
                 worse.setdefault(PREFERRED_FACTOR * lead, []).append(pod)
             for gain, those in worse.items():
                 message = f"kube-scheduler would score another node {gain / PREFERRED_FACTOR:.0%} higher than {NODE}"

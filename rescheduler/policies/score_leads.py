@@ -7,7 +7,7 @@ stand nearly as well as they could. It leaves out only pods that have no lead; w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.other_nodes_scores import OtherNodesScores, same_elsewhere, told_by_few
 from rescheduler.policies.owners_wishes import owners_spec
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, NodeIndices
@@ -57,22 +58,61 @@ def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
     return leads
 
 
-def leads(pods: Sequence[Pod], kind: PodClass, least: float, view: PolicyView) -> Iterator[tuple[Pod, float]]:
-    """The pods of one class that another node beats by at least that share, with the greatest lead of a node that may be a target."""
-    if not pods:
-        return
-    known: dict[str, float] = {}
-    index = view.state.node_index
-    nodes = list(dict.fromkeys(pod.node for pod in pods))
-    here: NodeIndices = np.array([index[node] for node in nodes], dtype=np.intp)
-    may = set(np.flatnonzero(_may_be_beaten(pods[0], kind, here, least, view)).tolist())
-    worth = {node for i, node in enumerate(nodes) if i in may}
-    for pod in pods:
-        if pod.node in worth:
-            if pod.node not in known:
-                known[pod.node] = float(score_lead(pod, view)[view.nodes.usable].max())
-            if known[pod.node] >= least:
-                yield pod, known[pod.node]
+class ScoreLeads:
+    """Who leads in a state without changes, asked class by class; what pods of other classes told is kept."""
+
+    def __init__(self, least: float, view: PolicyView) -> None:
+        """``least``: smaller leads do not matter."""
+        self._least = least
+        self._view = view
+        self._elsewhere: dict[Hashable, OtherNodesScores | None] = {}
+        self._found: dict[tuple[Hashable, str], float] = {}
+
+    def of(self, pods: Sequence[Pod], kind: PodClass) -> Iterator[tuple[Pod, float]]:
+        """Those of these pods of one class that a node which may be a target beats clearly, and by how much at most."""
+        if not pods:
+            return
+        index = self._view.state.node_index
+        nodes = list(dict.fromkeys(pod.node for pod in pods))
+        here: NodeIndices = np.array([index[node] for node in nodes], dtype=np.intp)
+        worth = _may_be_beaten(pods[0], kind, here, self._least, self._view)
+        if not worth.any():
+            return
+        asked = {nodes[i] for i in np.flatnonzero(worth).tolist()}
+        probe = self._view.state.cluster.kind_of(_probe(pods[0], self._view))
+        few = told_by_few(probe, self._view.cluster)
+        known: dict[str, float] = {}
+        for pod in pods:
+            if pod.node in asked:
+                if pod.node not in known:
+                    known[pod.node] = self._told(pod, probe) if few else _lead(pod, self._view)
+                if known[pod.node] >= self._least:
+                    yield pod, known[pod.node]
+
+    def _told(self, pod: Pod, kind: PodClass) -> float:
+        alike = same_elsewhere(pod, kind, self._view.state.node_index[pod.node], self._view.cluster)
+        key = alike, pod.node
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._by_few(pod, alike)
+        return found
+
+    def _by_few(self, pod: Pod, alike: Hashable) -> float:
+        state, here = self._view.state, self._view.state.node_index[pod.node]
+        probe, mark = _probe(pod, self._view), state.checkpoint()
+        lead: float | None = -1.0
+        state.remove(pod)
+        if state.feasible_at(probe, here):
+            if alike not in self._elsewhere:
+                self._elsewhere[alike] = OtherNodesScores.of(probe, here, self._view)
+            elsewhere = self._elsewhere[alike]
+            lead = elsewhere.lead(probe, here, self._view) if elsewhere is not None else None
+        state.rollback(mark)
+        return _lead(pod, self._view) if lead is None else lead
+
+
+def _lead(pod: Pod, view: PolicyView) -> float:
+    return float(score_lead(pod, view)[view.nodes.usable].max())
 
 
 def _may_be_beaten(pod: Pod, kind: PodClass, here: NodeIndices, least: float, view: PolicyView) -> BoolArray:

@@ -49,6 +49,11 @@ class Column:
         return bool(self.present.all())
 
     @cached_property
+    def distinct(self) -> bool:
+        """True if no two nodes have the same value."""
+        return len(self.values) == int(self.present.sum())
+
+    @cached_property
     def code_list(self) -> list[int]:
         """The codes as a list, which is faster to index one by one."""
         listed: list[int] = self.codes.tolist()

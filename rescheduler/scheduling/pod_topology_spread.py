@@ -183,6 +183,19 @@ def hard_domains(ask: Ask, cluster: Cluster, node: int) -> list[tuple[Column, Se
     ]
 
 
+def is_spread(kind: PodClass, cluster: Cluster, *, hard: bool) -> bool:
+    """True if the pod has hard (or soft) constraints, or the profile has defaults for it."""
+    return bool(_hard(kind, cluster) if hard else _soft(kind, cluster))
+
+
+def counted_domains(kind: PodClass, cluster: Cluster, node: int) -> tuple[int, ...]:
+    """By hard constraint: the domain in which a pod on the node (an index) counts; -1: in none."""
+    return tuple(
+        hard.column.code_list[node] if hard.counted is None or hard.counted[node] else -1
+        for hard in _hard(kind, cluster)
+    )
+
+
 def _within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:
     return hard.column.spread_mask(_domains_within_skew(hard, counts, joining))
 
