@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import ALLOWED, ObservedStartFirst, Permission
-from rescheduler.migrations.start_first_replacement import is_unadopted, replaced_by, replacement_name
+from rescheduler.migrations.start_first_replacement import is_unadopted, replacement_name, replica_set_of
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
@@ -114,13 +114,15 @@ class StartFirstObserver:
         if known is not None:
             return self.index.pod(known)
         mine = (
-            p for p in self.unadopted.pods.values() if p.labels.get(names.LABEL_START_FIRST) == migration.uid
+            p
+            for p in self.unadopted.pods.values()
+            if p.labels.get(names.LABEL_START_FIRST) == migration.uid and p.namespace == migration.namespace
         )
         return next(mine, None)
 
     def _replica_set(self, pod: Pod | None, replacement: Pod | None) -> Workload | None:
         workloads = self.index.snapshot.workloads
-        if replacement is not None and (found := workloads.get(replaced_by(replacement)[0])):
+        if replacement is not None and (found := replica_set_of(replacement, workloads)):
             return found
         return workloads.get(pod.controller.uid) if pod is not None and pod.controller is not None else None
 
@@ -143,7 +145,8 @@ class StartFirstObserver:
                 return f"move {other.key} of the same workload is in flight"
         for key, replacement in sorted(self.unadopted.pods.items()):
             mine = replacement.labels.get(names.LABEL_START_FIRST) == migration.uid
-            if not mine and not replacement.terminal and replaced_by(replacement)[0] == replica_set.uid:
+            others = replica_set_of(replacement, self.index.snapshot.workloads)
+            if not mine and not replacement.terminal and others is replica_set:
                 return f"replacement {key} of another move of the same workload is still there"
         return ""
 
@@ -158,8 +161,8 @@ class StartFirstObserver:
         """Uid of the controller whose pod is moved: from the replacement, the pod, or the Reservation; "" if all are gone."""
         known = migration.status.replacement
         replacement = self.index.pod(known) if known is not None else None
-        if replacement is not None and replaced_by(replacement)[0]:
-            return replaced_by(replacement)[0]
+        if replacement is not None and (found := replica_set_of(replacement, self.index.snapshot.workloads)):
+            return found.uid
         owner = controller_of_move(migration, self.index.snapshot)
         return owner.uid if owner is not None else ""
 

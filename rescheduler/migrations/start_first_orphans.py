@@ -15,6 +15,7 @@ from rescheduler.migrations.start_first_replacement import (
     labelled_fully,
     missing_labels,
     replaced_by,
+    replica_set_of,
 )
 from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
@@ -34,10 +35,12 @@ def orphan_actions(
     alone = [pod for pod in orphans if is_unadopted(pod) and not pod.deleting]
     if not alone:
         return ()
-    live = {m.uid for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting}
+    live = {
+        (m.namespace, m.uid) for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting
+    }
     result: list[tuple[Pod, act.MigrationAction]] = []
     for replacement in alone:
-        if replacement.labels.get(names.LABEL_START_FIRST) in live:
+        if (replacement.namespace, replacement.labels.get(names.LABEL_START_FIRST)) in live:
             continue
         action = _fate(replacement, workloads, pods_of)
         if action is not None:
@@ -46,8 +49,8 @@ def orphan_actions(
 
 
 def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) -> act.MigrationAction | None:
-    controller_uid, old_uid = replaced_by(replacement)
-    owner = workloads.get(controller_uid)
+    old_uid = replaced_by(replacement)[1]
+    owner = replica_set_of(replacement, workloads)
     if owner is None or owner.deleting or replacement.terminal:
         return act.RemoveReplacement(replacement.key, replacement.uid)
     if labelled_fully(replacement, owner):

@@ -40,6 +40,12 @@ def replaced_by(replacement: Pod) -> tuple[str, str]:
     return controller, pod
 
 
+def replica_set_of(replacement: Pod, workloads: Mapping[str, Workload]) -> Workload | None:
+    """The ReplicaSet that it is for. One of another namespace is none: anybody may write any uid into a pod of his own."""
+    found = workloads.get(replaced_by(replacement)[0])
+    return found if found is not None and found.namespace == replacement.namespace else None
+
+
 def is_unadopted(pod: Pod) -> bool:
     """True for a replacement that no ReplicaSet has adopted."""
     return pod.controller is None and pod.labels.get(names.LABEL_START_FIRST) is not None

@@ -3,7 +3,8 @@
 Mutable, owned by one thread. Its content depends only on the newest version of each object that it has seen:
 late, repeated and out-of-order events change nothing. A list is authoritative: it replaces all objects of its
 kind. Nothing hides an object for ever: one that was out of sight, or comes in a newer version than the one that was
-deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist.
+deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist; but a
+Snapshot shows no controller of another namespace (``owners_elsewhere``).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import msgspec
 from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
+from rescheduler.model.owners_elsewhere import OwnersElsewhere
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.records import NodeUsage, ObjectKey, Workload
+from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import Snapshot
@@ -63,9 +65,16 @@ class ClusterState:
         self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
         self._node_autoscaler = False
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
+        self._all_workloads: dict[str, Any] | None = None
+        """Of all kinds, as they are."""
         self._workloads: Mapping[Any, Any] | None = None
         self._pods_and_rooms: Mapping[Any, Any] | None = None
         self._pod_log = ChangeLog()
+        self._elsewhere = OwnersElsewhere[ObjectKey, Pod]()
+        self._workloads_elsewhere = OwnersElsewhere[str, Workload]()
+        self._touched_pods: set[Any] | None = None
+        self._touched_workloads: set[Any] | None = None
+        """Keys of what changed since the last snapshot; None: all may have."""
 
     def apply(self, kind: Kind, record: Record) -> RecordChange | None:
         """Store a new or changed object; None if the event is repeated or late, or its object already deleted."""
@@ -155,6 +164,7 @@ class ClusterState:
 
     def snapshot(self, now_s: float, rules: ReplacementRules = DEFAULT_RULES) -> Snapshot:
         """All objects now, and which controllers replace their pods. A kind that did not change since the last snapshot shares its mapping with it."""
+        self._follow_owners()
         pods = self._copy_pods()
         return Snapshot(
             taken_at_s=now_s,
@@ -187,10 +197,34 @@ class ClusterState:
             pod_log=self._pod_log.position(pods),
         )
 
+    def _follow_owners(self) -> None:
+        """Find out anew, of what changed, whose controller is in another namespace."""
+        pods, workloads = self._touched_pods, self._touched_workloads
+        if workloads is None or workloads:
+            self._all_workloads = None
+        if self._all_workloads is None:
+            merged: dict[Any, Any] = {}
+            for kind in _WORKLOAD_KINDS:
+                merged.update(self._objects[kind])
+            self._all_workloads = merged
+        known: Any = self._objects[Kind.POD]
+        if self._workloads_elsewhere.follow(self._all_workloads, self._all_workloads, workloads, workloads):
+            self._workloads = None
+        changed = self._elsewhere.follow(known, self._all_workloads, pods, workloads)
+        if changed:
+            self._copies.pop(Kind.POD, None)
+            self._pods_and_rooms = None
+        for key in changed:
+            self._pod_log.append(key)
+        self._touched_pods, self._touched_workloads = set(), set()
+
     def _copy(self, kind: Kind) -> Mapping[Any, Any]:
         copy = self._copies.get(kind)
         if copy is None:
-            copy = self._copies[kind] = MappingProxyType(self._objects[kind].copy())
+            objects: dict[Any, Any] = dict(self._objects[kind])
+            if kind is Kind.POD:
+                objects.update(self._elsewhere.without)
+            copy = self._copies[kind] = MappingProxyType(objects)
         return copy
 
     def _copy_pods(self) -> Mapping[Any, Any]:
@@ -200,20 +234,20 @@ class ClusterState:
         if self._pods_and_rooms is None:
             held: Any = self._objects[Kind.KOORDINATOR_RESERVATION].values()
             rooms = {record.room.key: record.room for record in held if record.room is not None}
-            self._pods_and_rooms = MappingProxyType({**self._objects[Kind.POD], **rooms})
+            self._pods_and_rooms = MappingProxyType({**self._copy(Kind.POD), **rooms})
         return self._pods_and_rooms
 
     def _copy_workloads(self) -> Mapping[Any, Any]:
         if self._workloads is None:
-            merged: dict[Key, Record] = {}
-            for kind in _WORKLOAD_KINDS:
-                merged.update(self._objects[kind])
+            merged = {**(self._all_workloads or {}), **self._workloads_elsewhere.without}
             self._workloads = MappingProxyType(merged)
         return self._workloads
 
     def _touch(self, kind: Kind, key: Key | None = None) -> None:
         """Drop the copies that the change of an object makes stale; without ``key`` any number of them changed."""
         self._copies.pop(kind, None)
+        if kind is Kind.POD:
+            self._touched_pods = _with_key(self._touched_pods, key)
         if kind in (Kind.POD, Kind.KOORDINATOR_RESERVATION):
             self._pods_and_rooms = None
             if isinstance(key, str):
@@ -224,6 +258,7 @@ class ClusterState:
                 self._pod_log.invalidate()
         if kind in _WORKLOAD_KINDS:
             self._workloads = None
+            self._touched_workloads = _with_key(self._touched_workloads, key)
 
     def _dead(self, kind: Kind, record: Record) -> bool:
         """True for an object that was deleted in this version or a newer one."""
@@ -238,6 +273,13 @@ class ClusterState:
         tombstones[uid] = version
         if len(tombstones) > _TOMBSTONES:
             del tombstones[next(iter(tombstones))]
+
+
+def _with_key(keys: set[Any] | None, key: Key | None) -> set[Any] | None:
+    if keys is None or key is None:
+        return None
+    keys.add(key)
+    return keys
 
 
 def _uid(record: Record) -> str:

@@ -102,6 +102,21 @@ def test_no_move_that_people_ask_for_poses_as_a_planned_one(control_plane, team,
     team.delete(f"{path}/m").expect(200)
 
 
+def test_nobody_has_a_pod_step_aside_for_another_room_than_was_planned(control_plane, team, mine):
+    """A move that fails gives up the room that it makes: a planned one of its own namespace is no lever on others' rooms."""
+    path, key = mine.path("podmigrations", group=MOVES), names.ANNOTATION_MAKES_ROOM
+    body = migration()
+    body["metadata"]["annotations"] = {key: "big.pending"}
+    assert "steps aside" in team.create(path, body).expect(403).body["message"]
+    planned = migration(**{names.LABEL_CREATED_BY: names.CREATED_BY})
+    planned["metadata"]["annotations"] = {key: "own.pending"}
+    control_plane.api().create(path, planned).expect(201)
+    for value in ("big.pending", None):
+        team.patch(f"{path}/m", {"metadata": {"annotations": {key: value}}}).expect(403)
+    team.patch(f"{path}/m", {"metadata": {"annotations": {"example.com/note": "x"}}}).expect(200)
+    team.delete(f"{path}/m").expect(200)
+
+
 def test_only_the_controller_says_after_which_moves_another_begins(control_plane, team, mine):
     path, body = mine.path("podmigrations", group=MOVES), migration()
     body["spec"]["after"] = ["default/a", "kube-system/b"]

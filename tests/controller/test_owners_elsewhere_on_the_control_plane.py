@@ -1,0 +1,78 @@
+"""On the real control plane: pods of another namespace that name somebody's ReplicaSet as their controller change no move of its pods."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, controller_reference, node_of
+
+pytestmark = pytest.mark.realcluster
+
+PATIENCE_S = 120.0
+STAYS = "example.com/stays"
+
+
+@pytest.fixture
+def evil(control_plane):
+    """A namespace whose pods stay for ever, as those with a finalizer do."""
+    with World(control_plane.api(), "evil") as world:
+        yield world
+        for pod in world.pods():
+            world.api.patch(world.path("pods", pod["metadata"]["name"]), {"metadata": {"finalizers": None}})
+
+
+def forge(evil, owner, name, cpu, **spec):
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": owner["spec"]["template"]["metadata"]["labels"],
+            "finalizers": [STAYS],
+            "ownerReferences": [controller_reference(owner)],
+        },
+        "spec": evil.spec(cpu, **spec),
+    }
+    evil.api.create(evil.path("pods"), body).expect(201)
+
+
+@pytest.fixture
+def controller(control_plane):
+    """With the rights of its service account: it may not ask the API server what a new pod would be."""
+    api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    with running(api.transport) as controller:
+        yield controller
+
+
+def test_pods_of_others_are_no_siblings(control_plane, controller, evil):
+    """The garbage collector deletes them, and they stay because of their finalizers: the newest pods that name that ReplicaSet."""
+    with World(control_plane.api(), "owner") as world:
+        source = world.node("source", cpu="2")
+        world.workload("Deployment", "web", 2, "500m")
+        pods = world.wait_ready("web", 2, PATIENCE_S)
+        target = world.node("target", cpu="2")
+        (owner,) = world.api.get(world.path("replicasets", group="apps/v1")).expect().items
+        owner |= {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+        numbers = itertools.count()
+
+        def ended():
+            forge(evil, owner, f"zz-{next(numbers)}", "64")
+            time.sleep(0.5)
+            return world.move_status(name).get("phase") in ("Succeeded", "Failed")
+
+        forge(evil, owner, "zz-first", "64")
+        evil.wait(lambda: "deletionTimestamp" in evil.get_pod("zz-first")["metadata"], PATIENCE_S)
+        name = world.migrate(pods[0], target, ttl="30s")
+        world.wait(ended, PATIENCE_S)
+        status = world.move_status(name)
+        assert (status["phase"], status.get("nodeName")) == ("Succeeded", target), status
+        now = world.wait_ready("web", 2, PATIENCE_S)
+        assert sorted(map(node_of, now)) == sorted([source, target])
+        room = world.api.get(f"/apis/rescheduler.dev/v1alpha1/reservations/{status['reservationName']}")
+        held = room.expect().body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+        assert held["cpu"] == "500m"

@@ -1,0 +1,90 @@
+"""Pods that pose as replacements of mode StartFirst for moves and ReplicaSets of another namespace have no say in those."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.migrations import actions as act
+from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.model import names
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.reservation import ObjectRef
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+
+RS = Workload(
+    kind="ReplicaSet",
+    namespace="shop",
+    name="web",
+    uid="rs",
+    replicas=1,
+    template=PodSpec(),
+    template_labels=LabelSet({"app": "web"}),
+)
+OLD = Pod(
+    namespace="shop",
+    name="web-a",
+    uid="old",
+    node="n1",
+    spec=PodSpec(),
+    controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+)
+
+
+def move(namespace="shop", uid="m", *, status=None):
+    status = status or MigrationStatus(phase=MigrationPhase.RESERVING, mode=MoveMode.START_FIRST)
+    return PodMigration(
+        namespace=namespace, name=uid, uid=uid, pod_name="web-a", pod_uid="old", status=status
+    )
+
+
+def replacement(namespace, *, of="m", said="rs/old"):
+    return Pod(
+        namespace=namespace,
+        name="x",
+        uid="x",
+        spec=PodSpec(),
+        labels=LabelSet({names.LABEL_START_FIRST: of}),
+        annotations=LabelSet({names.ANNOTATION_REPLACES: said}),
+    )
+
+
+def observer(*pods, moves):
+    snapshot = Snapshot(
+        taken_at_s=0.0,
+        pods={p.key: p for p in (OLD, *pods)},
+        workloads={"rs": RS},
+        migrations={m.key: m for m in moves},
+    )
+    unadopted = UnadoptedReplacements()
+    unadopted.follow(snapshot)
+    return StartFirstObserver(index=RoundIndex.of(snapshot), unadopted=unadopted, begun=(), by_default=True)
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("shop", "x"), ("evil", None)])
+def test_the_replacement_of_a_move_is_a_pod_of_its_namespace(namespace, name):
+    found = observer(replacement(namespace), moves=[move()]).observe(move(), OLD).replacement
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize(("namespace", "busy"), [("shop", True), ("evil", False)])
+def test_nobody_keeps_a_workload_of_others_busy_by_a_pod(namespace, busy):
+    pod = replacement(namespace, of="another")
+    assert bool(observer(pod, moves=[move()]).observe(move(), OLD).busy) is busy
+
+
+def test_nor_by_the_annotation_of_the_replacement_of_a_move_of_ones_own():
+    status = MigrationStatus(
+        phase=MigrationPhase.EVICTING, mode=MoveMode.START_FIRST, replacement=ObjectRef("evil", "x", "x")
+    )
+    theirs, pod = move("evil", "theirs", status=status), replacement("evil", of="theirs")
+    assert not observer(pod, moves=[move(), theirs]).observe(move(), OLD).busy
+
+
+def test_the_move_of_another_namespace_keeps_no_orphan_alive():
+    orphan, theirs = replacement("shop"), move("evil")
+    found = orphan_actions([orphan], {theirs.key: theirs}, {"rs": RS}, lambda _: [OLD])
+    assert [type(action) for _, action in found] == [act.RemoveReplacement]
