@@ -214,7 +214,7 @@ class RoomSearch:
             self._nowhere[kind] = trial.version
             return None
         self._spend()
-        allowed = Targets(trial).allowed(pod, coming, self.policy)
+        allowed = Targets(trial).allowed(pod, coming, self.policy) & self._near_others(pod, coming)
         for node in (*kept, *trial.planned.left_for(trial.state.node_index[pod.node], pod)):
             allowed[node] = False
         nodes = np.flatnonzero(allowed)
@@ -239,6 +239,12 @@ class RoomSearch:
                     break
         return best[1] if best is not None else None
 
+    def _near_others(self, pod: Pod, coming: Pod) -> BoolArray:
+        """Nodes where it is still near the pods that stay and require it."""
+        with self.trial.without(pod):
+            required = self.trial.required_near(pod, coming)
+        return self.trial.view.nodes.all if required is None else required.nodes
+
     def _arrive(
         self, pod: Pod, coming: Pod, node: int, steps: Sequence[ChainStep], after: tuple[Pod, ...]
     ) -> Way | None:
@@ -256,6 +262,7 @@ class RoomSearch:
                 with trial.without(pod):
                     takes = bool(trial.feasible_targets(pod, coming)[node])
                     takes = takes and trial.leaning_on(pod, coming, name) is None
+                takes = takes and bool(self._near_others(pod, coming)[node])
                 if takes:
                     at = self.objective.change_at(pod, coming, node)
                     change = change + at.total

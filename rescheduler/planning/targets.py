@@ -24,7 +24,7 @@ from rescheduler.planning.passing_pods import Relying
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.objective import best, falls, lowers
+from rescheduler.policies.objective import Tier, best, falls, lowers
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
@@ -162,6 +162,9 @@ class Targets:
                 return None
             if not lowers(changes.total) or trial.leaning_on(pod, replacement, name) is not None:
                 return None
+            required = trial.required_near(pod, replacement) if changes.total[Tier.HARD] >= 0 else None
+            if required is not None and not required.nodes[node]:
+                return None
         return Target(name, gain, changes.total, MoveMode.RESERVE_FIRST, changes.effects())
 
     def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
@@ -175,6 +178,13 @@ class Targets:
         number = int(np.count_nonzero(feasible_targets))
         if not number:
             return self._explained(replacement)
+        required = self._trial.required_near(pod, replacement)
+        if required is not None:
+            feasible_targets &= required.nodes | (wish.change.total[Tier.HARD] < 0)
+            if not feasible_targets.any():
+                by = f"{required.by.namespace}/{required.by.name}"
+                words = f"{number} nodes would take it, but pod {by} requires it near (required pod affinity)"
+                return Blocked(SkipReason.NO_BETTER_TARGET, words, by)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             nearest = self._nearest(np.where(feasible_targets, gains, -np.inf))

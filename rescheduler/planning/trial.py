@@ -29,6 +29,7 @@ from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.passing_pods import PassingPods, Relying
+from rescheduler.planning.required_company import Required, required_near
 from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
@@ -275,6 +276,10 @@ class Trial:
     def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> Relying | None:
         """A planned move whose replacement could be refused if the pod, taken off, moves to ``target`` as well."""
         return self._passing.leaning_on(pod, replacement, target, self._stage)
+
+    def required_near(self, pod: Pod, replacement: Pod) -> Required | None:
+        """A pod that stays and requires the pod, taken off, near it; None: nobody does."""
+        return required_near(pod, replacement, self.state.node_index[pod.node], self.state.cluster)
 
     def _stage_after(self, pods: Collection[str]) -> int:
         """Of a move that begins after the planned moves of pods with these uids."""
