@@ -1,7 +1,9 @@
 """An API server that only reads: a generated cluster as paged lists and watches, then as many events as asked.
 
-``python -m bench.apiserver --nodes 5000`` prints its port. It exists to measure the controller from outside: it knows
-no writes, no selectors and no history. ``/bench/rate?per_second=2000`` sets how many pods a second change.
+``python -m bench.apiserver --nodes 5000`` prints its port. It exists to measure the controller and the commands from
+outside: it knows no writes, no selectors and no history. ``/bench/rate?per_second=2000`` sets how many pods a second
+change, ``/bench/requests`` tells how many requests came since it was asked last. ``--moves``: so many PodMigrations, each
+with a Reservation; most of them have ended.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from bench.generate import objects
+from bench.past_objects import moves_and_rooms, objects_of_the_controller
 from bench.shapes import Shape
 from rescheduler.model.decode.dump import TypeName, items_within
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -38,12 +41,16 @@ _GROUPS = {
 class World:
     """The objects, by the path of their collection, and the pace of events."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, moves: int = 0) -> None:
         self.collections: dict[str, list[bytes]] = {r.collection_path: [] for r in RESOURCES.values()}
         paths = {kind.value: resource.collection_path for kind, resource in RESOURCES.items()}
         for raw in objects(shape):
             for item in items_within(memoryview(raw), 1, TypeName()):
                 self.collections[paths[item.type.kind]].append(raw)
+        self.single = objects_of_the_controller(moves)
+        for kind, raw in moves_and_rooms(moves, shape.nodes):
+            self.collections[RESOURCES[kind].collection_path].append(raw)
+        self.requests = 0
         self.per_second = 0
         self.sent = 0
         self.versions = itertools.count(_FIRST_VERSION)
@@ -65,6 +72,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if parts.path == "/bench/requests":
+            self._answer(b"%d" % self.world.requests)
+            self.world.requests = 0
+            return
+        self.world.requests += 1
+        path, namespace = _within(parts.path)
         if parts.path == "/bench/rate":
             self.world.per_second = int(query["per_second"])
             self._answer(b'{"sent":%d}' % self.world.sent)
@@ -73,8 +86,10 @@ class Handler(BaseHTTPRequestHandler):
         elif parts.path in _GROUPS:
             names = ",".join(f'{{"name":"{name}"}}' for name in _GROUPS[parts.path])
             self._answer(f'{{"kind":"APIResourceList","resources":[{names}]}}'.encode())
-        elif parts.path in self.world.collections:
-            self._collection(parts.path, query)
+        elif parts.path in self.world.single:
+            self._answer(self.world.single[parts.path])
+        elif path in self.world.collections:
+            self._collection(path, query, namespace)
         else:
             self._answer(b'{"kind":"Status","status":"Failure","reason":"NotFound","code":404}', 404)
 
@@ -85,8 +100,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _collection(self, path: str, query: dict[str, str]) -> None:
+    def _collection(self, path: str, query: dict[str, str], namespace: bytes) -> None:
         everything = self.world.collections[path]
+        if namespace:
+            everything = [raw for raw in everything if b'"namespace":"%s"' % namespace in raw]
         if "watch" not in query:
             start, limit = int(query.get("continue", "0")), int(query.get("limit", "500"))
             token = str(start + limit) if start + limit < len(everything) else ""
@@ -141,6 +158,13 @@ def _joined(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
+def _within(path: str) -> tuple[str, bytes]:
+    """The path of the collection over all namespaces, and the namespace."""
+    before, found, rest = path.partition("/namespaces/")
+    namespace, _, resource = rest.partition("/")
+    return (f"{before}/{resource}", namespace.encode()) if found and resource else (path, b"")
+
+
 def _bookmark(kind: Kind, *, end: bool) -> bytes:
     notes = b',"annotations":{"k8s.io/initial-events-end":"true"}' if end else b""
     return b'{"type":"BOOKMARK","object":{"kind":"%s","metadata":{"resourceVersion":"%d"%s}}}\n' % (
@@ -156,8 +180,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods-per-node", type=int, default=30)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--moves", type=int, default=0)
     given = parser.parse_args()
-    Handler.world = World(Shape(nodes=given.nodes, pods_per_node=given.pods_per_node))
+    Handler.world = World(Shape(nodes=given.nodes, pods_per_node=given.pods_per_node), given.moves)
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Handler)
     server.daemon_threads = True
     print(server.server_port, flush=True)

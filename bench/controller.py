@@ -106,7 +106,7 @@ def measure(nodes: int) -> dict[str, float]:
             port = int(api.stdout.readline()) if api.stdout else 0
             root = f"http://127.0.0.1:{port}"
             (folder / "config.yaml").write_text(CONFIG % 0, encoding="utf-8")
-            (folder / "kubeconfig").write_text(_kubeconfig(root), encoding="utf-8")
+            (folder / "kubeconfig").write_text(kubeconfig(root), encoding="utf-8")
             log = folder / "log"
             command = [
                 str(Path(sys.executable).with_name("rescheduler")), "run", "--dry-run", "--log-format", "json",
@@ -145,7 +145,8 @@ def _under_events(pid: int, root: str) -> dict[str, float]:
     }
 
 
-def _kubeconfig(server: str) -> str:
+def kubeconfig(server: str) -> str:
+    """A kubeconfig, as JSON, of a server that asks for no credentials."""
     return json.dumps(
         {
             "apiVersion": "v1",

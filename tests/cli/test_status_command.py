@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from rescheduler.cli.api_access import api_of
+from rescheduler.cli.controller_configuration import ReadConfiguration
+from rescheduler.cli.status import gathering
+from rescheduler.cli.status.planned import PlannedStatus
 from rescheduler.cli.status.printing import status_text
 from rescheduler.cli.status.report import (
     BlockedStatus,
@@ -12,6 +16,9 @@ from rescheduler.cli.status.report import (
     PolicyStatus,
     StatusReport,
 )
+from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.policies_section import ConfiguredPolicy
+from rescheduler.policies.node_taints import NodeTaintsArgs
 
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
 
@@ -65,6 +72,8 @@ def test_a_controller_at_work_and_a_move_that_waits(work, status):
     found = json.loads(status("-o", "json").stdout)
     assert (found["kind"], found["controller"]["presence"], found["gate"]) == ("Status", "Leading", "InForce")
     assert [(m["pod"], m["reason"]) for m in found["moves"]] == [(pod, "Paused")]
+    assert "what is badly placed is not known: the cluster was not read" in status("--no-plan").stdout
+    assert "no policy is configured: nothing is badly placed" in done.stdout
     assert json.loads(status("-o", "json", "--no-plan").stdout)["moves"] == found["moves"]
     work.api.delete(f"{MOVES}/rest")
     work.remove("Deployment", "web")
@@ -86,6 +95,26 @@ def test_what_is_badly_placed_and_what_blocks_it(work, status):
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     work.api.patch("/api/v1/nodes/n1", {"spec": {"taints": None}}).expect()
     work.remove("Deployment", "cache")
+
+
+def test_watching_reads_the_cluster_again_only_after_ten_times_as_long_as_that_took(work, monkeypatch):
+    read = []
+
+    def planned_status(*_, **__):
+        read.append(1)
+        return PlannedStatus(planned_at=f"look {len(read)}", warnings=("one kind is not read",))
+
+    monkeypatch.setattr(gathering, "planned_status", planned_status)
+    policies = (ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)
+    configured = ReadConfiguration(Configuration(policies=policies))
+    monkeypatch.setattr(gathering, "controller_configuration", lambda *_: configured)
+    look = gathering.Gathering(
+        api=api_of(work.kubeconfig, None), namespace="rescheduler", kubeconfig=work.kubeconfig, context=None,
+        badly_placed=True, clock=iter((0.0, 1.0, 10.9, 11.0, 11.0, 12.0)).__next__,
+    )  # fmt: skip
+    reports = [look.report() for _ in range(3)]
+    assert [report.planned_at for report in reports] == ["look 1", "look 1", "look 2"]
+    assert {report.warnings for report in reports} == {("one kind is not read",)}
 
 
 def test_a_configuration_that_is_refused_is_told(work, status):

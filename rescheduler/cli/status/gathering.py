@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,27 +14,19 @@ from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
 from rescheduler.cli.controller_readiness import gate_state
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.snapshot_input import read_live
-from rescheduler.cli.status.report import (
-    StatusReport,
-    badly_placed,
-    blocked,
-    controller_status,
-    moves_under_way,
-)
+from rescheduler.cli.status.planned import PlannedStatus, planned_status
+from rescheduler.cli.status.report import StatusReport, controller_status, moves_under_way
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
-from rescheduler.planning.plan import Plan
-from rescheduler.planning.planner import plan as make_plan
-from rescheduler.scheduling.state import SchedulingState
 
 _REFUSED: Final = "ConfigurationRefused"
+_RESTS: Final = 10.0
+"""With --watch the cluster is read again after so many times as long as that took."""
 
 
 class _Container(msgspec.Struct):
@@ -72,7 +65,10 @@ class Gathering:
     context: str | None
     badly_placed: bool
     """False: the cluster is not planned, which takes long where it is big."""
+    clock: Callable[[], float] = time.monotonic
     warnings: list[str] = field(default_factory=list)
+    _planned: PlannedStatus | None = None
+    _again_at_s: float = 0.0
 
     def report(self) -> StatusReport:
         """The report of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
@@ -82,32 +78,43 @@ class Gathering:
         configuration = read.configuration
         if read.warning:
             self.warnings.append(read.warning)
-        snapshot, plan = self._planned(configuration) if self.badly_placed else (None, None)
-        moves = snapshot.migrations.values() if snapshot is not None else self._moves()
+        at = format_seconds(time.time())
+        planned = self._badly_placed(configuration, at) or PlannedStatus()
+        moves = planned.moves if planned.planned_at == at else self._moves()
         return StatusReport(
-            at=format_seconds(time.time()),
+            at=at,
             controller=controller_status(found, self._images()),
             gate=gate_state(self.api, self.namespace),
             configuration=self._refusal(),
             moves=moves_under_way(moves) if moves is not None else None,
-            policies=badly_placed(plan.before.policies) if plan is not None else (),
-            blocked=blocked(plan.skipped) if plan is not None else (),
-            would_move=len(plan.moves) if plan is not None else 0,
-            warnings=tuple(dict.fromkeys(self.warnings)),
+            planned_at=planned.planned_at,
+            policies=planned.policies,
+            blocked=planned.blocked,
+            would_move=planned.would_move,
+            warnings=tuple(dict.fromkeys((*self.warnings, *planned.warnings))),
         )
 
-    def _planned(self, configuration: Configuration) -> tuple[Snapshot | None, Plan | None]:
+    def _badly_placed(self, configuration: Configuration, at: str) -> PlannedStatus | None:
+        """What a decision would find, or found not long ago; None: it is not asked for, or it may not be known."""
+        if not self.badly_placed:
+            return None
+        if not any(policy.args.enabled for policy in configuration.policies):
+            return PlannedStatus(planned_at=at, moves=self._moves())
+        if self._planned is not None and self.clock() < self._again_at_s:
+            return self._planned
+        begun_s = self.clock()
         try:
-            source = read_live(self.kubeconfig, self.context, configuration.replacements, self.namespace)
+            self._planned = planned_status(
+                configuration, at, kubeconfig=self.kubeconfig, context=self.context, namespace=self.namespace
+            )
         except ForbiddenError as error:
             self.warnings.append(
                 f"what is badly placed is not known: you may not read the cluster: {error.message}"
             )
-            return None, None
-        self.warnings += source.warnings
-        state = SchedulingState(source.snapshot, configuration.profile)
-        found = make_plan(source.snapshot, configuration.build_policies(), configuration.inputs(), state)
-        return source.snapshot, found
+            return None
+        ended_s = self.clock()
+        self._again_at_s = ended_s + _RESTS * (ended_s - begun_s)
+        return self._planned
 
     def _moves(self) -> list[PodMigration] | None:
         try:

@@ -73,19 +73,23 @@ def _moves(report: StatusReport) -> list[str]:
 
 
 def _policies(report: StatusReport) -> list[str]:
+    if not report.planned_at:
+        return ["what is badly placed is not known: the cluster was not read"]
     if not report.policies:
-        return ["no policy is configured"]
+        return ["no policy is configured: nothing is badly placed"]
     found = [policy for policy in report.policies if policy.badly_placed]
-    rows = [(policy.name, str(policy.badly_placed)) for policy in found[:_ROWS]]
+    rows = [(policy.name, f"{policy.badly_placed:,}") for policy in found[:_ROWS]]
     total = sum(policy.badly_placed for policy in report.policies)
-    title = f"{plural(total, 'badly placed pod')}; the next decision would begin {plural(report.would_move, 'move')}"
+    at = f" (read at {report.planned_at})" if report.planned_at != report.at else ""
+    would = f"the next decision would begin {plural(report.would_move, 'move')}"
+    title = f"{plural(total, 'badly placed pod')}; {would}{at}"
     return [title, *(table(("policy", "pods"), rows, right=frozenset({1})) if rows else []), ""]
 
 
 def _blocked(report: StatusReport) -> list[str]:
     if not report.blocked:
         return []
-    rows = [(one.reason, str(one.pods), one.blocked_by or "-") for one in report.blocked[:_ROWS]]
+    rows = [(one.reason, f"{one.pods:,}", one.blocked_by or "-") for one in report.blocked[:_ROWS]]
     title = f"{plural(sum(one.pods for one in report.blocked), 'pod')} blocked{_cut(len(report.blocked))}"
     return [title, *table(("why", "pods", "by"), rows, right=frozenset({1}))]
 

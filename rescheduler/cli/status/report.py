@@ -69,6 +69,8 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is wrong with it; "" if nothing is known to be."""
     moves: tuple[MoveStatus, ...] | None
     """None: they may not be read."""
+    planned_at: str = ""
+    """When the cluster was read for what follows; "": it was not."""
     policies: tuple[PolicyStatus, ...] = ()
     blocked: tuple[BlockedStatus, ...] = ()
     would_move: int = 0
