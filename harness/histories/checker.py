@@ -29,7 +29,6 @@ from rescheduler.sandbox.controllers.unstructured import (
     key,
     labels,
     ready,
-    seconds,
     spec,
     status,
     terminal,
@@ -167,7 +166,7 @@ class Checker:
         for pod in self.seen.pods.values():
             if not gated(pod) or deleting(pod):
                 continue
-            created_s = seconds(pod["metadata"]["creationTimestamp"])
+            created_s = self.seen.born_s[uid(pod)]
             age_s = now_s - created_s - self._program.line.away_since(created_s)
             if age_s > GATE_LIMIT_S + _GATE_SLACK_S:
                 self._fault(f"{key(pod).name} has been held for {age_s:.0f} s")

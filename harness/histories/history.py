@@ -14,6 +14,7 @@ from typing import Final
 
 from harness.histories.chains import Chains
 from harness.histories.checker import Checker
+from harness.histories.clocks import Clocks
 from harness.histories.clusters import ClusterPlan, draw_cluster
 from harness.histories.disturbances import Disturbance, Disturbances
 from harness.histories.ending import broken, leftovers, outcome
@@ -23,6 +24,7 @@ from harness.histories.pending_owners import PendingOwners
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
+from harness.histories.stepping_aside import POLICY, SteppingAside
 from harness.histories.user_requests import Asks
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
@@ -157,6 +159,7 @@ class History:
         self._cluster = _cluster(seed, self._plan)
         self._settle_workloads()
         self._script = Script(self._tell)
+        self._aside = SteppingAside(self._cluster, seed, self._plan, self._script)
         self._asks = Asks(self._cluster, self._rng, self._plan, self._script)
         self._program = Program(self._cluster, random.Random(seed + 1), self._options())  # noqa: S311 - as above
         self._disturbances = Disturbances(
@@ -180,13 +183,23 @@ class History:
         )
         self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
         self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
+        self._clocks = Clocks(self._cluster, seed, script=self._script, program=self._program)
         self._room_sets = RoomSets(
-            self._cluster, seed, plan=self._plan, script=self._script, program=self._program
+            self._cluster,
+            seed,
+            plan=self._plan,
+            script=self._script,
+            program=self._program,
+            server=self._clocks.server,
+            make_room=self._aside.at_work,
         )
         self._rough = self._write_script()
-        self._chains.write_script(self._script)
-        self._pending.write_script()
+        if not self._aside.at_work:
+            self._chains.write_script(self._script)
+            self._pending.write_script()
         self._room_sets.write_script()
+        self._clocks.write_script()
+        self._aside.write_script(self._checker.seen)
         if self._owners_change:
             self._owners.write_script()
 
@@ -201,6 +214,7 @@ class History:
             self._tell("-- everything is put right")
             self._disturbances.calm_down()
             self._room_sets.undo()
+            self._clocks.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)
@@ -213,7 +227,9 @@ class History:
             faults.append("the program writes without an end")
         except Exception:  # noqa: BLE001 - a defect of the program is what is looked for
             faults.append(traceback.format_exc())
-        faults += self._chains.faults + self._room_sets.faults + self._program.events.damaged
+        faults += (
+            self._chains.faults + self._room_sets.faults + self._aside.faults + self._program.events.damaged
+        )
         if not faults:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change:
@@ -266,6 +282,8 @@ class History:
         document = _DECIDES if self._chance(_PLANS) else _OBEYS
         if self._keeps is not None:
             document = _EMPTIES % (b"cordon" if self._keeps is Hold.CORDONED else b"taint")
+        elif self._aside.at_work:
+            document = _COMMON + POLICY
         return ProgramOptions(
             document=document + mode,
             quiet_document=_OBEYS + mode,
@@ -287,7 +305,8 @@ class History:
         wishes = [self._asks.move] * rng.randint(0, 3) + [self._asks.room] * rng.randint(0, 2)
         for wish in wishes or [self._asks.move]:
             at_s = start_s + rng.choice((0.0, 0.0, rng.uniform(0.0, 6.0)))
-            self._script.at(at_s, f"a {wish.__name__} is asked for", wish)
+            if not self._aside.at_work:
+                self._script.at(at_s, f"a {wish.__name__} is asked for", wish)
         if self._chance(0.3):
             self._taint_a_node()
         if self._chance(0.2):

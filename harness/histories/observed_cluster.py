@@ -51,6 +51,8 @@ class Seen:
     live: dict[str, str] = field(default_factory=dict)
     ender: dict[str, Writer] = field(default_factory=dict)
     writer: dict[str, Writer] = field(default_factory=dict)
+    born_s: dict[str, float] = field(default_factory=dict)
+    """When each object was first seen, by uid: what it says of its creation is what the API server's clock showed."""
     bad_at_s: dict[str, float] = field(default_factory=dict)
     """When a node was last seen to be unusable, created or deleted."""
 
@@ -59,6 +61,7 @@ class Seen:
         obj, gone = change.object, change.type == "DELETED"
         kind, name, known = obj["kind"], key(obj).name, uid(obj)
         self.writer[known] = who
+        self.born_s.setdefault(known, now_s)
         if kind == "ConfigMap" and name == GATE_CONFIG_MAP:
             self.live = {} if gone else obj.get("data") or {}
         table = self._tables.get(kind)

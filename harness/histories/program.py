@@ -134,8 +134,10 @@ class Program:
         self.deposed = 0
         """Processes that ended because they had lost the Lease."""
         self.events = Events()
-        ahead_s = options.clock_ahead_s
-        self.server_time = ServerClock(lambda: cluster.clock() + ahead_s, lambda: cluster.clock() + ahead_s)
+        self.wall_ahead_s = options.clock_ahead_s
+        """By how much the clock of its machine is ahead of the time that it counted itself."""
+        self._stood_still_s = 0.0
+        self.server_time = ServerClock(self._clock, lambda: self._clock() + self.wall_ahead_s)
         """Seconds pass on this machine as on the API server's; what its clock shows is another time."""
         # As discovery does at the start of a real process, before anything is compared with a time.
         TimedTransport(cluster.transport, self.server_time).send(Request(method="GET", path="/version"))
@@ -160,7 +162,7 @@ class Program:
             return 1
         try:
             done += self.pool.step(now_s)
-            if not self.caches.waiting(now_s) and now_s < self.loop.due_s():
+            if not self.caches.waiting(now_s) and self._clock() < self.loop.due_s():
                 return done
             self.caches.deliver(now_s)
             self.loop.turn()
@@ -178,7 +180,11 @@ class Program:
         if self._sleeps:
             return min(filter(None, (self.caches.asks_at_s(), self._attempt_at_s)))
         due = (self.caches.next_due_s(now_s), self.pool.next_due_s())
-        return min(self._attempt_at_s, self.loop.due_s(), *(due_s for due_s in due if due_s is not None))
+        return min(
+            self._attempt_at_s,
+            self.loop.due_s() + self._stood_still_s,
+            *(due_s for due_s in due if due_s is not None),
+        )
 
     def lose_api_server(self, until_s: float, *, forgotten: bool) -> None:
         """No request is answered until then, and all watches end. The Lease is lost if it expires before.
@@ -188,6 +194,14 @@ class Program:
         now_s = self._cluster.clock()
         self.line.away.append((now_s, until_s))
         self.caches.break_off(now_s, forgotten=forgotten)
+
+    def stood_still(self, pause_s: float) -> None:
+        """Its machine was paused for so long, and has not counted that time."""
+        self._stood_still_s += pause_s
+
+    def _clock(self) -> float:
+        """Seconds that its machine has counted."""
+        return self._cluster.clock() - self._stood_still_s
 
     def be_kind(self) -> None:
         """No more faults from now on, and no new moves."""
@@ -227,8 +241,8 @@ class Program:
             identity=options.identity,
             on_lost=self._lose,
             timing=options.lease,
-            clock=self._cluster.clock,
-            wall=lambda: self._cluster.clock() + options.clock_ahead_s,
+            clock=self._clock,
+            wall=lambda: self._clock() + self.wall_ahead_s,
             chance=rng.random,
         )
         self._attempt_at_s = now_s
@@ -245,7 +259,7 @@ class Program:
         )
 
     def _ports(self) -> Ports:
-        clock, chance = self._cluster.clock, self._rng.random
+        clock, chance = self._clock, self._rng.random
         api = KubeApi(TimedTransport(self.line, self.server_time), NO_RETRY)
         return Ports(
             api=api,

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from harness.histories.clocks import SetClock
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.program import Program
 from harness.histories.script import Script
@@ -48,9 +49,19 @@ class RoomSets:
     """Makes the objects, and watches their rooms. ``faults``: messages about rooms that should not be there."""
 
     def __init__(
-        self, cluster: Sandbox, seed: int, *, plan: ClusterPlan, script: Script, program: Program
+        self,
+        cluster: Sandbox,
+        seed: int,
+        *,
+        plan: ClusterPlan,
+        script: Script,
+        program: Program,
+        server: SetClock,
+        make_room: bool,
     ) -> None:
-        self._api, self._clock = cluster.api, cluster.clock
+        """``make_room``: all of them want running pods to step aside."""
+        self._api, self._clock, self._server = cluster.api, cluster.clock, server
+        self._make_room = make_room
         self._plan, self._script, self._program = plan, script, program
         self._rng = random.Random(f"room sets {seed}")  # noqa: S311 - reproducible
         self._serial = 0
@@ -169,8 +180,8 @@ class RoomSets:
             if status(room).get("phase") == "Available":
                 held[recipe] += int(count)
             expires = spec(room).get("expires")
-            late_s = self._clock() - seconds(expires) if expires else 0.0
-            if late_s > _LATE_S + self._program.line.away_since(seconds(expires) if expires else 0.0):
+            late_s = self._server.late_s(seconds(expires)) if expires else 0.0
+            if late_s > _LATE_S + self._program.line.away_since(self._clock() - late_s):
                 self._fault(f"room {key(room).name} is held {late_s:.0f} s after the end of its window")
         most = self._most.get(owner, 0)
         if held and (most_held := max(held.values())) > most:
@@ -205,6 +216,7 @@ class RoomSets:
 
     def _create(self, kind: str, stem: str, body: Obj) -> None:
         metadata = {"name": self._name(stem)}
+        body |= {"makeRoom": True} if self._make_room else {}
         self._api.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": body})
 
     def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:

@@ -32,7 +32,6 @@ from rescheduler.sandbox.controllers.unstructured import (
     controller_of,
     deleting,
     key,
-    seconds,
     spec,
     status,
     uid,
@@ -180,7 +179,7 @@ class Rooms:
 
     def _waited(self, claimant: Obj, now_s: float) -> bool:
         """True if a hand-over that began with an outage has waited for the scheduler for as long as it may."""
-        created_s = seconds(claimant["metadata"]["creationTimestamp"])
+        created_s = self._seen.born_s[uid(claimant)]
         waits_s = GATE_LIMIT_S * (1 - KEPT_FOR_LANDING)
         return (
             gated(claimant)

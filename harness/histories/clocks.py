@@ -1,0 +1,107 @@
+"""Clocks that are set in a history: that of the API server, and that of the program's machine, which also stands still.
+
+In one of four histories one to three times; minutes or hours, forward and back. What the API server writes into objects and into
+``Date`` follows its clock; all other components of the cluster keep theirs, as other machines do. The clock of the program's machine
+is what a Lease and its logs show; a machine that stands still (a virtual machine that is paused) has not counted the time either. All
+draws come from a stream of their own, so that histories without them stay as they were.
+
+At the end the API server's clock shows the latest time that it ever showed, so that nothing lives in its future.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.histories.program import Program
+from harness.histories.script import Script
+from rescheduler.sandbox.sandbox import Sandbox
+
+_SHARE: Final = 0.25
+_UNTIL_S: Final = 10.0
+_STEPS_S: Final = (7.0, 65.0, 600.0, 3_600.0, 10_800.0)
+_PAUSES_S: Final = (2.0, 20.0, 90.0)
+
+
+@dataclass(slots=True)
+class SetClock:
+    """A clock that can be set."""
+
+    true: Callable[[], float]
+    ahead_s: float = 0.0
+    furthest_s: float = 0.0
+    set_at_s: float = 0.0
+    """The true time at which it was set last; 0: never."""
+
+    def __call__(self) -> float:
+        """What it shows."""
+        return self.true() + self.ahead_s
+
+    def step(self, by_s: float) -> None:
+        """Set it forward, or back."""
+        self.ahead_s += by_s
+        self.furthest_s = max(self.furthest_s, self.ahead_s)
+        self.set_at_s = self.true()
+
+    def late_s(self, moment_s: float) -> float:
+        """For how long it has shown that moment or a later one."""
+        return min(self() - moment_s, self.true() - self.set_at_s)
+
+    def catch_up(self) -> None:
+        """Set it to the latest time that it showed."""
+        if self.ahead_s < self.furthest_s:
+            self.step(self.furthest_s - self.ahead_s)
+
+
+class Clocks:
+    """Sets the clocks. ``server``: that of the API server."""
+
+    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
+        self.server = SetClock(cluster.clock)
+        self._cluster, self._script, self._program = cluster, script, program
+        self._rng = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible
+        self._paused_at_s: float | None = None
+
+    def write_script(self) -> None:
+        """Draw whether clocks are set, and when."""
+        rng = self._rng
+        if rng.random() >= _SHARE:
+            return
+        self._cluster.server.store.clock = self.server
+        ways = (
+            ("API server's clock set", self._set_server),
+            ("API server's clock set", self._set_server),
+            ("controller's clock set", self._set_machine),
+            ("controller's machine paused", self._pause),
+        )
+        for _ in range(rng.randint(1, 3)):
+            self._script.at(self._cluster.clock() + rng.uniform(0.0, _UNTIL_S), *rng.choice(ways))
+
+    def undo(self) -> None:
+        """The program's machine runs, and nothing lives in the API server's future."""
+        self._go_on()
+        self.server.catch_up()
+
+    def _set_server(self) -> None:
+        self.server.step(self._step_s())
+
+    def _set_machine(self) -> None:
+        self._program.wall_ahead_s += self._step_s()
+
+    def _pause(self) -> None:
+        if self._program.frozen:
+            return
+        pause_s = self._rng.choice(_PAUSES_S)
+        self._program.frozen = True
+        self._paused_at_s = self._cluster.clock()
+        self._script.at(self._paused_at_s + pause_s, "controller's machine goes on", self._go_on)
+
+    def _go_on(self) -> None:
+        if self._paused_at_s is not None:
+            self._program.stood_still(self._cluster.clock() - self._paused_at_s)
+            self._paused_at_s, self._program.frozen = None, False
+
+    def _step_s(self) -> float:
+        return self._rng.choice((-1.0, 1.0)) * self._rng.choice(_STEPS_S)

@@ -1,0 +1,151 @@
+"""Room that running pods make by stepping aside: for pending pods, Reservations with ``makeRoom``, windows and head-rooms.
+
+In one of four histories policy PendingPods is at work, small pods of one Deployment leave a little room on each node, and then pods and
+Reservations come that fit nowhere, though there is room enough in all. Some of them go again. All draws come from a stream of their own,
+so that histories without them stay as they were. Nothing else is asked for in them.
+
+Checked at every eviction, unless something rough has happened: the Reservation for which the pod steps aside keeps its node.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from harness.histories.clusters import ClusterPlan, lone_pod
+from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase
+from harness.histories.script import Script
+from harness.histories.user_requests import MOVE, ROOM
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM, API_VERSION
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import (
+    POD,
+    Obj,
+    annotations_of,
+    deleting,
+    key,
+    labels,
+    status,
+    terminal,
+)
+from rescheduler.sandbox.sandbox import Sandbox
+
+POLICY: Final = b"""\
+interval: 2s
+policies:
+- name: PendingPods
+  after: 1s
+"""
+_SHARE: Final = 0.25
+_UNTIL_S: Final = 1.0
+_APP: Final = "wide"
+_SMALL: Final = "small"
+_SMALL_MILLI: Final = 500
+_LEFT_MILLI: Final = 900
+"""What is left free of each node, at least."""
+
+
+class SteppingAside:
+    """Makes what fits nowhere. ``at_work``: whether the history has such objects; ``faults``: messages about evictions."""
+
+    def __init__(self, cluster: Sandbox, seed: int, plan: ClusterPlan, script: Script) -> None:
+        self._api, self._clock, self._plan, self._script = cluster.api, cluster.clock, plan, script
+        self._rng = random.Random(f"stepping aside {seed}")  # noqa: S311 - reproducible
+        self._serial = 0
+        self._seen: Seen | None = None
+        self._begun: set[str] = set()
+        self.at_work = self._rng.random() < _SHARE
+        self.faults: list[str] = []
+
+    def write_script(self, seen: Seen) -> None:
+        """Draw when they come, and which go again."""
+        if not self.at_work:
+            return
+        self._seen = seen
+        self._api.subscribe(self._hear)
+        rng, began_s = self._rng, self._rng.uniform(0.0, _UNTIL_S)
+        self._in(began_s, "small pods leave little room on each node", self._fill)
+        comes = (
+            ("a pod comes that needs others to step aside", self._come),
+            ("room is to be made", self._ask),
+        )
+        for _ in range(rng.randint(2, 4)):
+            self._in(began_s + rng.uniform(0.5, 3.0), *rng.choice(comes))
+        if rng.random() < 0.4:  # noqa: PLR2004 - a share
+            self._in(began_s + rng.uniform(2.0, 8.0), "who needs others to step aside goes", self._go)
+
+    def _fill(self) -> None:
+        """With small pods of one Deployment, so that there is room enough in all, and not on one node."""
+        template = {"metadata": {"labels": {"app": _SMALL}}, "spec": self._spec(_SMALL_MILLI)}
+        wish = {
+            "replicas": sum(max(0, (rest - _LEFT_MILLI) // _SMALL_MILLI) for rest in self._free_milli()),
+            "selector": {"matchLabels": {"app": _SMALL}},
+            "template": template,
+        }
+        meta = {"name": _SMALL, "namespace": "default"}
+        self._api.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": wish})
+
+    def _come(self) -> None:
+        pod = lone_pod(self._name(), cpu_milli=0, label=_APP)
+        self._api.create({**pod, "spec": self._spec(self._wide_milli())})
+
+    def _ask(self) -> None:
+        wish = {
+            "template": {"spec": self._spec(self._wide_milli())},
+            "owners": [{"labelSelector": {"matchLabels": {"app": _APP}}, "object": {"namespace": "default"}}],
+            "makeRoom": True,
+            "ttl": "60s",
+        }
+        meta = {"name": self._name()}
+        self._api.create({"apiVersion": API_VERSION, "kind": "Reservation", "metadata": meta, "spec": wish})
+
+    def _name(self) -> str:
+        self._serial += 1
+        return f"{_APP}-{self._serial}"
+
+    def _go(self) -> None:
+        found = [p for p in self._api.list(POD) if labels(p).get("app") == _APP and not deleting(p)]
+        found += [r for r in self._api.list(ROOM) if key(r).name.startswith(_APP)]
+        if found:
+            chosen = self._rng.choice(found)
+            self._script.hits.add(chosen["metadata"]["uid"])
+            self._api.delete(chosen)
+
+    def _free_milli(self) -> list[int]:
+        """Of each node."""
+        free = {m.name: int(m.cpu) * 1000 for m in self._plan.machines}
+        for pod in self._api.list(POD):
+            if node_of(pod) in free and not terminal(pod):
+                free[node_of(pod)] -= cpu_of(pod)
+        return list(free.values())
+
+    def _wide_milli(self) -> int:
+        """So much that one or two of the small pods must leave a node."""
+        return max(self._free_milli()) + self._rng.choice((_SMALL_MILLI, 2 * _SMALL_MILLI))
+
+    def _spec(self, cpu_milli: int) -> Obj:
+        found: Obj = lone_pod("x", cpu_milli=cpu_milli, priority_class=self._plan.priority_class)["spec"]
+        return found
+
+    def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
+        self._script.at(self._clock() + after_s, name, do)
+
+    # What is checked
+
+    def _hear(self, change: ObjectChange) -> None:
+        """The intent to evict is written only once the node is kept."""
+        move = change.object
+        mark = annotations_of(move).get(ANNOTATION_MAKES_ROOM, "")
+        seen = self._seen
+        if move["kind"] != MOVE.kind or not mark or self._script.hits or seen is None:
+            return
+        known = key(move).name
+        if not status(move).get("evictionRequestedAt") or known in self._begun:
+            return
+        self._begun.add(known)
+        room = seen.rooms.get(mark.partition("/")[0])
+        holders = seen.holders(room) if room is not None else []
+        kept = any(node_of(pod) or nominated_to(pod) for pod in holders)
+        if room is None or phase(room) not in ("Waiting", "Available") or not kept:
+            self.faults.append(f"{known} is to evict, and Reservation {mark} does not keep its node")
