@@ -14,12 +14,13 @@ from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Wo
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import tainted
+from rescheduler.reservations.scheduler_probe import is_probe
 
 Found = TypeVar("Found")
 
 
 class KeptPods:
-    """Pods without a node, placeholders that are terminating, and pods by their controller."""
+    """Pods without a node, placeholders that are terminating or have no owner, and pods by their controller."""
 
     def __init__(self) -> None:
         self._at: Snapshot | None = None
@@ -27,6 +28,8 @@ class KeptPods:
         """Pods without a node that have not ended."""
         self.ending_placeholders: dict[ObjectKey, Pod] = {}
         """Pods with the label of placeholders, of any namespace, that are bound and being deleted."""
+        self.ownerless_placeholders: dict[ObjectKey, Pod] = {}
+        """Pods with that label, of any namespace, that stand and have no controller."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
         self._changed: dict[str, int] = {}
         """Uid of a controller that has pods -> number of the last change of one of them."""
@@ -38,9 +41,9 @@ class KeptPods:
         keys = None if before is None else snapshot.pods_changed_since(before)
         if before is None or keys is None:
             self.unbound = {key: pod for key, pod in snapshot.pods.items() if _unbound(pod)}
-            self.ending_placeholders = {
-                k: pod for k, pod in snapshot.pods.items() if _ending_placeholder(pod)
-            }
+            holders = {k: pod for k, pod in snapshot.pods.items() if LABEL_PLACEHOLDER in pod.labels}
+            self.ending_placeholders = {k: pod for k, pod in holders.items() if _ending_placeholder(pod)}
+            self.ownerless_placeholders = {k: pod for k, pod in holders.items() if _ownerless(pod)}
             self._of_controller = None
             self._changed.clear()
             self._changes += 1
@@ -70,14 +73,15 @@ class KeptPods:
         return uid in (self._of_controller or ())
 
     def _replace(self, key: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        if new is not None and _unbound(new):
-            self.unbound[key] = new
-        else:
-            self.unbound.pop(key, None)
-        if new is not None and _ending_placeholder(new):
-            self.ending_placeholders[key] = new
-        else:
-            self.ending_placeholders.pop(key, None)
+        for kept, belongs in (
+            (self.unbound, _unbound),
+            (self.ending_placeholders, _ending_placeholder),
+            (self.ownerless_placeholders, _ownerless),
+        ):
+            if new is not None and belongs(new):
+                kept[key] = new
+            else:
+                kept.pop(key, None)
         if self._of_controller is None:
             return
         self._changes += 1
@@ -204,6 +208,10 @@ def _unbound(pod: Pod) -> bool:
 
 def _ending_placeholder(pod: Pod) -> bool:
     return pod.deleting and bool(pod.node) and LABEL_PLACEHOLDER in pod.labels
+
+
+def _ownerless(pod: Pod) -> bool:
+    return LABEL_PLACEHOLDER in pod.labels and pod.controller is None and not (pod.deleting or is_probe(pod))
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:

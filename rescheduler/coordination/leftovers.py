@@ -3,6 +3,8 @@
 - Replacements of mode StartFirst without a live move are adopted or deleted.
 - Pods that wait for a Reservation of Koordinator that is lost are released.
 - Rooms that others were to make for a pending pod are given back if they are not made any more.
+- Placeholders without an owner are deleted: a Reservation that was deleted with ``--cascade=orphan`` while nobody led leaves them, and they
+  would hold their room for ever, beyond every quota.
 - Placeholders that are terminating on a node that does not answer are removed: only its kubelet ends a pod, and on a node
   that never comes back it never does. The node gets some time first, because it often comes back.
 """
@@ -10,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
@@ -25,9 +27,13 @@ from rescheduler.reservations.actions import (
     RecordEvent,
     RemovePlaceholder,
     ReservationAction,
+    delete_placeholder,
 )
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.observed import ReservationSettings
+
+OWNERLESS_S: Final = 30.0
+"""So long a placeholder without an owner is only watched: if another program takes the owner off each new one, this bounds how many are made."""
 
 
 class Leftover(NamedTuple):
@@ -56,6 +62,7 @@ def leftovers(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
             for room, why in index.made_rooms.given_up(now_s)
         ),
+        *_ownerless(index, sightings, settings, now_s),
         *_unanswered(index, sightings, settings, now_s),
     )
 
@@ -68,6 +75,16 @@ def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tup
         return (deletion,)
     event = RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "RoomGivenUp", why, warning=True)
     return (deletion, event)
+
+
+def _ownerless(
+    index: RoundIndex, sightings: Sightings, settings: ReservationSettings, now_s: float
+) -> Iterator[Leftover]:
+    for pod in index.kept.pods.ownerless_placeholders.values():
+        if pod.namespace == settings.namespace:
+            machine = _machine("placeholder", pod.uid)
+            since_s = sightings.since("ownerless", machine, now_s, state=True)
+            yield Leftover(machine, (delete_placeholder(pod),), since_s + OWNERLESS_S)
 
 
 def _unanswered(

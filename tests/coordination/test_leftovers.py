@@ -1,4 +1,4 @@
-"""What no machine takes care of: placeholders that a silent kubelet never ends."""
+"""What no machine takes care of: placeholders that a silent kubelet never ends, and those that have lost their owner."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.leftovers import leftovers
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
-from rescheduler.model.names import LABEL_PLACEHOLDER
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.names import API_VERSION, LABEL_PLACEHOLDER, SCHEDULER_PROBE
+from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.actions import RemovePlaceholder
+from rescheduler.reservations.actions import DeletePlaceholder, RemovePlaceholder
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.testing import builders as b
 
@@ -22,6 +23,9 @@ SILENT = msgspec.structs.replace(READY, ready=False)
 HOLDER = msgspec.structs.replace(
     b.pod("room", "rescheduler").label({LABEL_PLACEHOLDER: "room"}).on("n1").build(), uid="h", deleting=True
 )
+
+
+OWNER = OwnerRef(API_VERSION, "Reservation", "room", "r")
 
 
 class Rounds:
@@ -56,7 +60,7 @@ def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
 @pytest.mark.parametrize(
     "pod",
     [
-        msgspec.structs.replace(HOLDER, deleting=False),
+        msgspec.structs.replace(HOLDER, deleting=False, controller=OWNER),
         msgspec.structs.replace(HOLDER, namespace="shop"),
         msgspec.structs.replace(HOLDER, labels=READY.labels),
         msgspec.structs.replace(HOLDER, node=""),
@@ -64,4 +68,29 @@ def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
     ids=["stands", "of somebody else", "no placeholder", "on no node"],
 )
 def test_other_pods_are_left_alone(pod):
+    assert Rounds().at(100.0, pod) == ()
+
+
+OWNERLESS = msgspec.structs.replace(HOLDER, deleting=False)
+
+
+def test_a_placeholder_that_lost_its_owner_is_deleted_wherever_it_stands():
+    rounds = Rounds()
+    for pod in (OWNERLESS, msgspec.structs.replace(OWNERLESS, node="")):
+        (found,) = rounds.at(100.0, pod)
+        assert (found.due_s, found.machine) == (130.0, ObjectKey("placeholder", "h"))
+        assert found.actions == (DeletePlaceholder(HOLDER.key, "h"),)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        msgspec.structs.replace(OWNERLESS, controller=OWNER),
+        msgspec.structs.replace(OWNERLESS, namespace="shop"),
+        msgspec.structs.replace(OWNERLESS, labels=READY.labels),
+        msgspec.structs.replace(OWNERLESS, labels=LabelSet({LABEL_PLACEHOLDER: SCHEDULER_PROBE})),
+    ],
+    ids=["has its owner", "of somebody else", "no placeholder", "a probe"],
+)
+def test_other_pods_without_an_owner_are_left_alone(pod):
     assert Rounds().at(100.0, pod) == ()
