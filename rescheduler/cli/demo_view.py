@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rescheduler.controller.reading import read_cluster
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Transport
+from rescheduler.model.counted import verb
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
@@ -65,7 +66,9 @@ class PlainView:
             if self._seen.get(migration.key) != words:
                 self._seen[migration.key] = words
                 pod = f"{migration.namespace}/{migration.pod_name}"
-                self._write(f"  {facts.violations:>2} violations  {pod:<32}  {words}")
+                self._write(
+                    f"  {facts.violations:>2} {verb(facts.violations, 'violation ', 'violations')}  {pod:<32}  {words}"
+                )
 
 
 class LiveView:

@@ -30,7 +30,19 @@ _IN_DUMPS = "default"
 """A dump has no context."""
 
 
-@click.group("explain")
+class _ExplainGroup(click.Group):
+    """``explain pod/NAME`` is ``explain pod NAME``, as with kubectl."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError: there is no such command."""
+        if args[0].startswith(("pod/", "pods/")):
+            args = ["pod", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group("explain", cls=_ExplainGroup)
 def explain_group() -> None:
     """Explain why a pod can or cannot go to each node."""
 

@@ -90,6 +90,13 @@ def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolic
     except PolicyTypeError as e:
         reader.complain((*path, "name"), e.problem, e.remedy)
         return None
+    if isinstance(entry.get("args"), dict):
+        reader.complain(
+            (*path, "args"),
+            "unknown key",
+            "write the arguments beside 'name', without 'args'; rescheduler convert does it for a policy of descheduler",
+        )
+        return None
     args = reader.convert({k: v for k, v in entry.items() if k != "name"}, kind.args, path)
     if args is None:
         return None

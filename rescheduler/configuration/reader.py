@@ -22,6 +22,16 @@ T = TypeVar("T")
 _AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
+_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<found>[a-z]+)`)?")
+_KINDS: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+"""What msgspec calls the kinds of values."""
 _LONGEST_S: Final = 10 * 365 * 86_400.0
 _PORTS: Final = range(1, 65536)
 
@@ -54,6 +64,7 @@ class SectionReader:
             if unknown:
                 inner = (*inner, unknown["name"])
                 message = "unknown key"
+            message = _in_words(message)
             where = (*path, *inner)
             remedy = self._remedy(kind, where, unknown=unknown is not None)
             words = () if unknown else allowed_words(kind, inner)
@@ -123,6 +134,18 @@ def camel_case(name: str) -> str:
 def snake_case(key: str) -> str:
     """The name of the field that a key of the document sets."""
     return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
+
+
+def _in_words(message: str) -> str:
+    """Of msgspec's "Expected `int | null`, got `str`" what is wrong, as "is a text, not a whole number"."""
+    found = _EXPECTED.fullmatch(message)
+    if found is None:
+        return message
+    wanted = [_KINDS[kind] for kind in found["wanted"].split(" | ") if kind in _KINDS]
+    if not wanted:
+        return message
+    is_now = f"is {_KINDS[found['found']]}, not" if found["found"] in _KINDS else "is not"
+    return f"{is_now} {' or '.join(wanted)}"
 
 
 def _split(message: str) -> tuple[Path, str]:

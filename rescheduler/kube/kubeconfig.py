@@ -155,7 +155,8 @@ def _read(path: Path) -> dict[str, Any]:
         check_limits(text)
         document = yaml.load(text, Loader=yaml.CSafeLoader)
     except OSError as error:
-        raise KubeconfigError(str(path), error.strerror or str(error), "check its permissions") from error
+        remedy = "give the path of a file" if path.is_dir() else "check its permissions"
+        raise KubeconfigError(str(path), error.strerror or str(error), remedy) from error
     except YamlError as error:
         raise KubeconfigError(str(path), f"line {error.line}: {error.message}", error.remedy) from error
     except RecursionError as error:

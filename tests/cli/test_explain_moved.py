@@ -43,6 +43,8 @@ def test_a_pod_is_named_as_kubectl_names_it_and_a_mistyped_name_gets_a_suggestio
     text = explain(untidy, "shop/web-1")
     assert explain(untidy, "-n", "shop", "web-1") == text
     assert explain(untidy, "-n", "shop", "pod/web-1") == text
+    kubectls = command("explain", "pod/web-1", "-n", "shop", "--from", dump(untidy), "--now", NOW)
+    assert kubectls.stdout == text
     done = command("explain", "pod", "shop/web-11", "--from", dump(untidy), "--now", NOW)
     assert done.exit_code == 2
     assert "there is no pod shop/web-11; did you mean web-1" in done.stderr

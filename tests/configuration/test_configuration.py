@@ -87,7 +87,10 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "limits:\n  movesAtOnce: 1\n  perNod: 3\n", 5, "known keys"),
         (HEAD + "limits:\n  movesAtOnce: -1\n", 4, "at least 0"),
         (HEAD + "limits:\n  minimumGain: 3\n", 4, "at most 1"),
-        (HEAD + "limits: [1]\n", 3, "Expected `object`"),
+        (HEAD + "limits: [1]\n", 3, "limits: is a list, not a mapping"),
+        (HEAD + "limits:\n  movesPerHour: many\n", 4, "limits.movesPerHour: is a text, not a whole number"),
+        (HEAD + "protections:\n  localStorage: 1\n", 4, "is a whole number, not true or false"),
+        (HEAD + "policies:\n- name: NodeTaints\n  args: {}\n", 5, "beside 'name', without 'args'"),
         (HEAD + "limits:\n  requested: {movesPerHour: -1}\n", 4, "at least 0"),
         (HEAD + "limits:\n  requested: {workloadCooldown: soon}\n", 4, "duration"),
         (HEAD + "limits:\n  requested:\n    perNode: 3\n", 5, "known keys"),
@@ -106,7 +109,7 @@ def test_without_a_document_the_balanced_defaults_hold():
         (
             HEAD + "policies:\n- name: NodeTaints\n- name: LowNodeUtilization\n  thresholds: {cpu: high}\n",
             6,
-            "Expected",
+            "is a text, not a number",
         ),
         (HEAD + "policies:\n- name: LowNodeUtilization\n  thresholds: {cpu: 120}\n", 5, "percent"),
         (

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.cli.controller_configuration import controller_configuration
+from rescheduler.cli.controller_configuration import ReadConfiguration, controller_configuration
 from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
 from rescheduler.cli.controller_readiness import gate_state
 from rescheduler.cli.errors import CommandError
@@ -19,12 +19,15 @@ from rescheduler.cli.status.report import StatusReport, controller_status, moves
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import CONFIG_MAPS
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import CONFIG_MAP
 from rescheduler.model.times import format_seconds
 
 _REFUSED: Final = "ConfigurationRefused"
+_SECONDS: Final = len("2026-11-01T08:00:00")
 _RESTS: Final = 10.0
 """With --watch the cluster is read again after so many times as long as that took."""
 
@@ -53,6 +56,18 @@ class _Event(msgspec.Struct, rename="camel"):
 
 class _Events(msgspec.Struct):
     items: list[_Event] | None = None
+
+
+class _Manager(msgspec.Struct):
+    time: str | None = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Manager] | None = None
+
+
+class _Managed(msgspec.Struct):
+    metadata: _Metadata
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +100,7 @@ class Gathering:
             at=at,
             controller=controller_status(found, self._images()),
             gate=gate_state(self.api, self.namespace),
-            configuration=self._refusal(),
+            configuration=self._configuration(read),
             moves=moves_under_way(moves) if moves is not None else None,
             planned_at=planned.planned_at,
             policies=planned.policies,
@@ -135,8 +150,11 @@ class Gathering:
         pods = read_answer(body, _Pods).items or []
         return [container.image for pod in pods for container in pod.spec.containers]
 
-    def _refusal(self) -> str:
-        """The last refusal that an Event tells of; Events are kept for an hour."""
+    def _configuration(self, read: ReadConfiguration) -> str:
+        """What is wrong with it. A refusal is told by an Event, which is kept for an hour: one of an older version is past."""
+        if read.missing:
+            where = f"{self.namespace}/{CONFIG_MAP}"
+            return f"there is no ConfigMap {where}: a controller goes by its file, or by the last document until a restart"
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
         try:
             body = self.api.get(path, {"fieldSelector": f"reason={_REFUSED}", "limit": "100"})
@@ -144,4 +162,17 @@ class Gathering:
             return ""
         events = [e for e in read_answer(body, _Events).items or [] if e.reason == _REFUSED]
         last = max(events, key=lambda event: event.event_time or "", default=None)
-        return f"refused at {last.event_time}: {last.note}" if last is not None else ""
+        changed_at = self._changed_at()
+        # Without the times of managers the document itself tells: the controller reads it by the same rules.
+        if last is None or (last.event_time or "") < changed_at or not (changed_at or read.warning):
+            return ""
+        return f"refused at {(last.event_time or '')[:_SECONDS]}Z: {last.note}"
+
+    def _changed_at(self) -> str:
+        """When the document was changed last, as its managers say; "": it is not known."""
+        try:
+            body = self.api.get(CONFIG_MAPS.object_path(self.namespace, CONFIG_MAP))
+        except (ForbiddenError, NotFoundError):
+            return ""
+        managers = read_answer(body, _Managed).metadata.managed_fields or []
+        return max((manager.time or "" for manager in managers), default="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ from rescheduler.visible import visible_line
 _ROWS: Final = 8
 """Of each table, so that all fits one screen."""
 _LEAST: Final = 40
+_LINES: Final = 4
+_INDENT: Final = 15 * " "
 
 
 def status_json(report: StatusReport) -> str:
@@ -26,12 +29,12 @@ def status_text(report: StatusReport, width: int) -> str:
     lines = [
         _controller(report),
         f"gate           {_GATES[report.gate]}",
-        f"configuration  {report.configuration or 'no refusal is known'}",
+        *_wrapped(f"configuration  {report.configuration or 'no refusal is known'}", width),
         "",
         *_moves(report),
         *_policies(report),
         *_blocked(report),
-        *(f"warning: {text}" for text in report.warnings),
+        *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width)),
     ]
     return "\n".join(_fitting(line, max(width, _LEAST)) for line in lines) + "\n"
 
@@ -100,6 +103,18 @@ def _waits(reason: str, message: str) -> str:
 
 def _cut(count: int) -> str:
     return f", the first {_ROWS}" if count > _ROWS else ""
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A sentence on a few lines: what is wrong often stands at its end."""
+    return textwrap.wrap(
+        visible_line(text),
+        max(width, _LEAST),
+        subsequent_indent=_INDENT,
+        max_lines=_LINES,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
 
 
 def _fitting(line: str, width: int) -> str:
