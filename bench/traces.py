@@ -57,7 +57,9 @@ WHOLE_CLUSTER_MILLI = 100_000_000
 class Trace:
     """A cluster that is being put together."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, spread: bool = False) -> None:
+        """``spread``: pods go where CPU and memory are least used, as kube-scheduler's defaults have it; otherwise at random."""
+        self._spread = spread
         self.nodes: dict[str, Node] = {}
         self.pods: dict[ObjectKey, Pod] = {}
         self.workloads: dict[str, Workload] = {}
@@ -74,13 +76,13 @@ class Trace:
         self.nodes[name] = Node(name=name, uid=name, labels=LabelSet(labels), allocatable=room)
         self._free[name] = [cpu_milli, memory_bytes, gpu_milli]
 
-    def pod(self, name: str, owner: str, spec: PodSpec, node: str = "") -> None:
-        """A running pod; without ``node`` it is put at random where there is room."""
+    def pod(self, name: str, owner: str, spec: PodSpec, node: str = "") -> bool:
+        """A running pod; without ``node`` it is put somewhere where there is room. False: there is none."""
         asked = (spec.requests.cpu_milli, spec.requests.memory_bytes, spec.requests.scalar(GPU))
         where = node or self._somewhere(asked)
         if not where:
             self.unplaced += 1
-            return
+            return False
         self._free[where] = [have - need for have, need in zip(self._free[where], asked, strict=True)]
         labels = LabelSet({"app": owner})
         # A group of several flavours is one ReplicaSet for each of them: what a ReplicaSet makes is all alike.
@@ -97,10 +99,22 @@ class Trace:
             held=spec.requests, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
         )  # fmt: skip
         self.pods[pod.key] = pod
+        return True
 
     def _somewhere(self, asked: tuple[int, ...]) -> str:
         fits = [n for n, free in self._free.items() if all(f >= a for f, a in zip(free, asked, strict=True))]
+        if self._spread and fits:
+            scores = {name: self._score(name, asked) for name in fits}
+            most = max(scores.values())
+            fits = [name for name, score in scores.items() if score == most]
         return self._rng.choice(fits) if fits else ""
+
+    def _score(self, name: str, asked: tuple[int, ...]) -> int:
+        """NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation together, of 200."""
+        size, free = self.nodes[name].allocatable, self._free[name]
+        cpu = (free[0] - asked[0]) / size.cpu_milli
+        memory = (free[1] - asked[1]) / size.memory_bytes
+        return int(50 * (cpu + memory)) + int(100 * (1 - abs(cpu - memory) / 2))
 
     def snapshot(self) -> Snapshot:
         return Snapshot(taken_at_s=NOW_S, nodes=self.nodes, pods=self.pods, workloads=self.workloads)
@@ -152,16 +166,28 @@ def rasa(folder: Path) -> Iterator[tuple[str, Trace]]:
 
 
 def openb(folder: Path) -> Iterator[tuple[str, Trace]]:
-    trace = Trace()
+    yield "openb-gpu2023 default", openb_start(folder)
+
+
+def openb_start(folder: Path, *, running: bool = False, most_gpu: float = 1.0, spread: bool = False) -> Trace:
+    """``running``: only pods whose phase is Running. ``most_gpu``: no more pods once this share of all GPUs is taken."""
+    trace = Trace(spread=spread)
+    gpus = taken = 0
     for row in rows(folder / "openb_node_list_all_node.csv.gz"):
         memory = int(row["memory_mib"]) * MIB
         trace.node(row["sn"], int(row["cpu_milli"]), memory, int(row["gpu"] or 0) * 1000)
+        gpus += int(row["gpu"] or 0) * 1000
     pods = sorted(rows(folder / "openb_pod_list_default.csv.gz"), key=lambda r: int(r["creation_time"]))
     for row in pods:
         gpu = int(row["num_gpu"] or 0) * int(row["gpu_milli"] or 0)
+        if taken >= most_gpu * gpus:
+            break
+        if running and row["pod_phase"] != "Running":
+            continue
         spec = spec_of(int(row["cpu_milli"]), int(row["memory_mib"]) * MIB, gpu)
-        trace.pod(row["name"], f"of-{row['name']}", spec)
-    yield "openb-gpu2023 default", trace
+        if trace.pod(row["name"], f"of-{row['name']}", spec):
+            taken += gpu
+    return trace
 
 
 def huawei(folder: Path) -> Iterator[tuple[str, Trace]]:

@@ -20,12 +20,13 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.any_plan import least_excess_of_any_plan, most_rooms_of_any_plan
 from rescheduler.optima.fillings import (
     Consolidation,
+    most_arriving,
     most_emptied,
-    most_emptied_by_amounts,
     most_emptied_by_count,
+    most_emptied_by_sizes,
 )
 from rescheduler.optima.integer_program import Solution
-from rescheduler.optima.placement import Places, Rules
+from rescheduler.optima.placement import CountedCluster, Places, Rules
 from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PlanBound, Question
@@ -45,7 +46,7 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import IntArray, Profile
 
 MOST_PLACES: Final = 40_000
-"""Kinds of pods times nodes: what a model of every pod on every node is made for; beyond, only amounts are compared."""
+"""Kinds of pods times nodes that take them: what a model of every pod on every node is made for; beyond, amounts and sizes are compared."""
 _SAME: Final = 1e-6
 _DIGITS: Final = 6
 EXCESS_EXACT_TO: Final = 1e-3
@@ -172,12 +173,9 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     reached = float((asked.prices * before).sum() - (asked.prices * after).sum())
     notes = [f"beside {plural(len(others), 'move')} of other policies"] if others else []
     count = most_emptied_by_count(placement, asked)
-    if count and _fits(placement.start.size, notes):
-        best = most_emptied(placement, asked, judged.seconds)
-    elif count:
-        best = most_emptied_by_amounts(placement, asked, judged.seconds)
-    else:
-        best = Solution(0.0, 0.0, ())
+    best = (
+        _most_emptied(placement, asked, reached, judged.seconds, notes) if count else Solution(0.0, 0.0, ())
+    )
     notes += _left_out(places)
     if priced:
         return _bound(
@@ -193,6 +191,20 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     return _bound(
         Question.NODES_EMPTIED, round(reached), most=count, model=-best.bound, best=best, notes=notes
     )
+
+
+def _most_emptied(
+    placement: CountedCluster, asked: Consolidation, reached: float, seconds: float, notes: list[str]
+) -> Solution:
+    """By sizes, which costs little; if the plan is below that, by the model of every pod on every node."""
+    by_sizes = most_emptied_by_sizes(placement, asked, seconds)
+    if -by_sizes.bound <= reached + _SAME:
+        return by_sizes
+    places = int(np.count_nonzero(most_arriving(placement, asked)))
+    if not _fits(places, notes):
+        return by_sizes
+    exact = most_emptied(placement, asked, seconds)
+    return exact if exact.bound >= by_sizes.bound else by_sizes
 
 
 def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
@@ -251,7 +263,7 @@ def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
 def _fits(places: int, notes: list[str]) -> bool:
     if places <= MOST_PLACES:
         return True
-    notes.append("too large for the model of every pod on every node: only amounts are compared")
+    notes.append("too large for the model of every pod on every node: only amounts and sizes are compared")
     return False
 
 

@@ -17,6 +17,8 @@ from rescheduler.optima.placement import CountedCluster
 from rescheduler.optima.repairs import LinearExpression, Terms, above, negative, spread_rows
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
+MOST_SIZES: Final = 512
+"""Sizes of pods of which rooms are counted, about."""
 _EPSILON: Final = 1e-9
 
 
@@ -88,21 +90,45 @@ def most_emptied(placement: CountedCluster, asked: Consolidation, seconds: float
     return program.solve(seconds)
 
 
-def most_emptied_by_amounts(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
-    """The same if pods could be cut in pieces that go anywhere: a bound that is found for thousands of nodes, too."""
+def most_emptied_by_sizes(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
+    """The same with less of what is true: a bound that is found for thousands of nodes, too.
+
+    Pods may be cut in pieces that go to any node that takes one like them; but for each size that is asked for, no more pods of that
+    size come than there are rooms of it on the nodes that stay. A pod that is twice as large counts twice.
+    """
     program = IntegerProgram()
-    load = placement.load(placement.start)
     pods = placement.start.sum(axis=0)
     candidates = np.flatnonzero(asked.candidates).tolist()
     emptied = {n: program.column(1.0, cost=-float(asked.prices[n])) for n in candidates}
     if asked.max_moves is not None:
         program.row({column: float(pods[n]) for n, column in emptied.items()}, most=asked.max_moves)
-    room = np.where(asked.receives[:, None], np.maximum(asked.limit - load, 0), 0)
-    needed = placement.start.T @ placement.requests
-    for r in range(len(placement.resources)):
-        terms = {column: float(needed[n, r] + room[n, r]) for n, column in emptied.items()}
-        program.row(terms, most=float(room[:, r].sum()))
+    room = np.where(asked.receives[:, None], np.maximum(asked.limit - placement.load(placement.start), 0), 0)
+    sizes = _sizes(placement)
+    times = np.stack([_times(placement.requests, size) for size in sizes])
+    takes = (times > 0).astype(np.float32) @ placement.allowed.astype(np.float32) > 0
+    kinds, nodes = np.nonzero(placement.start)
+    for size, counted, here in zip(sizes, times, takes, strict=True):
+        rooms = np.where(here, _times(room, size), 0)
+        needed = np.bincount(nodes, placement.start[kinds, nodes] * counted[kinds], len(placement.nodes))
+        terms = {column: float(needed[n] + rooms[n]) for n, column in emptied.items()}
+        program.row(terms, most=float(rooms.sum()))
     return program.solve(seconds, gap=0.0)
+
+
+def _sizes(placement: CountedCluster) -> list[IntArray]:
+    """What pods ask for, of all resources together and of each by itself; of many sizes some."""
+    units = np.eye(len(placement.resources), dtype=np.int64)
+    alone = [amount * unit for r, unit in enumerate(units) for amount in np.unique(placement.requests[:, r])]
+    together = np.unique(placement.requests * (np.array(placement.resources) != "pods"), axis=0)
+    found = [size for size in (*alone, *together) if size.any()]
+    return [*units, *found[:: 1 + len(found) // MOST_SIZES]]
+
+
+def _times(amounts: IntArray, size: IntArray) -> IntArray:
+    """How often the size is in each row of amounts as a whole."""
+    named = np.flatnonzero(size)
+    found: IntArray = (amounts[:, named] // size[named]).min(axis=1)
+    return found
 
 
 def most_emptied_by_count(placement: CountedCluster, asked: Consolidation) -> float:
@@ -126,37 +152,61 @@ def fewest_emptying_moves(
     return program.solve(seconds)
 
 
+def most_arriving(placement: CountedCluster, asked: Consolidation) -> IntArray:
+    """(kinds, nodes): how many pods of a kind may come to a node at most, if no other comes."""
+    room = np.maximum(asked.limit - placement.load(placement.start), 0)
+    most = np.repeat(placement.start.sum(axis=1)[:, None], len(placement.nodes), axis=1)
+    for r in range(len(placement.resources)):
+        needed = placement.requests[:, r]
+        fit = room[:, r][None, :] // np.maximum(needed, 1)[:, None]
+        most = np.where(needed[:, None] > 0, np.minimum(most, fit), most)
+    apart = np.array([bool(kind.apart) for kind in placement.kinds], dtype=np.bool_)[:, None]
+    most = np.where(apart, np.minimum(most, 1), most)
+    closed = ~placement.allowed | ~asked.receives[None, :] | (apart & (placement.start > 0))
+    found: IntArray = np.where(closed, 0, most)
+    return found
+
+
 def _emptying(
     placement: CountedCluster, asked: Consolidation, *, cost_of_price: float = 0.0, cost_of_move: float = 0.0
 ) -> tuple[IntegerProgram, dict[int, int], dict[int, float]]:
     program = IntegerProgram()
-    start, load = placement.start, placement.load(placement.start)
+    start = placement.start
     pods = {n: float(start[:, n].sum()) for n in np.flatnonzero(asked.candidates).tolist()}
     costs = {n: cost_of_price * float(asked.prices[n]) + cost_of_move * pods[n] for n in pods}
     emptied = {n: program.column(1.0, cost=cost) for n, cost in costs.items()}
+    most = most_arriving(placement, asked)
     arriving: dict[tuple[int, int], int] = {}
-    after: list[list[LinearExpression]] = []
-    for k, kind in enumerate(placement.kinds):
-        row: list[LinearExpression] = []
-        balance: Terms = {}
-        for n in range(len(placement.nodes)):
-            here = LinearExpression(float(start[k, n]), {})
-            if n in emptied and start[k, n]:
-                here = here.plus({emptied[n]: -float(start[k, n])})
-                balance[emptied[n]] = -float(start[k, n])
-            receives = placement.allowed[k, n] and asked.receives[n] and not (kind.apart and start[k, n])
-            most = _most_that_fit(placement, asked.limit[n] - load[n], k) if receives else 0
-            if most:
-                new = arriving[k, n] = program.column(float(most))
-                balance[new] = 1.0
-                here = here.plus({new: 1.0})
-            row.append(here)
+    for k in range(len(placement.kinds)):
+        balance = {emptied[n]: -float(start[k, n]) for n in np.flatnonzero(start[k]).tolist() if n in emptied}
+        for n in np.flatnonzero(most[k]).tolist():
+            limit = float(most[k, n])
+            arriving[k, n] = program.column(limit)
+            balance[arriving[k, n]] = 1.0
+            if n in emptied:
+                # Room says so, too; but without this the bound is weak, and pods that ask for nothing would still come.
+                program.row({arriving[k, n]: 1.0, emptied[n]: limit}, most=limit)
         program.row(balance, least=0.0, most=0.0)
-        after.append(row)
     _rooms(program, placement, asked, emptied, arriving)
     if not asked.any_order:
-        spread_rows(program, placement, after, arriving)
+        spread_rows(program, placement, _after(placement, emptied, arriving), arriving)
     return program, emptied, pods
+
+
+def _after(
+    placement: CountedCluster, emptied: Mapping[int, int], arriving: Mapping[tuple[int, int], int]
+) -> list[list[LinearExpression]]:
+    """Pods of each kind on each node in the end."""
+    found: list[list[LinearExpression]] = []
+    for k, row in enumerate(placement.start.tolist()):
+        after = [LinearExpression(float(count), {}) for count in row]
+        for n, count in enumerate(row):
+            if n in emptied and count:
+                after[n] = after[n].plus({emptied[n]: -float(count)})
+            if (k, n) in arriving:
+                after[n] = after[n].plus({arriving[k, n]: 1.0})
+        found.append(after)
+    return found
 
 
 def _rooms(
@@ -180,10 +230,6 @@ def _rooms(
             if n in emptied:
                 terms[emptied[n]] = room
             program.row(terms, most=room)
-        # Of each kind by itself too: without it the bound is weak, and pods that ask for nothing would still come.
-        for k, column in coming.items() if n in emptied else ():
-            most = float(_most_that_fit(placement, asked.limit[n] - load[n], k))
-            program.row({column: 1.0, emptied[n]: most}, most=most)
 
 
 def _most_that_fit(placement: CountedCluster, room: IntArray, kind: int) -> int:

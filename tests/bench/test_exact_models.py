@@ -8,7 +8,14 @@ pytest.importorskip("highspy", reason="highspy is not installed: make install")
 from bench.optima import planned
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
-from rescheduler.optima.fillings import Consolidation, Relief, least_excess, most_emptied
+from rescheduler.optima.fillings import (
+    Consolidation,
+    Relief,
+    least_excess,
+    most_emptied,
+    most_emptied_by_count,
+    most_emptied_by_sizes,
+)
 from rescheduler.optima.placement import Places
 from rescheduler.optima.repairs import best_repairs, fewest_violations
 from rescheduler.planning.limits import PlanningInputs
@@ -44,6 +51,31 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
     )
     assert found.proven
     assert round(-found.objective) == best
+
+
+@pytest.mark.parametrize("max_moves", [2, 10, None])
+@pytest.mark.parametrize("seed", [880_000, 880_001])
+def test_what_is_counted_by_sizes_is_a_bound_of_what_can_be_emptied(seed, max_moves):
+    cluster = random_cluster(Kind.CONSOLIDATION, seed)
+    thresholds, placement = cluster.thresholds, Places(cluster.snapshot).placement
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, max_moves, any_order=True)
+    by_sizes = most_emptied_by_sizes(placement, asked, SECONDS)
+    assert by_sizes.bound <= most_emptied(placement, asked, 5.0).objective + 1e-6
+    assert -by_sizes.objective <= most_emptied_by_count(placement, asked) + 1e-6
+
+
+def test_a_pod_does_not_fit_into_pieces_of_room_on_two_nodes():
+    """Six whole GPUs are free, but no node has more than two: of pods with four none finds a place, of those with two all do."""
+    small, large = b.replicaset("small").requests(cpu="1", **{"example.com/gpu": "2"}), b.replicaset("large")
+    large = large.requests(cpu="1", **{"example.com/gpu": "4"})
+    nodes = [b.node(name).allocatable(cpu="8", pods="20", **{"example.com/gpu": "4"}) for name in "abcde"]
+    owners = [small.replicas(3), large.replicas(2)]
+    pods = [small.pod(f"small-{name}").on(name) for name in "abc"]
+    pods += [large.pod(f"large-{name}").on(name) for name in "de"]
+    placement = Places(b.snapshot([*nodes, *owners, *pods])).placement
+    asked = Consolidation.of(placement, {"cpu": 101.0}, {"cpu": 100.0}, None)
+    assert most_emptied_by_sizes(placement, asked, SECONDS).objective == -1
+    assert most_emptied(placement, asked, SECONDS).objective == -1
 
 
 @pytest.mark.parametrize("seed", [880_000, 880_001, 880_010])
