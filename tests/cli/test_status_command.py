@@ -123,7 +123,9 @@ def test_a_configuration_that_is_refused_is_told(work, status):
     work.api.patch(path, {"data": {"config.yaml": "intervall: 5s"}}).expect()
     work.wait(lambda: "refused at" in status("--no-plan").stdout)
     assert "intervall" in json.loads(status("-o", "json").stdout)["configuration"]
-    assert "'apiVersion' is missing" in " ".join(status("--no-plan").stdout.split()), "a long line is wrapped, not cut"
+    assert "'apiVersion' is missing" in " ".join(status("--no-plan").stdout.split()), (
+        "a long line is wrapped, not cut"
+    )
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     assert "no refusal is known" in status("--no-plan").stdout, "the Event of an older version is past"
 

@@ -17,11 +17,11 @@ from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.status.planned import PlannedStatus, planned_status
 from rescheduler.cli.status.report import StatusReport, controller_status, moves_under_way
 from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.model.decode import Decoder
-from rescheduler.model.kinds import CONFIG_MAPS
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP
 from rescheduler.model.times import format_seconds
@@ -56,18 +56,6 @@ class _Event(msgspec.Struct, rename="camel"):
 
 class _Events(msgspec.Struct):
     items: list[_Event] | None = None
-
-
-class _Manager(msgspec.Struct):
-    time: str | None = ""
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    managed_fields: list[_Manager] | None = None
-
-
-class _Managed(msgspec.Struct):
-    metadata: _Metadata
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,6 +143,9 @@ class Gathering:
         if read.missing:
             where = f"{self.namespace}/{CONFIG_MAP}"
             return f"there is no ConfigMap {where}: a controller goes by its file, or by the last document until a restart"
+        demanding = read.configuration.reservations.engine is EngineChoice.KOORDINATOR
+        if not (read.warning or demanding):
+            return ""  # the controller reads it by the same rules, and asks the cluster about nothing but the engine
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
         try:
             body = self.api.get(path, {"fieldSelector": f"reason={_REFUSED}", "limit": "100"})
@@ -162,17 +153,6 @@ class Gathering:
             return ""
         events = [e for e in read_answer(body, _Events).items or [] if e.reason == _REFUSED]
         last = max(events, key=lambda event: event.event_time or "", default=None)
-        changed_at = self._changed_at()
-        # Without the times of managers the document itself tells: the controller reads it by the same rules.
-        if last is None or (last.event_time or "") < changed_at or not (changed_at or read.warning):
+        if last is None:
             return ""
         return f"refused at {(last.event_time or '')[:_SECONDS]}Z: {last.note}"
-
-    def _changed_at(self) -> str:
-        """When the document was changed last, as its managers say; "": it is not known."""
-        try:
-            body = self.api.get(CONFIG_MAPS.object_path(self.namespace, CONFIG_MAP))
-        except (ForbiddenError, NotFoundError):
-            return ""
-        managers = read_answer(body, _Managed).metadata.managed_fields or []
-        return max((manager.time or "" for manager in managers), default="")
