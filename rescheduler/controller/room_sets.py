@@ -167,7 +167,7 @@ class _Look:
             for pod in self.index.unbound()
             if pod.unschedulable_message
             and not (pod.deleting or pod.spec.gates or pod.uid in given)
-            and entitled(head_room, pod)
+            and entitled(head_room, pod, self.snapshot.priority_classes)
             and not self._owned(head_room.owners, pod)
         ]
         at = {room.status.node_name for room in rooms} if refused else set()

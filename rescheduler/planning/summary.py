@@ -5,12 +5,13 @@ Imbalance: standard deviation of the requested share over the nodes that offer t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
+from rescheduler.model.made_room import made_for_pod, pod_that_waits, wants_room
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE, ZONE
 from rescheduler.model.node_marks import marks_of
 from rescheduler.model.records import Pod
@@ -118,8 +119,21 @@ def badness_now(
     snapshot: Snapshot, policies: Sequence[Policy], state: SchedulingState
 ) -> Mapping[str, Badness]:
     """How bad the placement is, by name of the policy; what entries of one name find is added up. ``state`` follows the snapshot."""
-    view = PolicyView.of(snapshot, state)
-    return by_policy(MoveEffect(policy.name, Badness.of(policy.badness(view))) for policy in policies)
+    mark = state.checkpoint()
+    try:
+        for pod in _rooms_that_wait(snapshot):
+            state.wait(pod)
+        view = PolicyView.of(snapshot, state)
+        return by_policy(MoveEffect(policy.name, Badness.of(policy.badness(view))) for policy in policies)
+    finally:
+        state.rollback(mark)
+
+
+def _rooms_that_wait(snapshot: Snapshot) -> Iterator[Pod]:
+    """The pods of Reservations that fit nowhere, as in a plan (``planning.present``). Pending pods wait by themselves."""
+    for reservation in snapshot.reservations.values():
+        if made_for_pod(reservation) is None and wants_room(reservation):
+            yield pod_that_waits(reservation, snapshot.priority_classes)
 
 
 def _node_count(policy: CountsNodes, view: PolicyView) -> NodeCount:

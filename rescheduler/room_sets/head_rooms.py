@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import verb
 from rescheduler.model.names import API_VERSION
-from rescheduler.model.records import Node, Pod
+from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import priority_of_pods
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
@@ -41,7 +42,7 @@ class ObservedHeadRoom:
     taken: frozenset[str] = frozenset()
     """Names of all Reservations."""
     refused: Sequence[Pod] = ()
-    """Pods that are pending for want of room and none of its owners, those of the highest priority first."""
+    """Pods that are pending for want of room and get rooms back (``entitled``), those of the highest priority first."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     idle: Mapping[str, Amounts] = field(default_factory=dict)
     """What is unused on the nodes of its rooms; known only if there are such pods."""
@@ -78,9 +79,9 @@ def recipe_of(head_room: HeadRoom) -> Recipe | None:
     )
 
 
-def entitled(head_room: HeadRoom, pod: Pod) -> bool:
-    """True if the rooms are not to keep that pod out."""
-    own = head_room.template.priority if head_room.template is not None else 0
+def entitled(head_room: HeadRoom, pod: Pod, classes: Mapping[str, PriorityClass]) -> bool:
+    """True if the rooms are not to keep that pod out. Their priority is the one that a pod of the template would get by its class."""
+    own = priority_of_pods(head_room.template, classes) if head_room.template is not None else 0
     return head_room.yield_to is YieldTo.ANY_POD or pod.spec.priority > own
 
 
@@ -120,7 +121,7 @@ def _given(
     gives: list[DeleteReservation] = []
     pods: list[str] = []
     for pod in observed.refused:
-        if pod.uid in observed.given or not entitled(observed.head_room, pod):
+        if pod.uid in observed.given:
             continue
         options = [
             (count, name)

@@ -23,6 +23,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
+from rescheduler.planning.summary import badness_now
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.reports.rooms import room_rows
 from rescheduler.scheduling.state import SchedulingState
@@ -195,3 +196,14 @@ def test_for_the_rest_of_the_room_of_a_pending_pod_others_step_aside_on_its_node
     found = made(*items, rooms=[mine])
     assert [(one.reservation, one.node) for one in found.rooms] == [(mine.name, "n1")]
     assert {name for name, _ in steps(found)} == {"a-1", "c-1"}
+
+
+def test_how_bad_the_placement_is_counts_reservations_that_wait():
+    snapshot = b.snapshot(*nodes("2", "1"), *web("a", "n1"), b.pod("waits").cpu("2").unschedulable())
+    waiting = [room(), room("second"), room("held", told=())]
+    snapshot = dataclasses.replace(snapshot, reservations={one.name: one for one in waiting})
+    state, policy = SchedulingState(snapshot), PendingPods(PendingPodsArgs())
+    for _ in range(2):
+        (found,) = badness_now(snapshot, [policy], state).values()
+        assert found.by_tier() == {"pending": 3}
+    assert [pod.name for pod in state.unplaced.values()] == ["waits"]

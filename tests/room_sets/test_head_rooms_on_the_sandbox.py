@@ -101,6 +101,25 @@ def test_a_pod_of_the_same_priority_waits_unless_the_rooms_are_for_any_pod():
     scene.until(lambda: scene.node_of("plain"), 30)
 
 
+def test_the_class_of_the_template_says_whose_priority_is_higher():
+    """A number would be written by admission: the template has the name of its class only."""
+    scene = WindowScene(nodes=2, cpu="8")
+    for name, value in (("web", 10), ("less", 5), ("more", 11)):
+        priority(scene, name, value)
+    wish = template("4")
+    wish["spec"]["priorityClassName"] = "web"
+    scene.head_room(template=wish)
+    scene.until(lambda: scene.state("spare", HEAD_ROOM).get("rooms") == "2/2", 60)
+    for number in (0, 1):
+        scene.pod(f"filler-{number}", "4", node=f"n{number}", priorityClassName="more")
+    scene.until(lambda: all(scene.node_of(f"filler-{n}") for n in (0, 1)), 20)
+    scene.pod("less", "3", priorityClassName="less")
+    scene.advance(60)
+    assert (scene.node_of("less"), scene.told("GivenBack")) == ("", [])
+    scene.pod("more", "3", priorityClassName="more")
+    scene.until(lambda: scene.node_of("more"), 30)
+
+
 def test_a_pod_that_no_room_would_help_gets_none():
     scene = filled(yieldTo="AnyPod")
     scene.pod("large", "20")
