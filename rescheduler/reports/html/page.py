@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.counted import plural
+from rescheduler.model.counted import plural, verb
 from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
@@ -174,10 +174,10 @@ def _blockers(skipped: Sequence[Skipped]) -> str:
         return ""
     counted = Counter((one.reason.value, one.blocked_by) for one in skipped)
     ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    rows = [(reason, by or "-", plural(pods, "pod")) for (reason, by), pods in ordered[:_BLOCKERS_SHOWN]]
+    rows = [(reason, f"{pods:,}", by or "-") for (reason, by), pods in ordered[:_BLOCKERS_SHOWN]]
     more = len(ordered) - _BLOCKERS_SHOWN
     rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
-    return f"<h2>What blocks</h2>\n{_table(('reason', 'by', 'pods'), rows)}{rest}"
+    return f"<h2>What blocks</h2>\n{_table(('reason', 'pods', 'by'), rows)}{rest}"
 
 
 def _moves(plan: Plan) -> str:
@@ -220,7 +220,7 @@ def _cards(plan: Plan) -> str:
     before, after = plan.before, plan.after
     worse, better = badness_of(before).tiers(), badness_of(after).tiers()
     cards = (
-        (f"{len(plan.moves):,}", "moves"),
+        (f"{len(plan.moves):,}", verb(len(plan.moves), "move", "moves")),
         (f"{len(plan.skipped):,}", "wanted, but not moved"),
         *(
             (f"{in_units(tier, worse[tier])} → {in_units(tier, better[tier])}", words)

@@ -82,9 +82,9 @@
     const planned = state.moves.some((m) => m.phase === "Planned");
     at("cards").replaceChildren(
       parts.card(count(bad), `found badly placed${counted}`), parts.card(count(blocked), `wanted, but not moved${counted}`),
-      parts.card(count(state.movesInAll), planned ? `moves planned${counted}` : "moves under way"),
+      parts.card(count(state.movesInAll), `${state.movesInAll === 1 ? "move" : "moves"} ${planned ? `planned${counted}` : "under way"}`),
       parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, `nodes / pods${counted}`),
-      parts.card(count(state.pendingPods), `pods pending${counted}`));
+      parts.card(count(state.pendingPods), `${state.pendingPods === 1 ? "pod" : "pods"} pending${counted}`));
     at("moves-title").textContent = planned ? `Planned moves${counted}` : "Moves under way";
     at("no-moves").textContent = state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
     showMoves(state.moves);

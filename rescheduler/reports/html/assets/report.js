@@ -11,7 +11,7 @@
 
   if (at("moves")) parts.table(at("moves"), [
     { title: "#", kind: "number", of: (m) => m.number },
-    { title: "after", kind: "number", of: (m) => m.after },
+    ...(plan.moves.some((m) => m.after) ? [{ title: "after", kind: "number", of: (m) => m.after }] : []),
     { title: "pod", kind: "name", of: (m) => m.pod },
     { title: "from", kind: "name node", of: (m) => m.from },
     { title: "to", kind: "name node", of: (m) => m.to },
