@@ -41,7 +41,7 @@ class Course:
     returns: tuple[str, ...]
     """Pods that came back to a node that they had left, and nothing had become better by it; in words."""
     returns_after_others: tuple[str, ...]
-    """Pods that came back after others had moved, which made it worth while: see ``_Been.words``."""
+    """Pods that came back after others had moved, which made it worth while: see ``Been.words``."""
     swaps: tuple[str, ...]
     """Pods of one owner that a plan moved to each other's node, in words."""
     badness: tuple[tuple[int, ...], ...]
@@ -76,7 +76,7 @@ def course_of(
 
     ``hints``: moves leave hints on the nodes that pods left, as the controller does; they must not be needed for rest.
     """
-    been = _Been()
+    been = Been()
     moves: list[int] = []
     swaps: list[str] = []
     state = SchedulingState(cluster, profile)
@@ -106,7 +106,7 @@ class _Left(NamedTuple):
     """Of the placement before the plan that moved it."""
 
 
-class _Been:
+class Been:
     """Where pods have been. A placement never comes back, but one pod may, once the moves of others have made it worth while."""
 
     def __init__(self) -> None:

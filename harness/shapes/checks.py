@@ -1,0 +1,146 @@
+"""What must hold of every plan and of every policy on any cluster: exact changes, no order of reading, company that is kept.
+
+Each check gives its faults in words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from harness.differential.comparison import snapshot_of
+from harness.differential.manifests import Manifest
+from harness.differential.plans.cases import Case
+from harness.rest.cycles import moved
+from rescheduler.model.kinds import RESOURCES
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.badness import Badness, MoveEffect, by_policy
+from rescheduler.planning.plan import Move, Plan, PolicySummary
+from rescheduler.planning.planner import plan
+from rescheduler.policies.framework import JudgesOneNode, Policy, PolicyView
+from rescheduler.policies.objective import Tier
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.framework import Profile
+from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
+from rescheduler.scheduling.state import SchedulingState
+
+PODS_ASKED = 4
+"""Of each cluster, pods whose moves to every node are looked at."""
+
+
+def profile_of(case: Case) -> Profile:
+    """The scheduler's profile of the case."""
+    return Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
+
+
+def known(objects: Sequence[Manifest]) -> list[Manifest]:
+    """The objects of kinds that are read."""
+    return [item for item in objects if item["kind"] in RESOURCES]
+
+
+def planned(case: Case, cluster: Snapshot) -> Plan:
+    """The plan of the case on this cluster."""
+    return plan(cluster, case.policies, case.inputs, SchedulingState(cluster, profile_of(case)))
+
+
+def inexact_changes(case: Case, cluster: Snapshot, seed: int) -> Iterator[str]:
+    """Policies that say of a move something else than what it changes in their badness."""
+    rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
+    state = SchedulingState(cluster, profile_of(case))
+    view, replacements = PolicyView.of(cluster, state), Replacements(cluster)
+    standing = [
+        pod
+        for pod in cluster.pods.values()
+        if pod.node in state.node_index and not (pod.terminal or pod.deleting or belongs_to_node(pod))
+    ]
+    for pod in rng.sample(standing, min(PODS_ASKED, len(standing))):
+        other = msgspec.structs.replace(rng.choice(standing), name=pod.name, uid=f"{pod.uid}/next", node="")
+        comes = replacements.of(pod).pod
+        for replacement in (other, comes) if comes is not None else (other,):
+            for policy in case.policies:
+                yield from _inexact(policy, pod, replacement, view)
+        # What follows is asked in the middle of a plan.
+        state.remove(pod)
+        state.place(other, rng.choice(state.node_names))
+        standing = [one for one in standing if one is not pod]
+
+
+def _inexact(policy: Policy, pod: Pod, replacement: Pod, view: PolicyView) -> Iterator[str]:
+    state = view.state
+    before, change = policy.badness(view), policy.change(pod, replacement, view).copy()
+    for i, node in enumerate(state.node_names):
+        said, real = change[:, i].tolist(), [0] * len(Tier)
+        if node != pod.node:
+            mark = state.checkpoint()
+            state.remove(pod)
+            state.place(replacement, node)
+            real = (policy.badness(view) - before).tolist()
+            state.rollback(mark)
+            if isinstance(policy, JudgesOneNode):
+                alone = policy.change_at(pod, replacement, i, view).tolist()
+                if alone != said:
+                    yield f"{policy.name}: {pod.key} to {node} changes {said}, and asked alone {alone}"
+        if real != said:
+            yield f"{policy.name}: {pod.key} from {pod.node} to {node} changes {real}, not {said}"
+
+
+def order_of_reading(case: Case, made: Plan, seed: int) -> Iterator[str]:
+    """Plans that differ because the objects were read in another order."""
+    objects = known(case.objects)
+    random.Random(seed).shuffle(objects)  # noqa: S311 -- test data, not secrets
+    other = planned(case, snapshot_of(objects))
+    if msgspec.json.encode(other) != msgspec.json.encode(made):
+        yield f"read in another order the plan differs: {len(made.moves)} moves and {len(other.moves)}"
+
+
+def wrong_sums(made: Plan) -> Iterator[str]:
+    """Policies whose numbers before, with what the moves change, are not those after; not asked where pending pods get rooms."""
+    if any(room.node for room in made.rooms):
+        return
+    before, after = (_by_name(summary.policies) for summary in (made.before, made.after))
+    change = by_policy(effect for move in made.moves for effect in move.effects)
+    for name, badness in before.items():
+        if badness + change.get(name, Badness()) != after[name]:
+            yield f"{name}: {badness} and {change.get(name)} is not {after[name]}"
+
+
+def _by_name(policies: Sequence[PolicySummary]) -> Mapping[str, Badness]:
+    return by_policy(MoveEffect(policy.name, policy.badness) for policy in policies)
+
+
+def company_broken(case: Case, cluster: Snapshot, made: Plan) -> Iterator[str]:
+    """Pods that stay and break their required pod (anti-)affinity now, though no rule is repaired by the plan."""
+    repaired = {move.pod.uid for move in made.moves if _repairs(move)}
+    if not made.moves or repaired:
+        return
+    before, after = (_breaking(case, one) for one in (cluster, moved(cluster, made)))
+    gone = {move.pod.uid for move in made.moves}
+    for uid, words in after.items():
+        if uid not in before and uid not in gone:
+            yield f"{words} breaks its required pod (anti-)affinity where it stands"
+
+
+def _repairs(move: Move) -> bool:
+    return any(effect.change.hard < 0 for effect in move.effects)
+
+
+def _breaking(case: Case, cluster: Snapshot) -> dict[str, str]:
+    """Pods that kube-scheduler's InterPodAffinity would refuse where they stand, by uid."""
+    state, found = SchedulingState(cluster, profile_of(case)), dict[str, str]()
+    for pod in cluster.pods.values():
+        social = pod.spec.pod_affinity or pod.spec.pod_anti_affinity
+        if not social or pod.node not in state.node_index or pod.terminal or pod.deleting:
+            continue
+        mark = state.checkpoint()
+        state.remove(pod)
+        result = state.filter(msgspec.structs.replace(pod, node=""))
+        code = int(result.refused_by[state.node_index[pod.node]])
+        if code >= 0 and result.plugins[code] == InterPodAffinity.name:
+            found[pod.uid] = str(pod.key)
+        state.rollback(mark)
+    return found

@@ -1,0 +1,46 @@
+"""Clusters with every kind of object, rule and state: plans are exact, true of what follows, and at rest; ``python -m harness.shapes`` tries many."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from harness.differential.plans.dumps import Form, read
+from harness.differential.plans.judging import Tally, judge
+from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of
+from harness.shapes.clusters import random_shapes
+from harness.shapes.course import course_of
+from harness.shapes.settling import settled
+
+SEEDS = (1200, 1290, 3002, 3012, 3025, 3039, 3049)
+"""Clusters whose plans have stages, rooms for pending pods, pools beside each other, prices, and pods that others require near."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_they_come_to_rest_and_say_what_is_true(seed):
+    case = random_shapes(seed)
+    course = course_of(case, settled(read(case.objects, Form.OBJECTS), profile_of(case)))
+    assert course.faults == []
+    assert course.moves > 0
+
+
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_changes_are_exact_and_the_order_of_reading_does_not_matter(seed):
+    case = random_shapes(seed)
+    cluster = read(case.objects, Form.OBJECTS)
+    assert list(inexact_changes(case, cluster, seed)) == []
+    assert list(order_of_reading(case, planned(case, cluster), seed)) == []
+
+
+def test_a_seed_gives_the_same_cluster():
+    one, again = random_shapes(7), random_shapes(7)
+    assert msgspec.json.encode(one.objects) == msgspec.json.encode(again.objects)
+    assert one.inputs == again.inputs
+
+
+@pytest.mark.realcluster
+def test_kube_scheduler_takes_every_move(program):
+    tally = Tally()
+    refused = [str(found) for seed in SEEDS for found in judge(random_shapes(seed), program, tally)]
+    assert not refused
+    assert tally.moves > 5
