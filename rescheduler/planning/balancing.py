@@ -187,9 +187,8 @@ class _Search:
         self._journal = []
 
     def report(self, target: dict[int, int]) -> list[Balanced]:
-        """The moves of a solution, those that relieve most first."""
-        for pod in list(self.target):
-            self._take(pod)
+        """The moves of a solution, those that relieve most first. The search is over: it forgets who has left."""
+        self._above = self._problem.above.T.tolist()
         found: list[Balanced] = []
         waiting = [(-self._relief(pod), pod) for pod in target]
         heapq.heapify(waiting)
@@ -199,7 +198,7 @@ class _Search:
             if relief < -known - _EPSILON:
                 heapq.heappush(waiting, (-relief, pod))
                 continue
-            self._place(pod, target[pod])
+            self._leave(pod)
             found.append(Balanced(pod, target[pod], relief))
         return found
 
@@ -288,10 +287,7 @@ class _Search:
         """Where the pod is put; -1: no node takes it."""
         self.placements += 1
         pod = self._problem.pods[number]
-        allowed = pod.allowed()
-        if pod.minds or pod.spreads:
-            allowed = allowed.copy()
-            self._company.restrict(pod.minds, pod.spreads, allowed)
+        allowed = self._company.restrict(pod.minds, pod.spreads, pod.allowed())
         # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
         for some in self._by_room(receivers) if order.rng is None else (receivers,):
             node = self._best_of(number, some[allowed[some]], order)
@@ -304,10 +300,10 @@ class _Search:
         if not len(nodes):
             return -1
         rest = self._free[:, nodes] - self._needs[number][:, np.newaxis]
-        fits = (rest >= 0).all(axis=0)
+        left = np.minimum.reduce(rest * self._room[:, nodes], axis=0)
+        fits = left >= 0
         if not fits.any():
             return -1
-        left = (rest * self._room[:, nodes]).min(axis=0)
         scored = np.where(fits, left if order.tight else -left, np.inf)
         if order.rng is not None and order.rng.random() < order.noise:
             scored = np.where(fits, [order.rng.random() for _ in range(len(nodes))], np.inf)
@@ -352,12 +348,17 @@ class _Search:
         self.target[number] = node
         self._gone[pod.source][number] = None
         self._free[:, node] -= self._needs[number]
-        above = self._above[pod.source]
-        for resource, amount in enumerate(pod.takes):
-            above[resource] -= amount
+        self._leave(number)
         for budget in pod.budgets:
             self._budgets[budget] -= 1
         self._company.join(pod.bears, pod.spreads, node)
+
+    def _leave(self, number: int) -> None:
+        """Its node has less above the targets."""
+        pod = self._problem.pods[number]
+        above = self._above[pod.source]
+        for resource, amount in enumerate(pod.takes):
+            above[resource] -= amount
 
     def _take(self, number: int) -> None:
         pod = self._problem.pods[number]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 
@@ -32,24 +34,27 @@ class Company:
     """The marks and crossed bounds of everything that is put somewhere so far."""
 
     def __init__(self) -> None:
-        self._marks: dict[int, list[int]] = {}
+        self._joined: dict[tuple[int, int], int] = {}
+        """By key of a mark and domain: how many pods mean it there."""
+        self._shut: dict[int, BoolArray] = {}
+        """By key of a mark: the nodes that others may not join."""
         self._crossed: dict[int, int] = {}
 
-    def restrict(self, minds: Iterable[Mark], spreads: Iterable[Bound], fits: BoolArray) -> None:
-        """Take nodes out of ``fits`` (all nodes) that a pod may not join now."""
+    def restrict(self, minds: Iterable[Mark], spreads: Iterable[Bound], fits: BoolArray) -> BoolArray:
+        """Those of ``fits`` (all nodes, not changed) that a pod may join now."""
         for mark in minds:
-            for node in self._marks.get(mark.key, ()):
-                domain = mark.domains[node]
-                if domain >= 0:
-                    fits &= mark.domains != domain
+            shut = self._shut.get(mark.key)
+            if shut is not None:
+                fits = fits & ~shut
         for bound in spreads:
             if self._crossed.get(bound.key):
-                fits &= bound.domains == bound.own
+                fits = fits & (bound.domains == bound.own)
+        return fits
 
     def join(self, bears: Iterable[Mark], spreads: Iterable[Bound], node: int) -> None:
         """A pod is put on a node."""
         for mark in bears:
-            self._marks.setdefault(mark.key, []).append(node)
+            self._mean(mark, node, 1)
         for bound in spreads:
             if bound.domains[node] != bound.own:
                 self._crossed[bound.key] = self._crossed.get(bound.key, 0) + 1
@@ -57,7 +62,19 @@ class Company:
     def leave(self, bears: Iterable[Mark], spreads: Iterable[Bound], node: int) -> None:
         """Undo ``join``."""
         for mark in bears:
-            self._marks[mark.key].remove(node)
+            self._mean(mark, node, -1)
         for bound in spreads:
             if bound.domains[node] != bound.own:
                 self._crossed[bound.key] -= 1
+
+    def _mean(self, mark: Mark, node: int, change: int) -> None:
+        """One pod more, or one less, means the mark in the domain of the node."""
+        domain = int(mark.domains[node])
+        if domain < 0:
+            return
+        number = self._joined[mark.key, domain] = self._joined.get((mark.key, domain), 0) + change
+        if number == max(change, 0):  # the first one, or none any more
+            shut = self._shut.get(mark.key)
+            if shut is None:
+                shut = self._shut[mark.key] = np.zeros(len(mark.domains), dtype=np.bool_)
+            shut[mark.domains == domain] = number > 0

@@ -44,7 +44,9 @@ class Conditions:
         self._budget_numbers: dict[ObjectKey, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._domains: dict[str, IntArray] = {}
+        self._single: dict[str, bool] = {}
         self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
+        self._hard: dict[PodClass, list[tuple[int, IntArray]]] = {}
         self._alive: list[Pod] = []
         self._numbers: dict[object, int] = {}
 
@@ -89,8 +91,11 @@ class Conditions:
 
     def _one_node_each(self, topology_key: str) -> bool:
         """True if every domain has one node at most."""
-        column = self._trial.view.nodes.column(topology_key)
-        return len(column.values) == int(column.present.sum())
+        known = self._single.get(topology_key)
+        if known is None:
+            column = self._trial.view.nodes.column(topology_key)
+            known = self._single[topology_key] = len(column.values) == int(column.present.sum())
+        return known
 
     def marks(self, kind: PodClass) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
         """What its pods bear, and what they mind: required anti-affinity of either side, host ports."""
@@ -134,11 +139,17 @@ class Conditions:
 
     def spreads(self, pod: Pod, kind: PodClass) -> Iterator[Bound]:
         """Hard constraints: as long as pods stay in their domains, no count changes."""
-        here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])
-        for constraint, selector in constraints_of(kind, self._trial.state.cluster, hard=True):
-            domains = self._codes(constraint.topology_key)
-            number = self._number((kind.namespace, selector, constraint.topology_key))
-            yield Bound(number, domains, int(domains[here]))
+        known = self._hard.get(kind)
+        if known is None:
+            known = self._hard[kind] = [
+                (self._number((kind.namespace, selector, key)), self._codes(key))
+                for constraint, selector in constraints_of(kind, self._trial.state.cluster, hard=True)
+                for key in (constraint.topology_key,)
+            ]
+        if known:
+            here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])
+            for number, domains in known:
+                yield Bound(number, domains, int(domains[here]))
 
     def spent(self, pod: Pod, policy: str) -> Iterator[int]:
         """The numbers of the PodDisruptionBudgets of which a move of the pod takes one."""

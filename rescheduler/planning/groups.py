@@ -37,8 +37,8 @@ class MakesMoves(Protocol):
         """A target, why there is none, or None if the pod need not move any more."""
         ...
 
-    def find_at(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> Target | None:
-        """That node (an index) as the target, if it is better and all rules allow it."""
+    def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
+        """Plan a move to that node (an index), if it is better and all rules allow it, as ``move`` does; False: it is not."""
         ...
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:

@@ -133,7 +133,7 @@ class Packing:
         """A node that takes the item once one or two others have left it, the smallest that failed least often; -1: there is none."""
         self.placements += 1
         fits = item.allowed() & self._open
-        self._company.restrict(item.minds, item.spreads, fits)
+        fits = self._company.restrict(item.minds, item.spreads, fits)
         nodes = [node for node, guests in self._received.items() if guests and fits[node]]
         if len(nodes) > LOOKED_AT:
             nodes = sorted(nodes, key=lambda node: (-self._slack[node], node))[:LOOKED_AT]
@@ -212,7 +212,7 @@ class Packing:
         fits = item.allowed() & self._open
         for resource, amount in item.needs:
             fits &= self._free[resource] >= amount
-        self._company.restrict(item.minds, item.spreads, fits)
+        fits = self._company.restrict(item.minds, item.spreads, fits)
         nodes = np.flatnonzero(fits)
         if not len(nodes):
             return -1

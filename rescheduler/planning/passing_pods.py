@@ -208,8 +208,11 @@ class PassingPods:
         if ending is not None:
             here = self._state.node_index[ending.node]
             sources = chain(sources, ((here, key) for key in keys_apart(self._snapshot, ending, replacement)))
+        codes: dict[str, list[int]] = {}
         for node, key in sources:
-            code = self._state.nodes.column(key).code_list[node]
+            if key not in codes:
+                codes[key] = self._state.nodes.column(key).code_list
+            code = codes[key][node]
             if code >= 0:  # a node without the label is in no domain
                 found.setdefault(key, set()).add(code)
         return found
@@ -223,9 +226,16 @@ class PassingPods:
             for move in self._carrying.get(term.key, ()):
                 yield move.source, term.key.topology_key
         for key in _anti_terms(replacement):
+            last: Pod | None = None
+            matched = False
             for one in self._like(key.matcher):
                 # Replacements stand in the state, so that the scheduler's own rules count them.
-                if not one.counted and _matches(self._snapshot, key.matcher, one.pod):
+                if one.counted:
+                    continue
+                # Mostly pods of one workload come one after the other.
+                if last is None or one.pod.labels is not last.labels or one.pod.namespace != last.namespace:
+                    matched, last = _matches(self._snapshot, key.matcher, one.pod), one.pod
+                if matched:
                     yield one.node, key.topology_key
 
 

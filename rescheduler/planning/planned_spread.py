@@ -73,13 +73,21 @@ class PlannedSpread:
         source = self._state.node_index[pod.node]
         coming, staying = CountedPod(replacement, target, 1), CountedPod(pod, source, 1)
         for moves in self._minded(pod, replacement):
-            for at in sorted({move.stage for move in moves if move.stage >= stage}):
-                landing = [move for move in moves if move.stage == at]
+            for at, landing in self._from_stage(stage, moves):
                 found = self._refused(landing, (coming, *self._after(at)))
                 # One that does not hold anyway is not spoilt by this move.
                 if found is not None and self._refused([found], (staying, *self._after(at))) is None:
                     return found
         return None
+
+    def _from_stage(
+        self, stage: int, moves: Sequence[PlannedMove]
+    ) -> Iterable[tuple[int, Sequence[PlannedMove]]]:
+        """The moves that land in this stage or later, by stage."""
+        if not self._following:
+            return ((1, moves),) if stage == 1 else ()
+        stages = sorted({move.stage for move in moves if move.stage >= stage})
+        return [(at, [move for move in moves if move.stage == at]) for at in stages]
 
     def _refused(self, landed: Sequence[PlannedMove], changes: Iterable[CountedPod]) -> PlannedMove | None:
         """Of moves of one class of pods that have landed, the first that would be refused if it landed last."""
@@ -95,11 +103,17 @@ class PlannedSpread:
                 yield CountedPod(move.replacement, move.target, -1)
                 yield CountedPod(move.pod, move.source, 1)
 
-    def _minded(self, *pods: Pod) -> Iterator[Sequence[PlannedMove]]:
-        """Moves that may count one of the pods, those of interchangeable replacements together."""
-        keys = {(pod.namespace, label): None for pod in pods for label in (None, *pod.labels.items())}
-        kinds = {kind: moves for key in keys for kind, moves in self._minding.get(key, {}).items()}
-        return (moves for moves in kinds.values() if moves)
+    def _minded(self, pod: Pod, replacement: Pod) -> list[Sequence[PlannedMove]]:
+        """Moves that may count one of the two, those of interchangeable replacements together."""
+        labels = dict.fromkeys((None, *pod.labels.items()))
+        if replacement.labels is not pod.labels:
+            labels.update(dict.fromkeys(replacement.labels.items()))
+        kinds: dict[PodClass, Sequence[PlannedMove]] = {}
+        for label in labels:
+            minding = self._minding.get((pod.namespace, label))
+            if minding is not None:
+                kinds.update(minding)
+        return [moves for moves in kinds.values() if moves]
 
     def _keys(self, replacement: Pod) -> Iterable[tuple[str, Label | None]]:
         cluster = self._state.cluster

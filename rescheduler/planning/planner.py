@@ -45,7 +45,7 @@ from rescheduler.planning.steps import FirstProposals, PlannedStep, record_of
 from rescheduler.planning.summary import Figures, policy_summary, summarise, waits
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
-from rescheduler.planning.trial import Trial
+from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.making_room import RoomMakingPolicy
@@ -301,8 +301,8 @@ class _Planner:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
         asked: list[FirstProposals] = []
         for policy in self._policies:
-            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
-            spares = self._inputs.unlimited or not asked
+            # The first policy that proposes anything uses the limits up, or the others are asked again after its moves.
+            spares = all(answer.found.empty for answer in asked)
             found = policy.candidates(replace(self._view, spares=spares))
             asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
@@ -420,22 +420,31 @@ class _Planner:
             or self._choose(policy, candidate, gains, None)
         )
 
-    def find_at(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> Target | None:
-        """That node (an index) as the target, if it is better and all rules allow it."""
+    def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
+        """Plan a move to that node (an index), if it is better and all rules allow it."""
         pod, replacement = candidate.pod, self._replacement(candidate.pod)
         unadopted = self._unadopted(candidate, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
-            return None
+            return False
         gain, least_gain = policy.gain_at(pod, node, self._view), self._refusals.least_gain(pod)
-        if unadopted is None:
-            changes = self._objective.change_at(pod, replacement, node)
-            return self._targets.at(
-                pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes
-            )
-        gains = np.zeros(self._view.nodes.size)
-        gains[node] = gain
-        found = self._choose(policy, candidate, gains, unadopted)
-        return found if isinstance(found, Target) else None
+        if unadopted is not None:
+            gains = np.zeros(self._view.nodes.size)
+            gains[node] = gain
+            chosen = self._choose(policy, candidate, gains, unadopted)
+            if isinstance(chosen, Target):
+                self.move(candidate, chosen)
+            return isinstance(chosen, Target)
+        changes, mark = self._objective.change_at(pod, replacement, node), self.trial.mark()
+        self.trial.take_off(pod)
+        found = self._targets.at(
+            pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes
+        )
+        if found is None:
+            self.trial.rollback(mark)
+            return False
+        self.trial.land(pod, replacement, found.node)
+        self._record(candidate, found, replacement, mark)
+        return True
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
@@ -469,10 +478,19 @@ class _Planner:
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
         """Plan it. ``after``: pods whose moves must have landed before."""
-        mark = self.trial.mark()
+        mark, replacement = self.trial.mark(), self._replacement(candidate.pod)
+        self.trial.move(candidate.pod, replacement, target.node, after)
+        self._record(candidate, target, replacement, mark, after)
+
+    def _record(
+        self,
+        candidate: Candidate,
+        target: Target,
+        replacement: Pod,
+        mark: TrialMark,
+        after: Sequence[Pod] = (),
+    ) -> None:
         pod = candidate.pod
-        replacement = self._replacement(pod)
-        self.trial.move(pod, replacement, target.node, after)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
         self._moved.add(pod.uid)

@@ -113,11 +113,12 @@ class Relieving:
         return found, still
 
     def _may_go(self, batch: Batch, pod: Pod) -> bool:
+        # What refuses most pods of a cluster in which much is wanting goes first.
         return (
             not self.plan.is_planned(pod)
+            and self.availability.refusal(pod, batch.policy) is None
             and self.refusals.of_pod(pod, batch.policy, batch.gain) is None
             and self.limits.refusal(pod) is None
-            and self.availability.refusal(pod, batch.policy) is None
         )
 
     def _nodes(self, overload: Overload) -> list[str]:
@@ -146,9 +147,7 @@ class Relieving:
                 return False
             if self.plan.limit(candidate) is not None:
                 continue
-            found = self.plan.find_at(policy, candidate, node)
-            if found is not None:
-                self.plan.move(candidate, found)
+            if self.plan.move_to(policy, candidate, node):
                 self.plan.take(candidate)
             else:
                 refused.add(candidate.pod.uid)
@@ -184,12 +183,16 @@ class _Problem:
             return []
         trial, order = self._relieving.trial, self._order
         replacements = [self._relieving.replacement(pod) for _, pod in self._batches]
-        needs = [dict(trial.needs(replacement)) for replacement in replacements]
-        names = sorted({name for asked in needs for name in asked})
+        alike = {one.spec.requests: one for one in replacements}
+        asked = {requests: dict(trial.needs(one)) for requests, one in alike.items()}
+        names = sorted({name for needs in asked.values() for name in needs})
+        amounts = {
+            requests: [float(needs.get(name, 0)) for name in names] for requests, needs in asked.items()
+        }
         above, capacity = self._overload.above[:, order], self._overload.capacity[:, order]
         pods = [
-            self._passenger(batch, pod, replacement, [float(asked.get(name, 0)) for name in names])
-            for (batch, pod), replacement, asked in zip(self._batches, replacements, needs, strict=True)
+            self._passenger(batch, pod, replacement, amounts[replacement.spec.requests])
+            for (batch, pod), replacement in zip(self._batches, replacements, strict=True)
         ]
         free = [self._conditions.free(name).astype(np.float64) for name in names]
         problem = BalancingProblem(

@@ -147,24 +147,23 @@ class Targets:
     ) -> Target | None:
         """This node (an index) if all rules allow it: what ``choose`` would give if only this one gained anything.
 
-        For a pod without a ``known_refusal``, in mode ReserveFirst.
+        For a pod without a ``known_refusal``, in mode ReserveFirst, that is taken off its node.
         """
         trial = self._trial
         if gain <= 0 or node in trial.planned.left_for(trial.state.node_index[pod.node], pod):
             return None
+        if not trial.takes(pod, replacement, node):
+            if not trial.feasible_targets(pod, replacement).any():
+                self._remember(pod, replacement, None, self._explained(replacement))
+            return None
+        if gain < least_gain or not lowers(changes.total) or self._avoids(pod, node, reason):
+            return None
         name = trial.state.node_names[node]
-        with trial.without(pod):
-            if not trial.takes(pod, replacement, node):
-                if not trial.feasible_targets(pod, replacement).any():
-                    self._remember(pod, replacement, None, self._explained(replacement))
-                return None
-            if gain < least_gain or self._avoids(pod, node, reason):
-                return None
-            if not lowers(changes.total) or trial.leaning_on(pod, replacement, name) is not None:
-                return None
-            required = trial.required_near(pod, replacement) if changes.total[Tier.HARD] >= 0 else None
-            if required is not None and not required.nodes[node]:
-                return None
+        if trial.leaning_on(pod, replacement, name) is not None:
+            return None
+        required = trial.required_near(pod, replacement) if changes.total[Tier.HARD] >= 0 else None
+        if required is not None and not required.nodes[node]:
+            return None
         return Target(name, gain, changes.total, MoveMode.RESERVE_FIRST, changes.effects())
 
     def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
@@ -271,6 +270,8 @@ class Targets:
     def _avoids(self, pod: Pod, node: int, reason: str) -> bool:
         """True if the node is to be avoided for this reason."""
         hints, now_s = self._trial.view.nodes.records[node].avoid, self._trial.snapshot.taken_at_s
+        if not hints:
+            return False
         uid = pod.controller.uid if pod.controller is not None else ""
         return any(entry.reason == reason for entry in holds(hints, pod.namespace, uid, now_s))
 

@@ -18,7 +18,7 @@ from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.framework import JudgesOneNode, Policy, PolicyView
-from rescheduler.policies.objective import Tier, lowest, nothing, unchanged, worst_tier
+from rescheduler.policies.objective import NO_CHANGE, Tier, lowest, unchanged, worst_tier
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _WORDS: Final = {
@@ -80,9 +80,9 @@ class ChangeAt:
     """What a move to one node would change."""
 
     total: IntArray
-    """The sum over all policies, shape (tiers,)."""
+    """The sum over all policies, shape (tiers,). Do not change the array."""
     parts: Sequence[tuple[str, IntArray]]
-    """By policy."""
+    """By policy, without those that have nothing to say of the pod."""
 
     def effects(self) -> tuple[MoveEffect, ...]:
         """The same by policy, without those for which nothing changes."""
@@ -99,10 +99,11 @@ class Objective:
 
     def change_at(self, pod: Pod, replacement: Pod, node: int) -> ChangeAt:
         """``change`` for one node (an index) that is not the pod's own."""
-        parts = [(name, ask(pod, replacement, node, self._view)) for name, ask in self._each]
-        total = nothing()
-        for _, column in parts:
-            total += column
+        asked = [(name, ask(pod, replacement, node, self._view)) for name, ask in self._each]
+        parts = [(name, column) for name, column in asked if column is not NO_CHANGE]
+        total = parts[0][1] if parts else NO_CHANGE
+        for _, column in parts[1:]:
+            total = total + column
         return ChangeAt(total, parts)
 
     def change(self, pod: Pod, replacement: Pod) -> TotalChange:

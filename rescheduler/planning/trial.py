@@ -128,10 +128,14 @@ class Trial:
 
         ``after``: pods whose moves are planned already and must have landed before.
         """
-        nodes = self.state.node_index
         self.state.remove(pod)
+        self.land(pod, replacement, target, after)
+
+    def land(self, pod: Pod, replacement: Pod, target: str, after: Collection[Pod] = ()) -> None:
+        """``move`` of a pod that was taken off."""
+        nodes = self.state.node_index
         placed = self.state.place(replacement, target)
-        stage = self._stage_after({one.uid for one in after})
+        stage = self._stage_after({one.uid for one in after}) if after else 1
         move = PlannedMove(pod, placed, nodes[pod.node], nodes[target], stage)
         self.planned.add(move)
         self._passing.add(move)
@@ -283,7 +287,7 @@ class Trial:
 
     def _stage_after(self, pods: Collection[str]) -> int:
         """Of a move that begins after the planned moves of pods with these uids."""
-        return 1 + max((m.stage for m in self.planned.moves if m.pod.uid in pods), default=0) if pods else 1
+        return 1 + max((m.stage for m in self.planned.moves if m.pod.uid in pods), default=0)
 
     def _replan(self, forgotten: int, moves: Sequence[PlannedMove]) -> None:
         """These moves in place of the last so many, which stand where they stood."""
@@ -350,10 +354,11 @@ class Trial:
         """Keep what is left on the two nodes of a planned move current."""
         state = self.state
         for resource, rest in self._free_beside_leaving.items():
+            whole, held = state.allocatable(resource), state.requested(resource)
             leaving = self.planned.departed(resource)
             for node in (move.source, move.target):
-                left = state.allocatable(resource)[node] - state.requested(resource)[node] - leaving[node]
-                rest[node] = left if leaving[node] else _PLENTY
+                gone = leaving[node]
+                rest[node] = whole[node] - held[node] - gone if gone else _PLENTY
         for resource, _ in self.needs(move.replacement):
             if resource not in self._free_beside_leaving:
                 self._free_beside_leaving[resource] = self._left(resource)

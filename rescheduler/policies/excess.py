@@ -7,7 +7,7 @@ is a function of the placement, and no move is worth something only because a me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -24,23 +24,20 @@ class Excess:
         self, load: Load, targets: Mapping[str, float], nodes: BoolArray, *, above_mean: bool
     ) -> None:
         """``targets``: shares (0..1) of each resource, or how far above the mean they lie. ``nodes``: those that are judged."""
-        kind = _AboveMean if above_mean else _Resource
-        self._resources = [kind(load, name, round(target * ONE), nodes) for name, target in targets.items()]
+        whole = {name: round(target * ONE) for name, target in targets.items()}
+        self._excess = (_AboveMeans if above_mean else _AboveTargets)(load, whole, nodes)
 
     def total(self) -> int:
         """The sum over nodes and resources."""
-        return sum(resource.total for resource in self._resources)
+        return self._excess.total()
 
     def nodes(self) -> int:
         """How many nodes are above a target."""
-        return int(np.count_nonzero(np.any([resource.above() for resource in self._resources], axis=0)))
+        return int(np.count_nonzero(np.any(self._excess.above(), axis=0)))
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """What the total would change by, for each node that the pod could go to from ``here``."""
-        changes = [resource.change(pod, replacement, here) for resource in self._resources]
-        changed: IntArray = changes[0]
-        for change in changes[1:]:
-            changed += change
+        changed = self._excess.change(pod, replacement, here)
         changed[here] = 0
         return changed
 
@@ -61,52 +58,64 @@ def change_at(
             target = round(share * ONE)
             for node, more in ((here, -leaves), (there, comes)):
                 if judged[node]:
-                    before = max(load.millionths_at(0.0, name, node) - target, 0)
-                    changed += max(load.millionths_at(more, name, node) - target, 0) - before
+                    changed += load.rise_at(more, name, node, target)
     return changed
 
 
-def _moved(load: Load, name: str, pod: Pod, replacement: Pod, here: int) -> tuple[int, float] | None:
-    """Of a resource: the share of the pod's node without the pod, and what its replacement brings. None: neither has any."""
-    leaves, comes = load.carried(pod, replacement, name)
-    if not leaves and not comes:
-        return None
-    return load.millionths_at(-leaves, name, here), comes
+class _AboveTargets:
+    """Resources with one target each for all nodes."""
 
-
-class _Resource:
-    """One resource with one target for all nodes."""
-
-    def __init__(self, load: Load, name: str, target: int, nodes: BoolArray) -> None:
+    def __init__(self, load: Load, targets: Mapping[str, int], nodes: BoolArray) -> None:
         self._load = load
-        self._name = name
+        self._targets = targets
         self._judged = nodes
         self._all_judged = bool(nodes.all())
-        self._target = target
-        # A copy: what is kept for all nodes follows the moves.
-        self._now = self._above(0.0).copy()
-        self.total = int(self._now.sum())
 
-    def above(self) -> BoolArray:
-        """The nodes above the target."""
-        found: BoolArray = self._now > 0
-        return found
+    def total(self) -> int:
+        return sum(int(self._of_judged(above).sum()) for above in self._each())
+
+    def above(self) -> list[BoolArray]:
+        """By resource, the nodes above the target."""
+        return [self._of_judged(above) > 0 for above in self._each()]
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node."""
-        moved = _moved(self._load, self._name, pod, replacement, here)
-        if moved is None:
-            return np.zeros_like(self._now)
-        left, comes = moved
-        gone = max(left - self._target, 0) - int(self._now[here]) if self._judged[here] else 0
-        there: IntArray = self._above(comes) - self._now
-        there += gone
-        return there
+        coming: list[tuple[str, float, int]] = []
+        gone = 0
+        for name, target in self._targets.items():
+            leaves, comes = self._load.carried(pod, replacement, name)
+            coming.append((name, comes, target))
+            if leaves and self._judged[here]:
+                gone += self._load.rise_at(-leaves, name, here, target)
+        return self._of_judged(self._load.rises(coming)) + gone
 
-    def _above(self, more: float) -> IntArray:
-        """How much of each node that is judged lies above the target with so much more there. Do not change the array."""
-        above = self._load.millionths_above(more, self._name, self._target)
-        return above if self._all_judged else np.where(self._judged, above, 0)
+    def _each(self) -> Iterator[IntArray]:
+        for name, target in self._targets.items():
+            yield self._load.millionths_above(name, target)
+
+    def _of_judged(self, amounts: IntArray) -> IntArray:
+        return amounts if self._all_judged else np.where(self._judged, amounts, 0)
+
+
+class _AboveMeans:
+    """Resources with targets above the mean of the nodes that offer them."""
+
+    def __init__(self, load: Load, deviations: Mapping[str, int], nodes: BoolArray) -> None:
+        self._each = [_AboveMean(load, name, deviation, nodes) for name, deviation in deviations.items()]
+
+    def total(self) -> int:
+        return sum(resource.total for resource in self._each)
+
+    def above(self) -> list[BoolArray]:
+        """By resource, the nodes above the target."""
+        return [resource.above() for resource in self._each]
+
+    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
+        """By node."""
+        changed, *others = [resource.change(pod, replacement, here) for resource in self._each]
+        for change in others:
+            changed += change
+        return changed
 
 
 class _AboveMean:
@@ -133,10 +142,11 @@ class _AboveMean:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node: the excess of all nodes under the mean that the move would leave, less that of now."""
-        moved = _moved(self._load, self._name, pod, replacement, here)
-        if moved is None:
+        leaves, comes = self._load.carried(pod, replacement, self._name)
+        if not leaves and not comes:
             return np.zeros_like(self._shares)
-        left, filled = moved[0], self._load.millionths_with(moved[1], self._name)
+        left = self._load.millionths_at(-leaves, self._name, here)
+        filled = self._load.millionths_with(comes, self._name)
         stood, counts = int(self._shares[here]), bool(self._judged[here])
         gone = left - stood if counts else 0
         targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))

@@ -198,7 +198,10 @@ class JudgesOneNode(Protocol):
     """A policy that says what a move to one node changes for less than what it costs to say it of all nodes."""
 
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """``Policy.change`` of one node (an index) that is not the pod's own. Shape (tiers,). Do not change the array."""
+        """``Policy.change`` of one node (an index) that is not the pod's own. Shape (tiers,). Do not change the array.
+
+        ``objective.NO_CHANGE`` if the policy has nothing to say of the pod.
+        """
         ...
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Namespace, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.objective import NO_CHANGE, Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
 from rescheduler.policies.term_pairs import (
@@ -105,9 +105,11 @@ class InterPodAntiAffinity:
 
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
         """The same for one node."""
+        found = change_in_pairs_at(pod, view.cluster.kind_of(replacement), _ANTI, node, view)
+        if not found:
+            return NO_CHANGE
         change = nothing()
-        then = view.cluster.kind_of(replacement)
-        change[Tier.HARD] = change_in_pairs_at(pod, then, _ANTI, node, view)
+        change[Tier.HARD] = found
         return change
 
     def _batch(self, pod: Pod, view: PolicyView) -> Batch | None:

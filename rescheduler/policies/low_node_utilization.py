@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import ClassVar, Final
 
@@ -18,7 +19,7 @@ from rescheduler.model.records import Pod
 from rescheduler.policies.excess import Excess, change_at
 from rescheduler.policies.framework import NO_NEED, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
-from rescheduler.policies.objective import Tier, in_tier, nothing
+from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
@@ -106,6 +107,8 @@ class LowNodeUtilization:
         self._args = args
         self._scope = args.scope()
         self._resources = tuple(sorted(args.target_thresholds))
+        self._targets = {r: args.target_thresholds[r] / PERCENT for r in self._resources}
+        """Shares of each resource, or how far above the mean they lie."""
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
@@ -120,8 +123,10 @@ class LowNodeUtilization:
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
         for here in self._loaded(over, load, bounds, excess, view):
-            for batch in self._proposed_on(here, view):
-                (spares if batch.spare else proposed).append((batch,))
+            found = self._proposed_on(here, view)
+            proposed.extend((batch,) for batch in found.needed)
+            if view.spares:
+                spares.extend((batch,) for batch in found.spares)
         return Proposals([*proposed, *spares])
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
@@ -194,11 +199,12 @@ class LowNodeUtilization:
         if self._args.use_deviation_thresholds:
             return self.change(pod, replacement, view)[:, node]
         load = self._load(view)
-        changed = nothing()
         nodes = view.state.node_index[pod.node], node
-        changed[Tier.BALANCE] = change_at(
-            load, self._targets(), self._judged(view, load), (pod, replacement), nodes
-        )
+        found = change_at(load, self._targets, self._judged(view, load), (pod, replacement), nodes)
+        if not found:
+            return NO_CHANGE
+        changed = nothing()
+        changed[Tier.BALANCE] = found
         return changed
 
     def nodes_counted(self, view: PolicyView) -> int:
@@ -217,16 +223,12 @@ class LowNodeUtilization:
             load = self._load(view)
             return Excess(
                 load,
-                self._targets(),
+                self._targets,
                 self._judged(view, load),
                 above_mean=self._args.use_deviation_thresholds,
             )
 
         return view.memo.of((self, Excess), view.cluster.version, find)
-
-    def _targets(self) -> dict[str, float]:
-        """Shares of each resource, or how far above the mean they lie."""
-        return {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
 
     def _judged(self, view: PolicyView, load: Load) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known. Do not change the array."""
@@ -320,38 +322,13 @@ class LowNodeUtilization:
                 capacity=capacity[full, node],
             )
 
-    def _proposed_on(self, here: _Loaded, view: PolicyView) -> list[Batch]:
-        """What is proposed to relieve a node, from an earlier decision if nothing that matters is different."""
+    def _proposed_on(self, here: _Loaded, view: PolicyView) -> _Proposed:
+        """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""
         key = (
             here.message, here.pressure, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
-            here.capacity.tobytes(), view.spares, here.pods,
+            here.capacity.tobytes(), here.pods,
         )  # fmt: skip
-        return view.cluster.memo.of((self, here.node), key, lambda: list(self._relieve(here, view)))
-
-    def _relieve(self, here: _Loaded, view: PolicyView) -> Iterator[Batch]:
-        movable = np.flatnonzero(here.able).tolist()
-        need = here.excess * here.capacity
-        kinds = [here.kinds[i] for i in movable]
-        found = cover([here.pods[i] for i in movable], kinds, here.taken[movable], need)
-        chosen = [movable[i] for i in found]
-        # Where what may move does not cover the excess, what is protected is proposed too, and reported.
-        covered = bool((here.taken[chosen].sum(axis=0) >= need - _EPSILON).all())
-        others = sorted(range(len(here.pods)), key=lambda i: _age(here.pods[i]))
-        picked = set(chosen)
-        held_back = [] if covered else [i for i in others if not here.able[i]]
-        rest = [i for i in others if here.able[i] and i not in picked] if view.spares or not covered else []
-        reliefs = here.reliefs().tolist()
-        for i in [*chosen, *held_back, *rest]:
-            yield Batch(
-                kind=here.kinds[i],
-                pods=(here.pods[i],),
-                policy=self.name,
-                reason="NodeOverloaded",
-                message=here.message,
-                gain=min(1.0, here.pressure * (0.5 + 0.5 * reliefs[i])),
-                tier=Tier.BALANCE,
-                spare=covered and i not in picked,
-            )
+        return view.cluster.memo.of((self, here.node), key, lambda: _Proposed(here))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,30 +360,69 @@ class _Loaded:
         return most
 
 
-def cover(pods: Sequence[Pod], kinds: Sequence[PodClass], taken: FloatArray, need: FloatArray) -> list[int]:
-    """Positions of few pods that cover the need: the smallest that covers all of the rest, else the largest.
+class _Proposed:
+    """The pods of one overloaded node that are proposed."""
 
-    ``taken``: what each pod takes of each resource that is needed. The first of equals goes: the less
-    reluctant, then the smaller, then by name; a pod that asks to be left alone goes only if no other helps.
+    def __init__(self, here: _Loaded) -> None:
+        self._here = here
+        self._gains: list[float] = np.minimum(here.pressure * (0.5 + 0.5 * here.reliefs()), 1.0).tolist()
+        able: list[bool] = here.able.tolist()
+        by_name = sorted(range(len(here.pods)), key=[_NAME(pod) for pod in here.pods].__getitem__)
+        need = here.excess * here.capacity
+        chosen = cover([i for i in by_name if able[i]], here.kinds, here.taken, need)
+        by_age = sorted(by_name, key=[pod.created_at_s for pod in here.pods].__getitem__)
+        picked = set(chosen)
+        others = [i for i in by_age if able[i] and i not in picked]
+        # Where what may move does not cover the excess, what is protected is proposed too, and reported.
+        if (here.taken[chosen].sum(axis=0) < need - _EPSILON).any():
+            chosen, others = [*chosen, *(i for i in by_age if not able[i]), *others], []
+        self.needed = [self._batch(i, spare=False) for i in chosen]
+        self._others = others
+
+    @cached_property
+    def spares(self) -> list[Batch]:
+        """Those that could go instead; made once they are asked for."""
+        return [self._batch(i, spare=True) for i in self._others]
+
+    def _batch(self, number: int, *, spare: bool) -> Batch:
+        here = self._here
+        return Batch(
+            kind=here.kinds[number],
+            pods=(here.pods[number],),
+            policy=LowNodeUtilization.name,
+            reason="NodeOverloaded",
+            message=here.message,
+            gain=self._gains[number],
+            tier=Tier.BALANCE,
+            spare=spare,
+        )
+
+
+def cover(
+    by_name: Sequence[int], kinds: Sequence[PodClass], taken: FloatArray, need: FloatArray
+) -> list[int]:
+    """Few pods that cover the need: the smallest that covers all of the rest, else the largest.
+
+    ``by_name``: the pods that may be chosen, as positions in ``kinds`` and ``taken``, by name. ``taken``: what each pod takes of each
+    resource that is needed. The first of equals goes: the less reluctant, then the smaller, then by name; a pod that asks to
+    be left alone goes only if no other helps.
     """
-    by_name = sorted(range(len(pods)), key=lambda i: _NAME(pods[i]))
     dislikes = [reluctance(kinds[i]) for i in by_name]
-    sizes = (taken / np.maximum(need, 1.0)).sum(axis=1)[by_name]
-    ranked = np.lexsort((sizes, [cost for _, _, cost in dislikes], [priority for _, priority, _ in dislikes]))
-    order = np.array(by_name, dtype=np.intp)[ranked]
-    willing = np.array([not asked for asked, _, _ in dislikes], dtype=np.bool_)[ranked]
-    return [int(order[i]) for i in _greedy(taken[order], need, willing)]
+    rows = taken[by_name]
+    sizes = (rows / np.maximum(need, 1.0)).sum(axis=1)
+    order = np.lexsort((sizes, [cost for _, _, cost in dislikes], [priority for _, priority, _ in dislikes]))
+    willing = [not dislikes[i][0] for i in order.tolist()]
+    ranked = [by_name[i] for i in order.tolist()]
+    return [ranked[i] for i in _greedy(rows[order].tolist(), need.tolist(), willing)]
 
 
-def _greedy(taken: FloatArray, need: FloatArray, willing: BoolArray) -> list[int]:
+def _greedy(rows: Sequence[Sequence[float]], need: Sequence[float], willing: Sequence[bool]) -> list[int]:
     """The first row that covers most of what is left, again and again; rows that are willing go first."""
     # Rows that are equal are judged once: mostly pods of a few sizes stand on a node.
     alike: dict[tuple[bool, tuple[float, ...]], list[int]] = {}
-    rows: list[list[float]] = taken.tolist()
-    asked: list[bool] = willing.tolist()
     for number in reversed(range(len(rows))):
-        alike.setdefault((asked[number], tuple(rows[number])), []).append(number)
-    left: list[float] = need.tolist()
+        alike.setdefault((willing[number], tuple(rows[number])), []).append(number)
+    left = list(need)
     chosen: list[int] = []
     while True:
         open_ = [(i, amount) for i, amount in enumerate(left) if amount > _EPSILON]
@@ -433,7 +449,3 @@ def _covered(row: tuple[float, ...], open_: Sequence[tuple[int, float]]) -> int:
         total += min(1.0, share)
     # In whole millionths, so that equals are equal whatever order they were added up in.
     return round(total / len(open_) * _MILLION)
-
-
-def _age(pod: Pod) -> tuple[float, str, str]:
-    return pod.created_at_s, pod.namespace, pod.name

@@ -9,7 +9,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, TIERS, Tier
+from rescheduler.policies.objective import NO_CHANGE, ONE, TIERS, Tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
@@ -99,6 +99,10 @@ class NodeTaints:
 
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
         """The same for one node."""
+        codes, cluster = view.nodes.taint_codes, view.cluster
+        same_taints = codes[node] == codes[view.state.node_index[pod.node]]
+        if same_taints and cluster.kind_of(pod) is cluster.kind_of(replacement):
+            return NO_CHANGE
         return change_of_cost_at(
             lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, node, view
         )

@@ -65,6 +65,11 @@ def nothing() -> IntArray:
     return np.zeros(TIERS, dtype=np.int64)
 
 
+NO_CHANGE: Final = np.zeros(TIERS, dtype=np.int64)
+"""A move to one node that changes nothing. Shape (tiers,), read-only: one object, so that whoever adds up leaves it out."""
+NO_CHANGE.flags.writeable = False
+
+
 def in_tier(tier: Tier, values: IntArray) -> IntArray:
     """A change (one value for each node) in one tier only. Shape (tiers, nodes)."""
     change = np.zeros((TIERS, len(values)), dtype=np.int64)
@@ -122,8 +127,9 @@ def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
     """
     chosen = np.ones(len(nodes), dtype=np.bool_)
     for tier, telling in _TELLING.items():
-        values = change[tier][nodes]
-        if values.any():
+        # Most moves are about few tiers.
+        if change[tier].any():
+            values = change[tier][nodes]
             chosen &= values < values[chosen].min() + telling
     return chosen
 

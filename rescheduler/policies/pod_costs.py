@@ -12,7 +12,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import Tier, in_tier, nothing, unchanged
+from rescheduler.policies.objective import NO_CHANGE, TIERS, Tier, in_tier, nothing, unchanged
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray, NodeIndices
 
@@ -43,7 +43,7 @@ def change_of_cost(cost: PodCost, pod: Pod, replacement: Pod, view: PolicyView) 
     old = new if then is kind else cost(kind, EVERYWHERE)
     if not new and not old:
         return unchanged(view.nodes.size)
-    change = np.array(unchanged(view.nodes.size))
+    change = np.zeros((TIERS, view.nodes.size), dtype=np.int64)
     for tier, costs in new:
         change[tier] += costs
     for tier, costs in old:
@@ -60,6 +60,8 @@ def change_of_cost_at(cost: PodCost, pod: Pod, replacement: Pod, node: int, view
     then = kind if _alike(pod, replacement) else cluster.kind_of(replacement)
     new = cost(then, asked)
     old = new if then is kind else cost(kind, asked)
+    if not new and not old:
+        return NO_CHANGE
     change = nothing()
     for tier, costs in new:
         change[tier] += costs[0]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 
 import msgspec
@@ -88,7 +87,7 @@ class Proposals:
         """Everything, to be taken one by one."""
         return ProposalQueue(self._tiers)
 
-    def without_spares(self, held_back: AbstractSet[tuple[str, float]]) -> Proposals:
+    def without_spares(self, held_back: set[tuple[str, float]]) -> Proposals:
         """The same without batches of spares whose pods, by uid and gain, are all held back."""
         if not held_back:
             return self
@@ -96,7 +95,7 @@ class Proposals:
             [
                 batch
                 for batch in tier
-                if not batch.spare or not all((pod.uid, batch.gain) in held_back for pod in batch.pods)
+                if not batch.spare or not held_back.issuperset([(pod.uid, batch.gain) for pod in batch.pods])
             ]
             for tier in self._tiers
         )
@@ -148,8 +147,7 @@ class ProposalQueue:
                     given[id(batch)] = number
                     yield batch.candidate(pod)
                 continue
-            streams = [zip(repeat(batch), batch.pods, strict=False) for batch in tier]
-            for batch, pod in heapq.merge(*streams, key=_name):
+            for batch, pod in _by_name(tier):
                 given[id(batch)] = given.get(id(batch), 0) + 1
                 yield batch.candidate(pod)
 
@@ -174,6 +172,14 @@ def by_gain(batches: Iterable[Batch]) -> Proposals:
 def by_name(pods: Iterable[Pod]) -> list[Pod]:
     """Pods of one namespace in order."""
     return sorted(pods, key=attrgetter("name"))
+
+
+def _by_name(tier: Sequence[Batch]) -> Iterable[tuple[Batch, Pod]]:
+    """The pods of all batches, which are by name in each of them."""
+    streams = (zip(repeat(batch), batch.pods, strict=False) for batch in tier)
+    if all(len(batch.pods) == 1 for batch in tier):
+        return sorted(chain.from_iterable(streams), key=_name)
+    return heapq.merge(*streams, key=_name)
 
 
 def _name(item: tuple[Batch, Pod]) -> str:

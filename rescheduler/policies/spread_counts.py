@@ -8,6 +8,7 @@ scheduler since 1.25). Arrays over domains; pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
@@ -15,10 +16,51 @@ from rescheduler.model.records import PodSpec, SpreadConstraint
 from rescheduler.model.selectors import LabelSet
 from rescheduler.policies.framework import PolicyView
 from rescheduler.scheduling.classes import PodGroup
+from rescheduler.scheduling.counts import domain_sums
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
-from rescheduler.scheduling.nodes import Codes, NodeTable
+from rescheduler.scheduling.nodes import Codes, Column, NodeTable
 from rescheduler.scheduling.pod_topology_spread import included, merged_selector
+
+
+class Domains:
+    """Which domains a constraint looks at; one object for all constraints that look at the same ones."""
+
+    def __init__(self, column: Column, counted: BoolArray, digest: bytes) -> None:
+        """``digest``: tells sets of counted nodes apart."""
+        self.column = column
+        self.counted = counted
+        self.digest = digest
+        self.whole = bool(counted.all())
+        self.codes: Codes = column.codes if self.whole else np.where(counted, column.codes, -1)
+        """Domain of each node; -1 if the constraint does not look at it."""
+        self.valid: BoolArray = np.bincount(self.codes[self.codes >= 0], minlength=len(column.values)) > 0
+        """The domains that exist for the constraint."""
+        self.number = int(self.valid.sum())
+
+    @classmethod
+    def of(cls, spec: PodSpec, constraint: SpreadConstraint, nodes: NodeTable) -> Domains:
+        """Those of one constraint of a pod. Most pods name no nodes, so few questions are asked for thousands of workloads."""
+        keys = frozenset(c.topology_key for c in spec.spread if c.hard == constraint.hard)
+        affinity = (spec.node_selector, spec.node_affinity) if constraint.node_affinity_honor else None
+        tolerations = spec.tolerations if constraint.node_taints_honor else None
+        question = cls, constraint.topology_key, keys, affinity, tolerations
+
+        def find() -> Domains:
+            mask = included(constraint, spec, nodes).copy()
+            for key in keys:
+                mask &= nodes.column(key).present
+            digest = blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()
+            column = nodes.column(constraint.topology_key)
+            return nodes.memo.of((cls, column.key, digest), None, lambda: cls(column, mask, digest))
+
+        return nodes.memo.of(question, None, find)
+
+    def counts(self, pods: PodGroup) -> IntArray:
+        """The pods in each domain. Do not change the array."""
+        if self.whole:
+            return pods.in_domains(self.column).dense()
+        return domain_sums(self.column, np.where(self.counted, pods.per_node.dense(), 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +71,7 @@ class DomainCounts:
     codes: Codes
     """Domain of each node; -1 if the constraint does not look at it."""
     counts: IntArray
-    """Pods by domain."""
+    """Pods by domain. Do not change the array."""
     valid: BoolArray
     """The domains that exist for this constraint."""
     floor: bool
@@ -77,29 +119,15 @@ def counted_pods(
     return view.cluster.group((Matcher(NamespaceScope(frozenset((namespace,))), selector),), living=True)
 
 
-def counted_nodes(spec: PodSpec, constraint: SpreadConstraint, nodes: NodeTable) -> BoolArray:
-    """Nodes that the constraint looks at: with all keys of the constraints of its kind, by its inclusion policies."""
-    mask = included(constraint, spec, nodes).copy()
-    for key in {c.topology_key for c in spec.spread if c.hard == constraint.hard}:
-        mask &= nodes.column(key).present
-    return mask
-
-
 def domain_counts(
     namespace: str, spec: PodSpec, labels: LabelSet, constraint: SpreadConstraint, view: PolicyView
 ) -> DomainCounts:
     """Counts of one constraint of a pod in the current what-if state."""
-    column = view.nodes.column(constraint.topology_key)
-    codes = np.where(counted_nodes(spec, constraint, view.nodes), column.codes, -1)
-    size = len(column.values)
-    valid = np.bincount(codes[codes >= 0], minlength=size) > 0
-    counts = np.zeros(size, dtype=np.int64)
+    domains = Domains.of(spec, constraint, view.nodes)
     group = counted_pods(namespace, labels, constraint, view)
-    if group is not None:
-        for known in group.classes:
-            where = codes[known.where]
-            counts += np.bincount(where[where >= 0], minlength=size)
-    return DomainCounts(constraint, codes, counts, valid, int(valid.sum()) < constraint.min_domains)
+    counts = np.zeros(len(domains.valid), dtype=np.int64) if group is None else domains.counts(group)
+    floor = domains.number < constraint.min_domains
+    return DomainCounts(constraint, domains.codes, counts, domains.valid, floor)
 
 
 def self_matches(labels: LabelSet, constraint: SpreadConstraint) -> bool:

@@ -8,7 +8,6 @@ over the domains: a function of where pods stand. Constraints are kept for a clu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -17,14 +16,12 @@ import numpy as np
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.spread_counts import counted_nodes
+from rescheduler.policies.spread_counts import Domains
 from rescheduler.scheduling.classes import PodClass, PodGroup, standing
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.counts import domain_sums
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.memo import Memo
-from rescheduler.scheduling.nodes import Column
 
 Wanted = Callable[[PodClass], Sequence[tuple[SpreadConstraint, LabelSelector | None]]]
 """The constraints of a class of pods that are looked at, each with its final selector."""
@@ -41,23 +38,10 @@ class ExcessChange(NamedTuple):
     by_node: IntArray
 
 
-class _Domains:
-    """Which domains a constraint looks at; shared by all constraints that look at the same ones."""
-
-    def __init__(self, column: Column, counted: BoolArray) -> None:
-        self.column = column
-        self.counted = counted
-        self.whole = bool(counted.all())
-        self.codes = column.codes if self.whole else np.where(counted, column.codes, -1)
-        """Domain of each node; -1 if the constraint does not look at it."""
-        self.valid = np.bincount(self.codes[self.codes >= 0], minlength=len(column.values)) > 0
-        self.number = int(self.valid.sum())
-
-
 class SpreadGroup:
     """One constraint of some pods, bound to the counts of the cluster."""
 
-    def __init__(self, constraint: SpreadConstraint, domains: _Domains, pods: PodGroup) -> None:
+    def __init__(self, constraint: SpreadConstraint, domains: Domains, pods: PodGroup) -> None:
         self.hard = constraint.hard
         self.carriers: dict[PodClass, None] = {}
         """The classes whose pods carry it, those without pods now included."""
@@ -89,6 +73,8 @@ class SpreadGroup:
 
     def change_at(self, kind: PodClass, then: PodClass, here: int, node: int) -> int:
         """The same for one node."""
+        if kind is then and self._codes[here] == self._codes[node]:
+            return 0  # no count changes
         found = self._change(kind, then, here)
         return found if isinstance(found, int) else int(found[self._codes[node]])
 
@@ -110,10 +96,7 @@ class SpreadGroup:
 
     def _counts(self) -> IntArray:
         """Pods by domain. Do not change the array."""
-        column = self._domains.column
-        if self._domains.whole:
-            return self._pods.in_domains(column).dense()
-        return domain_sums(column, np.where(self._domains.counted, self._pods.per_node.dense(), 0))
+        return self._domains.counts(self._pods)
 
     def _least(self, counts: IntArray) -> int:
         return 0 if self._floor else int(counts[self._valid].min())
@@ -145,7 +128,6 @@ class SpreadGroups:
         self._wanted = wanted
         self._seen = 0
         self._groups: dict[tuple[object, ...], SpreadGroup] = {}
-        self._domains: dict[tuple[str, bytes], _Domains] = {}
         self._by_pods: dict[PodGroup, list[SpreadGroup]] = {}
         self._carried: dict[PodClass, tuple[SpreadGroup, ...]] = {}
 
@@ -216,14 +198,11 @@ class SpreadGroups:
                 yield group
 
     def _group(self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector) -> SpreadGroup:
-        nodes = self._cluster.nodes
-        column = nodes.column(constraint.topology_key)
-        counted = counted_nodes(kind.spec, constraint, nodes)
-        looks_at = constraint.topology_key, blake2b(np.packbits(counted).tobytes(), digest_size=16).digest()
+        domains = Domains.of(kind.spec, constraint, self._cluster.nodes)
         key = (
             kind.namespace,
             selector,
-            looks_at,
+            (constraint.topology_key, domains.digest),
             constraint.max_skew,
             constraint.min_domains,
             constraint.hard,
@@ -232,9 +211,6 @@ class SpreadGroups:
         if group is None:
             matcher = Matcher(NamespaceScope(frozenset((kind.namespace,))), selector)
             pods = self._cluster.group((matcher,), living=True)
-            domains = self._domains.get(looks_at)
-            if domains is None:
-                domains = self._domains[looks_at] = _Domains(column, counted)
             group = self._groups[key] = SpreadGroup(constraint, domains, pods)
             self._by_pods.setdefault(pods, []).append(group)
         return group

@@ -11,7 +11,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
+from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
 from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
 from rescheduler.policies.spread_groups import SpreadGroups
@@ -142,12 +142,16 @@ class TopologySpread:
 
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
         """The same for one node."""
-        change = nothing()
-        for hard, found in self._groups(view).changes_at(pod, replacement, node, view):
-            if hard:
-                change[Tier.HARD] += found
+        hard = soft = 0
+        for is_hard, found in self._groups(view).changes_at(pod, replacement, node, view):
+            if is_hard:
+                hard += found
             else:
-                change[Tier.SOFT] += found * ONE
+                soft += found
+        if not hard and not soft:
+            return NO_CHANGE
+        change = nothing()
+        change[Tier.HARD], change[Tier.SOFT] = hard, soft * ONE
         return change
 
     def _groups(self, view: PolicyView) -> SpreadGroups:

@@ -6,7 +6,7 @@ a resource has the share 0 and is told apart by ``offers``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -45,8 +45,7 @@ class Load:
         self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
-        self.capacity = {r: self._capacity(r)[0] for r in self.resources}
-        self._divisors = {r: self._capacity(r)[1] for r in self.resources}
+        self.capacity, self._divisors = self._capacities()
         self._requested = {r: view.state.requested(r) for r in self.resources}
         self._amounts: dict[str, FloatArray] = {}
         if goes_by_measurement(self.resources, usage):
@@ -128,21 +127,49 @@ class Load:
         amounts = self._amounts.get(resource, self._requested[resource])[nodes]
         return np.rint((amounts + more) / capacity * ONE).astype(np.int64)
 
-    def millionths_above(self, more: float, resource: str, target: int) -> IntArray:
-        """How far each node is above the target with so much more there. Not to be changed, and valid until the next move."""
+    def millionths_above(self, resource: str, target: int) -> IntArray:
+        """How far each node is above the target. Not to be changed, and valid until the next move."""
 
         def judge(nodes: NodeIndices | slice) -> IntArray:
-            return np.maximum(self.millionths_with(more, resource, nodes) - target, 0)
+            return np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0)
 
-        if more or resource in self._scale:
+        return self._per_node((resource,), ("above", resource, target), judge)
+
+    def rises(self, coming: Sequence[tuple[str, float, int]]) -> IntArray:
+        """How much further each node would be above its targets, over some resources. Not to be changed, and valid until the next move.
+
+        ``coming``: resource, how much more of it there would be, and the target.
+        """
+
+        def judge(nodes: NodeIndices | slice) -> IntArray:
+            rise: IntArray = np.zeros(len(self.known[nodes]), dtype=np.int64)
+            for resource, more, target in coming:
+                rise += np.maximum(self.millionths_with(more, resource, nodes) - target, 0)
+                rise -= np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0)
+            return rise
+
+        return self._per_node([resource for resource, _, _ in coming], ("rises", *coming), judge)
+
+    def _per_node(
+        self,
+        resources: Iterable[str],
+        question: tuple[object, ...],
+        judge: Callable[[NodeIndices | slice], IntArray],
+    ) -> IntArray:
+        if any(resource in self._scale for resource in resources):
             return judge(_ALL_NODES)
-        # Of what stands there it follows from the node alone: only nodes touched since the last question are looked at.
-        question = Load, resource, target
-        return self._view.cluster.occupancy.answers.of(question, judge)
+        # By requests it follows from the node alone: only nodes touched since the last question are looked at.
+        return self._view.cluster.occupancy.answers.of((Load, *question), judge)
 
     def millionths_at(self, more: float, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
         return round((self.amount_at(resource, node) + more) / float(self._divisors[resource][node]) * ONE)
+
+    def rise_at(self, more: float, resource: str, node: int, target: int) -> int:
+        """By how much one node would be further above the target with so much more there."""
+        amount, whole = self.amount_at(resource, node), float(self._divisors[resource][node])
+        now, then = round(amount / whole * ONE), round((amount + more) / whole * ONE)
+        return max(then - target, 0) - max(now - target, 0)
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
@@ -170,14 +197,14 @@ class Load:
         shares: FloatArray = amounts / self._divisors[resource]
         return shares
 
-    def _capacity(self, resource: str) -> tuple[FloatArray, FloatArray]:
+    def _capacities(self) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         """What each node can hold; and the same to divide by, so that nothing is a share of what is not offered."""
 
-        def find() -> tuple[FloatArray, FloatArray]:
-            capacity = self._view.state.allocatable(resource).astype(np.float64)
-            return capacity, np.where(capacity > 0, capacity, np.inf)
+        def find() -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+            capacity = {r: self._view.state.allocatable(r).astype(np.float64) for r in self.resources}
+            return capacity, {r: np.where(held > 0, held, np.inf) for r, held in capacity.items()}
 
-        return self._view.memo.of((Load, resource), None, find)
+        return self._view.memo.of((Load, self.resources), None, find)
 
     def _measured(self) -> None:
         usage = self._view.snapshot.usage

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from rescheduler.model.resources import Resources
-from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.dynamic_resources import is_devices, is_extended
 from rescheduler.scheduling.framework import (
@@ -41,7 +41,7 @@ class NodeResourcesFit:
         """Nodes with room for one more pod and for every requested amount."""
         asked = tuple(
             (resource, amount, is_devices(resource, cluster))
-            for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile)
+            for resource, amount in _asked(ask.kind, cluster)
         )
         return cluster.occupancy.answers.of(("fit", asked), lambda some: _fit(asked, cluster, some)) > 0
 
@@ -54,9 +54,10 @@ class NodeResourcesFit:
         if occupancy.pods[node] + len(nominated) + 1 > nodes.allocatable("pods")[node]:
             lacking.append(TOO_MANY_PODS)
         too_small = False
-        for resource, amount in checked_requests(ask.kind.spec.requests, cluster.profile):
+        for resource, amount in _asked(ask.kind, cluster):
             held = int(cluster.requested(resource)[node])
-            held += sum(dict(one.kind.spec.requests.items()).get(resource, 0) for one in nominated)
+            if nominated:
+                held += sum(dict(one.kind.spec.requests.items()).get(resource, 0) for one in nominated)
             capacity = int(nodes.allocatable(resource)[node])
             if not capacity and is_devices(resource, cluster):
                 continue
@@ -88,6 +89,10 @@ def _fit(asked: tuple[tuple[str, int, bool], ...], cluster: Cluster, nodes: Node
         fits = capacity - cluster.requested(resource)[nodes] >= amount
         mask &= fits | (capacity == 0) if devices else fits
     return mask.astype(np.int64)
+
+
+def _asked(kind: PodClass, cluster: Cluster) -> list[tuple[str, int]]:
+    return kind.memo.of(NodeResourcesFit, None, lambda: checked_requests(kind.spec.requests, cluster.profile))
 
 
 def checked_requests(requests: Resources, profile: Profile) -> list[tuple[str, int]]:

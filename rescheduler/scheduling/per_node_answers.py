@@ -12,7 +12,7 @@ import numpy as np
 
 from rescheduler.scheduling.framework import IntArray, NodeIndices
 
-_QUESTIONS: Final = 64
+_QUESTIONS: Final = 192
 """So many are kept; one more lets the oldest go."""
 _FEW: Final = 4
 """If more than one in so many nodes was touched, all are judged: that is cheaper than picking them out."""

@@ -130,8 +130,11 @@ class SpreadAfter(NamedTuple):
 
     def allows(self, node: int) -> bool:
         """The same for one node."""
-        codes = [(column.code_list[node], within) for column, within in self.domains]
-        return all(code >= 0 and bool(within[code]) for code, within in codes)
+        for column, within in self.domains:
+            code = column.code_list[node]
+            if code < 0 or not within[code]:
+                return False
+        return True
 
 
 def spread_after(

@@ -55,4 +55,5 @@ def test_the_pods_that_cover_most_go_first(load):
     pods, taken, need = load
     kinds = [PodClass(class_key(pod), pod) for pod in pods]
     amounts = np.array(taken, dtype=np.float64).reshape(len(pods), 2)
-    assert cover(pods, kinds, amounts, np.array(need, dtype=np.float64)) == slowly(pods, taken, need)
+    by_name = sorted(range(len(pods)), key=lambda i: (pods[i].namespace, pods[i].name))
+    assert cover(by_name, kinds, amounts, np.array(need, dtype=np.float64)) == slowly(pods, taken, need)
