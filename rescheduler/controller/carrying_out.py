@@ -202,7 +202,8 @@ class Carrier:
             case rooms.DeletePlaceholder():
                 expectations.nodes.pop(machine, None)
             case rooms.TryTemplate() if effect.template_refused is not None:
-                self.memory.templates.answered(action.reservation.template_raw, effect.template_refused)
+                trials, template = self.memory.templates, action.reservation.template_raw
+                trials.answered(template, effect.template_refused, now_s)
                 self._wake(now_s)
             # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
             case moves.StartReplacement() if effect.refused:

@@ -106,7 +106,7 @@ class ReservationObserver:
         pending = reservation.status.phase is ReservationPhase.PENDING
         if placeholders or not pending or key_of_move(reservation) is not None:
             return ""
-        return self.memory.templates.of(reservation.template_raw)
+        return self.memory.templates.of(reservation.template_raw, self.now_s)
 
     def _volumes(self, reservation: Reservation) -> Volumes:
         if reservation.template is None or not reservation.template.volumes:
