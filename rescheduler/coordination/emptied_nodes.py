@@ -144,8 +144,10 @@ def observed_nodes(
     noted = {name: node for name, node in snapshot.nodes.items() if node.kept_empty is not None}
     emptied = {
         name: node
-        for name, policy in _left(snapshot.migrations.values(), now_s)
-        if (node := snapshot.nodes.get(name)) is not None and _rule_for(node, rules, policy) is not None
+        for name, policy, left_s in _left(snapshot.migrations.values(), now_s)
+        if (node := snapshot.nodes.get(name)) is not None
+        and node.created_at_s <= left_s
+        and _rule_for(node, rules, policy) is not None
     }
     nodes = {**emptied, **noted}
     if not nodes:
@@ -163,13 +165,16 @@ def observed_nodes(
         )
 
 
-def _left(moves: Iterable[PodMigration], now_s: float) -> Iterator[tuple[str, str]]:
-    """Nodes from which moves that policies planned have landed a moment ago, each with the policy."""
+def _left(moves: Iterable[PodMigration], now_s: float) -> Iterator[tuple[str, str, float]]:
+    """Nodes from which moves that policies planned have landed a moment ago, each with the policy, and when the pod left.
+
+    A node that joined later under the same name is another one, which somebody has just brought.
+    """
     for move in moves:
         status = move.status
         landed = status.phase is MigrationPhase.SUCCEEDED and not move.requested
         if landed and status.source_node and now_s - status.finished_at_s < EMPTIED_WITHIN_S:
-            yield status.source_node, move.policy
+            yield status.source_node, move.policy, status.evicted_at_s or status.finished_at_s
 
 
 def _rule_for(node: Node, rules: Iterable[KeepingRule], policy: str = "") -> KeepingRule | None:

@@ -25,7 +25,7 @@ from rescheduler.testing import builders as b
 
 NOW_S = 1_000_000.0
 RULE = KeepingRule(policy="HighNodeUtilization", kept_for_s=3600.0)
-NODE = msgspec.structs.replace(b.node("n1").build(), resource_version="5")
+NODE = msgspec.structs.replace(b.node("n1").build(), resource_version="5", created_at_s=NOW_S - 1000.0)
 UNTIL_S = NOW_S + 600.0
 KEPT = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KeptEmpty(Hold.CORDONED, UNTIL_S))
 GIVEN_BACK = msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.GIVEN_BACK, UNTIL_S))
@@ -144,6 +144,14 @@ def test_moves_of_the_policy_that_have_landed_empty_a_node():
 )
 def test_nothing_else_does(move):
     assert seen(move) == {}
+
+
+@pytest.mark.parametrize(("joined_s", "kept"), [(NOW_S - 60.0, True), (NOW_S - 10.0, False)])
+def test_a_node_that_joined_anew_under_its_name_is_not_the_one_that_was_emptied(joined_s, kept):
+    move = landed()
+    left = msgspec.structs.replace(move.status, evicted_at_s=NOW_S - 20.0)
+    node = msgspec.structs.replace(NODE, created_at_s=joined_s)
+    assert bool(seen(msgspec.structs.replace(move, status=left), nodes=(node,))) is kept
 
 
 def test_nodes_outside_of_the_pool_are_not_kept():
