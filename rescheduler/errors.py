@@ -10,3 +10,7 @@ class ReschedulerError(Exception):
 
 class TransitionError(ReschedulerError):
     """A step that the table of transitions does not know: a defect of the caller, never of the cluster."""
+
+
+class PolicyError(ReschedulerError):
+    """A policy failed, or gave what no policy may give: its author must act."""

@@ -19,6 +19,7 @@ from rescheduler.cli.interrupts import EXIT_INTERRUPTED, interrupted
 from rescheduler.cli.output import tell
 from rescheduler.cli.streams import reason, settled
 from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.errors import PolicyError
 from rescheduler.extras import MissingExtraError
 from rescheduler.kube.errors import ApiError, KubeconfigError, UnauthorizedError
 from rescheduler.kube.transport import TransportError
@@ -60,8 +61,8 @@ def _told(error: BaseException) -> int | None:
             shown = io.StringIO()
             error.show(shown)
             return _say(shown.getvalue().rstrip("\n"), error, error.exit_code)
-        case CommandError():
-            return _say(f"error: {error}", error, error.exit_code)
+        case CommandError() | PolicyError():
+            return _say(f"error: {error}", error, getattr(error, "exit_code", EXIT_FAILED))
         case ConfigurationError() | InputError() | KubeconfigError() | MissingExtraError():
             return _say(f"error: {error}", error, EXIT_USAGE)
         case UnauthorizedError():

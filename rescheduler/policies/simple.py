@@ -12,12 +12,15 @@ place. Part of the interface for policies from other packages (``PolicyType.inte
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
-from typing import ClassVar, Generic, TypeVar
+from pathlib import PurePath
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
+from rescheduler.errors import PolicyError
 from rescheduler.model.records import Node, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, unchanged
@@ -29,6 +32,9 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, No
 from rescheduler.scheduling.memo import Memo
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
+_MOST: Final = 1_000_000
+"""Pods that one cost may be worth: so the sum over the largest cluster is a number still."""
+_LABELS_TOLD: Final = 3
 
 
 class SimplePolicy(Generic[ArgsT]):
@@ -151,23 +157,65 @@ class SimplePolicy(Generic[ArgsT]):
     def _unit(self) -> int:
         return 1 if self.tier is Tier.HARD else ONE
 
-    def _whole(self, cost: float) -> int:
+    def _whole(self, cost: float, method: str, pod: Pod, node: str = "") -> int:
+        """The cost as it is added up. Raises PolicyError: it is no number, or a larger one than any cluster has pods."""
+        try:
+            known = abs(cost) <= _MOST
+        except TypeError:
+            known = False
+        if not known:
+            where = f" on node {node}" if node else ""
+            message = f"{self._asked(method, pod)}{where} is {cost!r}, not a number of pods up to {_MOST:,}"
+            raise PolicyError(message)
         return round(cost * self._unit)
+
+    def _failed(self, method: str, pod: Pod, error: Exception) -> PolicyError:
+        """What a method of the subclass raised, with the policy's name and the line."""
+        *_, last = traceback.extract_tb(error.__traceback__)
+        where = f"{PurePath(last.filename).name}:{last.lineno}"
+        return PolicyError(f"{self._asked(method, pod)} raised {type(error).__name__}: {error} ({where})")
+
+    def _asked(self, method: str, pod: Pod) -> str:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.labels.items())[:_LABELS_TOLD])
+        return f"policy {self.name}: {method} of a pod of namespace {pod.namespace} ({labels or 'no labels'})"
 
     def _alone(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         if type(self).cost is SimplePolicy.cost or not self._scope.proposes(kind):
             return ()
 
         def everywhere() -> IntArray:
-            pod = _nameless(kind)
-            costs = [self._whole(self.cost(pod, node)) for node in view.nodes.records]
-            return np.array(costs, dtype=np.int64)
+            pod, nodes = _nameless(kind), view.nodes.records
+            try:
+                costs = [self.cost(pod, node) for node in nodes]
+            except Exception as error:
+                raise self._failed("cost", pod, error) from error
+            whole = [
+                self._whole(cost, "cost", pod, node.name) for cost, node in zip(costs, nodes, strict=True)
+            ]
+            return np.array(whole, dtype=np.int64)
 
         found = kind.memo.of((self, "cost"), view.nodes, everywhere)
         return [(self.tier, found[nodes])]
 
     def _together(self, pods: Sequence[Pod]) -> int:
-        return self._whole(self.cost_together(pods)) if pods else 0
+        if not pods:
+            return 0
+        try:
+            cost = self.cost_together(pods)
+        except Exception as error:
+            raise self._failed("cost_together", pods[0], error) from error
+        return self._whole(cost, "cost_together", pods[0])
+
+    def _group(self, kind: PodClass) -> Hashable | None:
+        if not self._scope.proposes(kind):
+            return None
+        pod = _nameless(kind)
+        try:
+            group = self.group(pod)
+            hash(group)
+        except Exception as error:
+            raise self._failed("group", pod, error) from error
+        return group
 
     def _one_more(self, replacement: Pod, crowd: _Crowd) -> list[tuple[int, int]]:
         """For each node where pods of the group stand: what they cost more once the replacement stands there, too."""
@@ -185,7 +233,7 @@ class SimplePolicy(Generic[ArgsT]):
         known: _Crowds = view.cluster.memo.of(self, None, _Crowds)
         classes = view.cluster.classes
         for kind in islice(classes, known.seen, None) if known.seen < len(classes) else ():
-            group = self.group(_nameless(kind)) if self._scope.proposes(kind) else None
+            group = self._group(kind)
             if group is not None:
                 crowd = known.of_class[kind] = known.by_group.setdefault(group, _Crowd())
                 crowd.classes.append(kind)
