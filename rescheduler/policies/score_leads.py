@@ -8,7 +8,7 @@ stand nearly as well as they could. It leaves out only pods that have no lead; w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.other_nodes_scores import OtherNodesScores, same_elsewhere, told_by_few
 from rescheduler.policies.owners_wishes import owners_spec
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, NodeIndices
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import required_mask
 from rescheduler.scheduling.plugin import PossibleNodes
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
@@ -36,26 +36,43 @@ def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
     -1 on nodes that refuse the pod, and everywhere if its own node would refuse it now: that is another
     policy's business.
     """
-    state = view.state
-    here, size = state.node_index[pod.node], len(state.node_names)
-    mark = state.checkpoint()
-    state.remove(pod)
-    probe = _probe(pod, view)
-    leads = np.full(size, -1.0)
-    if state.feasible_at(probe, here):
-        feasible = state.feasible(probe)
-        nodes = np.flatnonzero(feasible)
-        total = np.zeros(size, dtype=np.int64)
-        plugins: set[str] = set()
-        for name, weight, points in state.points(probe, nodes):
-            if points.any():
-                plugins.add(name)
-                total[nodes] += weight * points
-        highest = sum(MAX_NODE_SCORE * weight for name, weight in state.profile.weights if name in plugins)
-        if highest:
-            leads = np.where(feasible, (total - total[here]) / highest, -1.0)
-    state.rollback(mark)
+    leads = np.full(len(view.state.node_names), -1.0)
+    scored = _scored(pod, view)
+    if scored is not None:
+        leads[scored.nodes] = (scored.totals - scored.own) / scored.highest
     return leads
+
+
+class _Scored(NamedTuple):
+    """What kube-scheduler would score."""
+
+    nodes: NodeIndices
+    """The feasible ones."""
+    totals: IntArray
+    own: int
+    """Of the pod's own node."""
+    highest: int
+    """The most that a node could score; above 0."""
+
+
+def _scored(pod: Pod, view: PolicyView) -> _Scored | None:
+    """Of a pod that is taken off its node; None if its own node would refuse it, or if no plugin gives points."""
+    state = view.state
+    here, mark = state.node_index[pod.node], state.checkpoint()
+    state.remove(pod)
+    probe, found = _probe(pod, view), None
+    if state.feasible_at(probe, here):
+        nodes = np.flatnonzero(state.feasible(probe))
+        totals = np.zeros(len(nodes), dtype=np.int64)
+        highest = 0
+        for _, weight, points in state.points(probe, nodes):
+            if points.any():
+                highest += MAX_NODE_SCORE * weight
+                totals += weight * points
+        if highest:
+            found = _Scored(nodes, totals, int(totals[np.searchsorted(nodes, here)]), highest)
+    state.rollback(mark)
+    return found
 
 
 class ScoreLeads:
@@ -112,7 +129,12 @@ class ScoreLeads:
 
 
 def _lead(pod: Pod, view: PolicyView) -> float:
-    return float(score_lead(pod, view)[view.nodes.usable].max())
+    """The greatest lead of a node that may be a target, or -1."""
+    scored = _scored(pod, view)
+    if scored is None:
+        return -1.0
+    totals = scored.totals[view.nodes.usable[scored.nodes]]
+    return float((totals.max() - scored.own) / scored.highest) if len(totals) else -1.0
 
 
 def _may_be_beaten(pod: Pod, kind: PodClass, here: NodeIndices, least: float, view: PolicyView) -> BoolArray:

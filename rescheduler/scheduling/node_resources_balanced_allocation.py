@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
@@ -28,11 +29,13 @@ class NodeResourcesBalancedAllocation:
         asked = _asked(ask, cluster)
         if not any(amount for _, amount in asked):
             return None
-        answers = cluster.occupancy.answers.of(("balance", asked), lambda some: _change(asked, cluster, some))
+        answers = cluster.occupancy.answers.of(
+            ("balance", asked), lambda some: _change(asked, Resources(), cluster, some)
+        )
         return answers[nodes]
 
     def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
-        """No node scores less than the pod's own could: that it becomes as uneven as can be."""
+        """Exactly what the pod's own node would score."""
         asked = _asked(ask, cluster)
         if not any(amount for _, amount in asked):
             return None
@@ -42,7 +45,7 @@ class NodeResourcesBalancedAllocation:
             return MAX_NODE_SCORE if points is None else int(points.max())
 
         best = possible.memo.of(("balance", asked), cluster.version, best_of)
-        return behind_the_best(np.full(len(here), _HALF, dtype=np.int64), best)
+        return behind_the_best(_change(asked, ask.kind.held, cluster, here), best)
 
 
 def _asked(ask: Ask, cluster: Cluster) -> tuple[tuple[str, int], ...]:
@@ -50,8 +53,10 @@ def _asked(ask: Ask, cluster: Cluster) -> tuple[tuple[str, int], ...]:
     return tuple({name: requests.amount(name) for name, _ in cluster.profile.balanced_resources}.items())
 
 
-def _change(asked: tuple[tuple[str, int], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:
-    """The points of each node for a pod that asks for these amounts."""
+def _change(
+    asked: tuple[tuple[str, int], ...], leaves: Resources, cluster: Cluster, nodes: NodeIndices
+) -> IntArray:
+    """The points of each node for a pod that asks for these amounts, once these others have left it."""
     without: list[FloatArray] = []
     with_pod: list[FloatArray] = []
     counted: list[BoolArray] = []
@@ -59,7 +64,7 @@ def _change(asked: tuple[tuple[str, int], ...], cluster: Cluster, nodes: NodeInd
         if amount == 0 and name not in _NATIVE:
             continue
         divisor, has = cluster.nodes.divisor(name)
-        used, divisor = cluster.requested(name)[nodes], divisor[nodes]
+        used, divisor = cluster.requested(name)[nodes] - leaves.amount(name), divisor[nodes]
         without.append(np.minimum(used / divisor, 1.0))
         with_pod.append(np.minimum((used + amount) / divisor, 1.0))
         counted.append(has[nodes])

@@ -50,17 +50,19 @@ def _contribution(
     constraint: SoftConstraint, nodes: NodeIndices, scored: BoolArray, keyed: BoolArray
 ) -> FloatArray:
     column = constraint.column
-    codes = column.codes[nodes]
     # kube-scheduler counts each feasible node for itself by host name, and otherwise sums over domains.
     if column.key == HOSTNAME:
-        size = int(scored.sum())
-        counts = constraint.group.per_node.dense()[nodes]
-    else:
-        size = len(np.unique(_with_unlabelled(column)[nodes][scored]))
-        counts = column.spread(_domain_counts(constraint, keyed))[nodes]
-    weight = _weight(size)
-    points = counts.astype(np.float64) * weight + float(constraint.max_skew - 1)
-    return np.where(codes >= 0, points, 0.0)
+        points = _points(constraint, constraint.group.per_node.dense()[nodes], int(scored.sum()))
+        return points if column.complete else np.where(column.present[nodes], points, 0.0)
+    seen = np.zeros(len(column.values) + 1, dtype=np.bool_)
+    seen[_with_unlabelled(column)[nodes][scored]] = True
+    by_domain = _points(constraint, _domain_counts(constraint, keyed), int(seen.sum()))
+    # A node without the label has code -1, which finds the last one by itself.
+    return np.append(by_domain, 0.0)[column.codes[nodes]]
+
+
+def _points(constraint: SoftConstraint, counts: IntArray, size: int) -> FloatArray:
+    return counts.astype(np.float64) * _weight(size) + float(constraint.max_skew - 1)
 
 
 def spread_behind(
