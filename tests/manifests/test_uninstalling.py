@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from rescheduler.model.names import (
     ANNOTATION_AVOID,
     ANNOTATION_HANDOVER_TAINT,
     ANNOTATION_KEPT_EMPTY,
+    API_VERSION,
     GATE,
     LABEL_PLACEHOLDER,
     TAINT_KEPT_EMPTY,
@@ -82,7 +84,8 @@ def controller(plane, log):
     config = log.parent / "config.yaml"
     config.write_text(
         "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
-        f"policies: []\nserver: {{port: {free_port()}}}\n"
+        "aggressiveness: aggressive\ninterval: 2s\npolicies: [{name: PendingPods, after: 1s}]\n"
+        f"server: {{port: {free_port()}}}\n"
     )
     kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
     words = [sys.executable, "-c", START, "run", "--kubeconfig", str(kubeconfig), "--config", str(config)]
@@ -102,20 +105,43 @@ def room(world, name, node, **more):
     world.api.create(RESERVATIONS, body).expect(201)
 
 
+def room_sets(world):
+    """A head-room that stands, and a window for whose only room a pod must step aside. Gives what shows that it does."""
+    owners = [{"object": {"namespace": world.namespace}, "labelSelector": {"matchLabels": {"app": "late"}}}]
+    at = time.gmtime(time.time() + 1200)
+    cron = {"cron": f"{at.tm_min} {at.tm_hour} * * *", "duration": "1h", "startReserveAgo": "2h"}
+    for kind, plural, cpu, wish in (
+        ("HeadRoom", "headrooms", "1", {"rooms": 1}),
+        ("ReservationWindow", "reservationwindows", "4", {**cron, "podNumToReserve": 1}),
+    ):
+        spec = {**wish, "template": {"spec": world.spec(cpu)}, "owners": owners, "makeRoom": True}
+        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": world.namespace}, "spec": spec}
+        world.api.create(f"/apis/{API_VERSION}/{plural}", body).expect(201)
+        if kind == "HeadRoom":
+            path = f"/apis/{API_VERSION}/{plural}/{world.namespace}"
+            world.wait(lambda: world.api.get(path).body.get("status", {}).get("rooms") == "1/1", LIMIT_S)  # noqa: B023
+    return lambda: any(
+        "makingRoom" in (found.get("status") or {}) for found in world.api.get(RESERVATIONS).expect().items
+    )
+
+
 def phase(world, name):
     return (world.api.get(f"{RESERVATIONS}/{name}").expect().body.get("status") or {}).get("phase")
 
 
 def leave_behind(plane, world, log):
-    """What a controller leaves that is killed in the middle: rooms, a taint, a hint, pods at the gate."""
+    """What a controller leaves that is killed in the middle: rooms, moves for a window, a taint, a hint, pods at the gate."""
     node = world.node("n", cpu="8")
     world.workload("Deployment", "web", 2, cpu="1")
     world.wait_ready("web", 2, LIMIT_S)
+    world.node("m", cpu="1")
     process = controller(plane, log)
     try:
         room(world, "one", node)
         room(world, "two", node)
         world.wait(lambda: {phase(world, n) for n in ("one", "two")} == {"Available"}, LIMIT_S)
+        steps_aside = room_sets(world)
+        world.wait(steps_aside, LIMIT_S)
     except AssertionError as error:
         raise AssertionError(f"{error}\n{log.read_text()[-3000:]}") from error
     finally:
