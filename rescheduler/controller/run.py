@@ -316,10 +316,11 @@ def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:
 
 
 def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
-    """The kinds to follow; those of Koordinator and Volcano only if the cluster serves them."""
+    """The kinds to follow; those of Koordinator, Volcano and scheduler-plugins only if the cluster serves them."""
     served = {
         Kind.KOORDINATOR_RESERVATION: capabilities.koordinator_reservations,
         Kind.VOLCANO_POD_GROUP: capabilities.volcano_pod_groups,
+        Kind.COSCHEDULING_POD_GROUP: capabilities.coscheduling_pod_groups,
     }
     return {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
 

@@ -20,6 +20,7 @@ ADMISSION: Final = "admissionregistration.k8s.io/v1"
 METRICS: Final = "metrics.k8s.io/v1beta1"
 KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
+COSCHEDULING: Final = "scheduling.x-k8s.io/v1alpha1"
 EVENTS: Final = "events.k8s.io/v1"
 
 
@@ -43,6 +44,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 and later)."""
     koordinator_reservations: bool = False
     volcano_pod_groups: bool = False
+    coscheduling_pod_groups: bool = False
     reservations: bool = False
     pod_migrations: bool = False
     events: bool = True
@@ -99,6 +101,7 @@ def discover(api: KubeApi) -> Capabilities:
         <= admission,
         koordinator_reservations="reservations" in resources_of(api, KOORDINATOR),
         volcano_pod_groups="podgroups" in resources_of(api, VOLCANO),
+        coscheduling_pod_groups="podgroups" in resources_of(api, COSCHEDULING),
         reservations="reservations" in own,
         pod_migrations="podmigrations" in own,
         events="events" in resources_of(api, EVENTS),

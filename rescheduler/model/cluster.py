@@ -193,6 +193,7 @@ class ClusterState:
             node_autoscaler=self._node_autoscaler,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
             pod_groups=self._copy(Kind.VOLCANO_POD_GROUP),
+            coscheduling_groups=self._copy(Kind.COSCHEDULING_POD_GROUP),
             replacement_rules=rules,
             pod_log=self._pod_log.position(pods),
         )

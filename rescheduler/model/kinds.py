@@ -62,6 +62,7 @@ class Kind(enum.StrEnum):
     HEAD_ROOM = "HeadRoom"
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
     VOLCANO_POD_GROUP = "VolcanoPodGroup"
+    COSCHEDULING_POD_GROUP = "CoschedulingPodGroup"
     CONFIG_MAP = "ConfigMap"
     CONTROLLER_REVISION = "ControllerRevision"
 
@@ -108,6 +109,9 @@ RESOURCES: dict[Kind, Resource] = {
     ),
     Kind.VOLCANO_POD_GROUP: Resource(
         "scheduling.volcano.sh", "v1beta1", "podgroups", namespaced=True, optional=True, kind="PodGroup"
+    ),
+    Kind.COSCHEDULING_POD_GROUP: Resource(
+        "scheduling.x-k8s.io", "v1alpha1", "podgroups", namespaced=True, optional=True, kind="PodGroup"
     ),
 }
 

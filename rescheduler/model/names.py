@@ -141,6 +141,14 @@ POD_GROUP_LABELS: Final = (
 POD_GROUP_ANNOTATIONS: Final = (*POD_GROUP_NAMES, "gang.scheduling.koordinator.sh/name")
 """Annotations of pods with the name of their group, of Volcano or Koordinator."""
 
+POD_GROUP_LEAST_LABELS: Final = ("pod-group.scheduling.sigs.k8s.io/min-available",)
+"""Labels of pods with the number of their group that must run together: of the first versions of scheduler-plugins and Koordinator."""
+POD_GROUP_LEAST_ANNOTATIONS: Final = (
+    "gang.scheduling.koordinator.sh/min-available",
+    "scheduling.volcano.sh/group-min-member",
+)
+"""The same as annotations, of Koordinator and Volcano."""
+
 KEPT_POD_ANNOTATIONS: Final = frozenset(
     {
         ANNOTATION_RESERVATION,
@@ -153,6 +161,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         POD_DELETION_COST,
         MAXIMUM_RUNTIME,
         *POD_GROUP_ANNOTATIONS,
+        *POD_GROUP_LEAST_ANNOTATIONS,
         KOORDINATOR_AFFINITY,
         KOORDINATOR_ALLOCATED,
         "kubernetes.io/config.mirror",

@@ -1,23 +1,35 @@
-"""Volcano's PodGroup, as far as it is read: how long its pods run at most. Types only."""
+"""PodGroups of Volcano and of scheduler-plugins, as far as they are read: how many pods must run together, and for how long. Types only."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from rescheduler.model.records import ObjectKey
 
+_LONGEST: Final = 6
+"""Digits of a number of pods that is believed."""
 
-class VolcanoPodGroup(msgspec.Struct, frozen=True, gc=False):
-    """A PodGroup (scheduling.volcano.sh)."""
+
+class PodGroupRecord(msgspec.Struct, frozen=True, gc=False):
+    """A PodGroup (scheduling.volcano.sh or scheduling.x-k8s.io)."""
 
     namespace: str
     name: str
     uid: str = ""
     resource_version: str = ""
     maximum_runtime: str = ""
-    """The annotation as it was written; empty: there is none."""
+    """Volcano's annotation as it was written; empty: there is none."""
+    min_member: int = 0
+    """So many pods are of use only together; 0: it says nothing that can be read."""
 
     @property
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
+
+
+def members_of_text(text: str) -> int:
+    """A number of pods as an annotation has it; 0: it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST else 0

@@ -14,7 +14,7 @@ from typing import Any
 from rescheduler.model.change_log import LogPosition, changed_keys
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.pod_group import VolcanoPodGroup
+from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
     DeviceClass,
     DisruptionBudget,
@@ -82,8 +82,10 @@ class Snapshot:
     """What ConfigMap ``move-history`` keeps of moves, by uid of their PodMigration."""
     koordinator: Mapping[str, KoordinatorReservation] = field(default_factory=_empty)
     """Koordinator's Reservations. ``pods`` contains the room that each holds, as a pod without a namespace."""
-    pod_groups: Mapping[ObjectKey, VolcanoPodGroup] = field(default_factory=_empty)
+    pod_groups: Mapping[ObjectKey, PodGroupRecord] = field(default_factory=_empty)
     """Volcano's."""
+    coscheduling_groups: Mapping[ObjectKey, PodGroupRecord] = field(default_factory=_empty)
+    """Those of scheduler-plugins."""
     replacement_rules: ReplacementRules = DEFAULT_RULES
     """Which custom controllers replace their pods."""
     admitted: Mapping[TemplateKey, AdmittedPod] = field(default_factory=_empty)

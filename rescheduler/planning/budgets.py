@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets and our own limits, spent move by move. Refusals are values. Pure but for its own sums.
+"""PodDisruptionBudgets, groups that need so many pods, and our own limits, spent move by move. Refusals are values. Pure but for its own sums.
 
 The rules are those of the eviction subresource: a pod that two budgets select is never evicted; a pod that
 is not Ready is free under AlwaysAllow, and under IfHealthyBudget while its budget is healthy.
@@ -14,6 +14,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.group_members import GroupMembers
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.plan import SkipReason
 
@@ -28,7 +29,7 @@ class Blocked(NamedTuple):
 
 
 class BudgetLedger:
-    """PodDisruptionBudgets of a snapshot with what was spent of them.
+    """PodDisruptionBudgets and groups of a snapshot with what was spent of them.
 
     Moves under way whose eviction the API server has not yet accepted are spent from the start.
     """
@@ -46,6 +47,7 @@ class BudgetLedger:
         for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
         self._spent: Counter[ObjectKey] = Counter()
+        self._groups = GroupMembers(snapshot)
         self._known: dict[tuple[str, LabelSet], tuple[DisruptionBudget, ...]] = {}
 
     def of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
@@ -68,6 +70,17 @@ class BudgetLedger:
 
         ``reserves_first``: the move is made so although the pod could start first for that policy.
         """
+        return self._of_budgets(pod, policy, reserves_first=reserves_first) or self._of_group(
+            pod, policy, reserves_first=reserves_first
+        )
+
+    def _of_group(self, pod: Pod, policy: str, *, reserves_first: bool) -> Blocked | None:
+        said = self._groups.refusal(pod)
+        if not said or (not reserves_first and self._spends_nothing(pod, policy)):
+            return None
+        return Blocked(SkipReason.GROUP, said, "gang")
+
+    def _of_budgets(self, pod: Pod, policy: str, *, reserves_first: bool) -> Blocked | None:
         budgets = self.of(pod)
         if not budgets or pod.phase is PodPhase.PENDING:
             return None
@@ -108,6 +121,7 @@ class BudgetLedger:
             self._add(pod, -1)
 
     def _add(self, pod: Pod, amount: int) -> None:
+        self._groups.add(pod, amount)
         for budget in self.of(pod):
             if not _free(pod, budget):
                 self._spent[budget.key] += amount

@@ -8,7 +8,7 @@ priorities first, then with the fewest moves. A way is planned as a whole or not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -18,7 +18,8 @@ from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chain_moves import held, makes_room
-from rescheduler.planning.gangs import gangs_of, words_of
+from rescheduler.planning.gangs import gangs_of, least_of, words_of
+from rescheduler.planning.group_members import GroupMembers
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.leaving_pods import LeavingPods
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
@@ -43,6 +44,10 @@ _SHARES: Final = 4
 _LEAST_SHARE: Final = 100_000
 _AGAIN: Final = 3
 """Ways that are looked for in place of one that a budget or a limit refuses as a whole."""
+
+_ENOUGH: Final = (
+    "enough pods of its group get room now (minMember); the others are planned for once those run"
+)
 
 _DEEPEST: Final = 2
 """Levels that are told apart where no policy bounds them."""
@@ -97,8 +102,12 @@ class PendingRooms:
     """Of one search."""
     _left: list[PendingRoom] = field(default_factory=list)
     """Pods without room."""
+    _members: GroupMembers = field(init=False)
     _found: dict[str, int] = field(default_factory=dict)
     """By uid of the first pod of a gang: how many found room when the gang was planned last."""
+
+    def __post_init__(self) -> None:
+        self._members = GroupMembers(self.trial.snapshot)
 
     def start_again(self) -> None:
         """The plan was taken back."""
@@ -125,7 +134,7 @@ class PendingRooms:
     def run(self, policy: RoomMakingPolicy, proposals: Proposals) -> None:
         """Plan room for the pods that the policy proposes."""
         known = {room.pod.uid for room in self._left}  # of an earlier round
-        gangs = gangs_of(one for one in proposals if one.pod.uid not in known)
+        gangs = gangs_of((one for one in proposals if one.pod.uid not in known), self._members)
         if not gangs:
             return
         if self.limits.full is not None:
@@ -136,9 +145,20 @@ class PendingRooms:
         reasons: dict[PodClass, Blocked] = {}
         for gang in self._best(policy.bounds, sorted(gangs, key=_order)):
             kind = self.trial.state.cluster.kind_of(gang[0].pod)
-            if len(gang) > 1 or kind not in reasons:  # each takes a search
+            if (
+                len(gang) > 1 or kind not in reasons or least_of(gang, self._members) > len(gang)
+            ):  # each takes a search
                 reasons[kind] = self._why(policy.bounds, gang)
             self._leave(gang, reasons[kind])
+        self._leave_the_rest(gangs)
+
+    def _leave_the_rest(self, gangs: Iterable[Gang]) -> None:
+        """Pods of which enough others found room: they are planned for once those run."""
+        known = {room.candidate.pod.uid for room in self._rooms} | {room.pod.uid for room in self._left}
+        for gang in gangs:
+            rest = tuple(one for one in gang if one.pod.uid not in known)
+            if rest:
+                self._leave(rest, Blocked(SkipReason.GROUP, _ENOUGH, "gang"))
 
     def _best(self, bounds: RoomBounds, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room in the best order that is tried."""
@@ -189,10 +209,12 @@ class PendingRooms:
         return left
 
     def _place(self, bounds: RoomBounds, gang: Gang, moves: int) -> bool:
-        """All pods of it with so many moves each at most, or none."""
-        rooms = len(self._rooms)
+        """All pods of it with so many moves each at most, or as many as are enough, or none."""
+        rooms, least = len(self._rooms), least_of(gang, self._members)
+        if least > len(gang):
+            return False
         found = sum(self._place_one(bounds, candidate, moves) for candidate in gang)
-        if found == len(gang):
+        if found >= least:
             return True
         self._found[gang[0].pod.uid] = found
         self._undo(rooms)
@@ -286,8 +308,9 @@ class PendingRooms:
 
     def _why(self, bounds: RoomBounds, gang: Gang) -> Blocked:
         first, found = gang[0], self._found.get(gang[0].pod.uid, 0)
-        if len(gang) > 1 and found:
-            return Blocked(SkipReason.GROUP, words_of(first.pod, found, len(gang)), "gang")
+        least = least_of(gang, self._members)
+        if (len(gang) > 1 and found) or least > len(gang):
+            return Blocked(SkipReason.GROUP, words_of(first.pod, found, len(gang), least), "gang")
         if self.limits.full is not None:
             return self.limits.full
         if not self.explains:

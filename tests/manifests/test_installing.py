@@ -179,6 +179,7 @@ ALLOWED = [
     ("watch", "volumeattachments", {"group": "storage.k8s.io"}),
     ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
     ("watch", "podgroups", {"group": "scheduling.volcano.sh"}),
+    ("watch", "podgroups", {"group": "scheduling.x-k8s.io"}),
 ]
 REFUSED = [
     ("create", "pods", {"namespace": "default"}),

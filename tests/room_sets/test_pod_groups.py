@@ -1,5 +1,8 @@
 """Volcano's PodGroups are read where their CRD is served, and nothing is asked for where it is not."""
 
+import msgspec
+import pytest
+
 from rescheduler.controller import run
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
@@ -50,3 +53,28 @@ def test_pod_groups_are_read_where_they_are_served():
     (page,) = api.list(resource.collection_path)
     (found,) = Decoder().page(Kind.VOLCANO_POD_GROUP, page).records
     assert (found.namespace, found.name, found.maximum_runtime) == ("default", "night", "500s")
+    assert found.min_member == 3
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {},
+        [],
+        "x",
+        3,
+        {"minMember": None},
+        {"minMember": "3"},
+        {"minMember": True},
+        {"minMember": -1},
+        {"minMember": 2.5},
+        {"minMember": 10**30},
+        {"minMember": {}},
+    ],
+)
+@pytest.mark.parametrize("kind", [Kind.VOLCANO_POD_GROUP, Kind.COSCHEDULING_POD_GROUP])
+def test_a_number_of_members_that_cannot_be_read_is_none(kind, spec):
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
+    (found,) = Decoder().page(kind, msgspec.json.encode({"items": [group]})).records
+    assert (found.name, found.min_member) == ("g", 0)

@@ -21,7 +21,7 @@ from rescheduler.model.decode.custom_resources import MigrationWire, Reservation
 from rescheduler.model.decode.dump import ItemBatch
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
-from rescheduler.model.decode.pod_groups import pod_group
+from rescheduler.model.decode.pod_groups import PodGroupWire, pod_group
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
@@ -38,7 +38,7 @@ from rescheduler.model.decode.wire_types import (
 from rescheduler.model.decode.workloads import WorkloadWire, workload
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.pod_group import VolcanoPodGroup
+from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
     ConfigMap,
     DeviceClass,
@@ -85,7 +85,7 @@ Record = (
     | ReservationWindow
     | HeadRoom
     | KoordinatorReservation
-    | VolcanoPodGroup
+    | PodGroupRecord
     | ConfigMap
 )
 """Any record that a decoder makes."""
@@ -417,7 +417,8 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.DEVICE_CLASS: (nodes.DeviceClassWire, nodes.device_class),
         Kind.POD_MIGRATION: (MigrationWire, migration),
         Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
-        Kind.VOLCANO_POD_GROUP: (ObjectWire, pod_group),
+        Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
+        Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),
     }
     codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(PodHead, pods.pod)}
     for kind, (wire, convert) in simple.items():

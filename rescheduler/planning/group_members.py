@@ -1,0 +1,121 @@
+"""How many pods of a group must run together (``minMember``), and how many do. Refusals are values. Pure but for its own sums.
+
+The number is that of the PodGroup that the pods name, or what the pods say themselves. With fewer members the group does nothing, so
+room for fewer is of no use, and no move may leave fewer. Of a group whose number is not known nothing is said here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from rescheduler.model.made_room import waiting_pod
+from rescheduler.model.names import (
+    POD_GROUP_ANNOTATIONS,
+    POD_GROUP_LABELS,
+    POD_GROUP_LEAST_ANNOTATIONS,
+    POD_GROUP_LEAST_LABELS,
+)
+from rescheduler.model.pod_group import PodGroupRecord, members_of_text
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+
+_OVER: Final = (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED)
+
+
+class Members(NamedTuple):
+    """Of one group."""
+
+    standing: int = 0
+    """Those that have a node, or for which room is being made."""
+    ready: int = 0
+
+
+def group_name(pod: Pod) -> str:
+    """The group that the pod names; "" if it names none."""
+    return next(_names(pod), "")
+
+
+class GroupMembers:
+    """The groups of a snapshot, with what moves take of them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._taken: Counter[ObjectKey] = Counter()
+        self._least: dict[tuple[str, LabelSet, LabelSet], int] = {}
+
+    def least(self, pod: Pod) -> int:
+        """How many pods of its group must run; 0: it belongs to none, or that is not known."""
+        key = pod.namespace, pod.labels, pod.annotations
+        known = self._least.get(key)
+        if known is None:
+            known = self._least[key] = self._looked_up(pod)
+        return known
+
+    def _looked_up(self, pod: Pod) -> int:
+        for name in _names(pod):
+            key = ObjectKey(pod.namespace, name)
+            for groups in (self._snapshot.coscheduling_groups, self._snapshot.pod_groups):
+                group: PodGroupRecord | None = groups.get(key)
+                if group is not None and group.min_member:
+                    return group.min_member
+        return next(filter(None, map(members_of_text, _said(pod))), 0) if group_name(pod) else 0
+
+    def missing(self, pod: Pod) -> int:
+        """How many more of its group must get a node before it can run."""
+        least = self.least(pod)
+        return max(0, least - self._members.get(_key(pod), Members()).standing) if least else 0
+
+    def refusal(self, pod: Pod) -> str:
+        """Why its eviction would leave too few, or "". A pod that is not Ready takes nothing."""
+        least = self.least(pod) if pod.ready else 0
+        left = self._members.get(_key(pod), Members()).ready - self._taken[_key(pod)] - 1 if least else 0
+        if left >= least:
+            return ""
+        return (
+            f"group {group_name(pod)} needs {least} Ready pods (minMember), and {max(left, 0)} would be left"
+        )
+
+    def add(self, pod: Pod, amount: int) -> None:
+        """A move takes the pod out of its group for a while, or does not any more (-1)."""
+        if pod.ready and self.least(pod):
+            self._taken[_key(pod)] += amount
+
+    @cached_property
+    def _members(self) -> dict[ObjectKey, Members]:
+        """Looked for once a group is asked about."""
+        found: dict[ObjectKey, Members] = {}
+        expected = {pod.uid for pod in self._expected()}
+        for pod in self._snapshot.pods.values():
+            stands = bool(pod.node) or pod.uid in expected
+            if not stands or pod.terminal or pod.deleting or not group_name(pod):
+                continue
+            known = found.get(_key(pod), Members())
+            found[_key(pod)] = Members(known.standing + 1, known.ready + pod.ready)
+        return found
+
+    def _expected(self) -> Iterator[Pod]:
+        for reservation in self._snapshot.reservations.values():
+            pod = waiting_pod(reservation, self._snapshot.pods)
+            if pod is not None and reservation.status.phase not in _OVER and not reservation.deleting:
+                yield pod
+
+
+def _names(pod: Pod) -> Iterator[str]:
+    labels = (pod.labels.get(key) for key in POD_GROUP_LABELS)
+    notes = (pod.annotations.get(key) for key in POD_GROUP_ANNOTATIONS)
+    yield from filter(None, labels)
+    yield from filter(None, notes)
+
+
+def _said(pod: Pod) -> Iterator[str]:
+    yield from filter(None, map(pod.labels.get, POD_GROUP_LEAST_LABELS))
+    yield from filter(None, map(pod.annotations.get, POD_GROUP_LEAST_ANNOTATIONS))
+
+
+def _key(pod: Pod) -> ObjectKey:
+    return ObjectKey(pod.namespace, group_name(pod))
