@@ -30,15 +30,20 @@ def told_by_few(kind: PodClass, cluster: Cluster) -> bool:
     return kind.plain and not is_spread(kind, cluster, hard=False) and not is_scored(kind, cluster)
 
 
+def tells_only_its_class(kind: PodClass, cluster: Cluster) -> bool:
+    """True if it depends on the class of the pods which nodes take them."""
+    return bool(required_columns(kind, cluster)) or is_spread(kind, cluster, hard=True)
+
+
 def same_elsewhere(pod: Pod, kind: PodClass, node: int, cluster: Cluster) -> Hashable:
     """Equal for pods that leave all nodes but their own alike, once they are taken off.
 
     ``kind``: of the pod as it is asked about.
     """
     amounts = kind.spec, pod.held, pod.held_score_cpu_milli, pod.held_score_memory_bytes
-    columns = required_columns(kind, cluster)
-    if not columns and not is_spread(kind, cluster, hard=True):
+    if not tells_only_its_class(kind, cluster):
         return amounts
+    columns = required_columns(kind, cluster)
     # Where each node is a domain of its own, a pod that leaves changes no other.
     shared = tuple(column.code_list[node] for column in columns if not column.distinct)
     return kind, amounts, shared, counted_domains(kind, cluster, node)

@@ -8,6 +8,7 @@ stand nearly as well as they could. It leaves out only pods that have no lead; w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,7 +16,12 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.other_nodes_scores import OtherNodesScores, same_elsewhere, told_by_few
+from rescheduler.policies.other_nodes_scores import (
+    OtherNodesScores,
+    same_elsewhere,
+    tells_only_its_class,
+    told_by_few,
+)
 from rescheduler.policies.owners_wishes import owners_spec
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
@@ -25,6 +31,8 @@ from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 _ROUNDING: Final = 1e-6
 """Bounds are compared in floating point."""
+_KEPT: Final = 64
+"""So many different wishes of pods about nodes are kept: in some clusters every workload has its own."""
 
 
 def score_lead(pod: Pod, view: PolicyView) -> FloatArray:
@@ -75,6 +83,14 @@ def _scored(pod: Pod, view: PolicyView) -> _Scored | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a few nodes told, by what pods have in common; leads by the node, too."""
+
+    elsewhere: dict[Hashable, OtherNodesScores | None] = field(default_factory=dict)
+    leads: dict[tuple[Hashable, str], float] = field(default_factory=dict)
+
+
 class ScoreLeads:
     """Who leads in a state without changes, asked class by class; what pods of other classes told is kept."""
 
@@ -82,8 +98,8 @@ class ScoreLeads:
         """``least``: smaller leads do not matter."""
         self._least = least
         self._view = view
-        self._elsewhere: dict[Hashable, OtherNodesScores | None] = {}
-        self._found: dict[tuple[Hashable, str], float] = {}
+        self._told_for_all = _Told()
+        self._possible: dict[Hashable, PossibleNodes] = {}
 
     def of(self, pods: Sequence[Pod], kind: PodClass) -> Iterator[tuple[Pod, float]]:
         """Those of these pods of one class that a node which may be a target beats clearly, and by how much at most."""
@@ -92,40 +108,68 @@ class ScoreLeads:
         index = self._view.state.node_index
         nodes = list(dict.fromkeys(pod.node for pod in pods))
         here: NodeIndices = np.array([index[node] for node in nodes], dtype=np.intp)
-        worth = _may_be_beaten(pods[0], kind, here, self._least, self._view)
+        worth = self._may_be_beaten(pods[0], kind, here)
         if not worth.any():
             return
         asked = {nodes[i] for i in np.flatnonzero(worth).tolist()}
         probe = self._view.state.cluster.kind_of(_probe(pods[0], self._view))
-        few = told_by_few(probe, self._view.cluster)
+        cluster = self._view.cluster
+        few = told_by_few(probe, cluster)
+        told = _Told() if tells_only_its_class(probe, cluster) else self._told_for_all
         known: dict[str, float] = {}
         for pod in pods:
             if pod.node in asked:
                 if pod.node not in known:
-                    known[pod.node] = self._told(pod, probe) if few else _lead(pod, self._view)
+                    known[pod.node] = self._told(pod, probe, told) if few else _lead(pod, self._view)
                 if known[pod.node] >= self._least:
                     yield pod, known[pod.node]
 
-    def _told(self, pod: Pod, kind: PodClass) -> float:
+    def _told(self, pod: Pod, kind: PodClass, told: _Told) -> float:
         alike = same_elsewhere(pod, kind, self._view.state.node_index[pod.node], self._view.cluster)
         key = alike, pod.node
-        found = self._found.get(key)
+        found = told.leads.get(key)
         if found is None:
-            found = self._found[key] = self._by_few(pod, alike)
+            found = told.leads[key] = self._by_few(pod, alike, told)
         return found
 
-    def _by_few(self, pod: Pod, alike: Hashable) -> float:
+    def _by_few(self, pod: Pod, alike: Hashable, told: _Told) -> float:
         state, here = self._view.state, self._view.state.node_index[pod.node]
         probe, mark = _probe(pod, self._view), state.checkpoint()
         lead: float | None = -1.0
         state.remove(pod)
         if state.feasible_at(probe, here):
-            if alike not in self._elsewhere:
-                self._elsewhere[alike] = OtherNodesScores.of(probe, here, self._view)
-            elsewhere = self._elsewhere[alike]
+            if alike not in told.elsewhere:
+                told.elsewhere[alike] = OtherNodesScores.of(probe, here, self._view)
+            elsewhere = told.elsewhere[alike]
             lead = elsewhere.lead(probe, here, self._view) if elsewhere is not None else None
         state.rollback(mark)
         return _lead(pod, self._view) if lead is None else lead
+
+    def _may_be_beaten(self, pod: Pod, kind: PodClass, here: NodeIndices) -> BoolArray:
+        """False for nodes that no other can beat clearly, for pods of the class that stand there."""
+        possible = self._possible_nodes(kind)
+        margin = np.zeros(len(here))
+        if not len(possible.nodes):
+            return margin > 0
+        for _, weight, (most, certain) in self._view.state.behind(_probe(pod, self._view), here, possible):
+            # What a plugin may add to the lead, less what it adds to the highest score if it takes part.
+            added = weight * (most - self._least * MAX_NODE_SCORE)
+            margin += np.where(certain, added, np.maximum(added, 0.0))
+        return margin >= -_ROUNDING
+
+    def _possible_nodes(self, kind: PodClass) -> PossibleNodes:
+        """Nodes that could be targets for pods of the class by what does not depend on other pods."""
+        spec, table = kind.spec, self._view.nodes
+        key = spec.node_selector, spec.node_affinity, spec.tolerations
+        known = self._possible.get(key)
+        if known is None:
+            nodes = table.usable
+            if not self._view.cluster.profile.disabled:
+                nodes = nodes & required_mask(spec, table) & hard_taints_tolerated(spec.tolerations, table)
+            if len(self._possible) >= _KEPT:
+                del self._possible[next(iter(self._possible))]
+            known = self._possible[key] = PossibleNodes(np.flatnonzero(nodes))
+        return known
 
 
 def _lead(pod: Pod, view: PolicyView) -> float:
@@ -135,34 +179,6 @@ def _lead(pod: Pod, view: PolicyView) -> float:
         return -1.0
     totals = scored.totals[view.nodes.usable[scored.nodes]]
     return float((totals.max() - scored.own) / scored.highest) if len(totals) else -1.0
-
-
-def _may_be_beaten(pod: Pod, kind: PodClass, here: NodeIndices, least: float, view: PolicyView) -> BoolArray:
-    """False for nodes that no other can beat by that share, for pods of the class that stand there."""
-    possible = _possible_nodes(kind, view)
-    margin = np.zeros(len(here))
-    if not len(possible.nodes):
-        return margin > 0
-    for _, weight, (most, certain) in view.state.behind(_probe(pod, view), here, possible):
-        # What a plugin may add to the lead, less what it adds to the highest score if it takes part.
-        added = weight * (most - least * MAX_NODE_SCORE)
-        margin += np.where(certain, added, np.maximum(added, 0.0))
-    return margin >= -_ROUNDING
-
-
-def _possible_nodes(kind: PodClass, view: PolicyView) -> PossibleNodes:
-    """Nodes that could be targets for pods of the class by what does not depend on other pods."""
-    spec, table = kind.spec, view.nodes
-
-    def find() -> PossibleNodes:
-        nodes = table.usable
-        if not view.cluster.profile.disabled:
-            nodes = nodes & required_mask(spec, table) & hard_taints_tolerated(spec.tolerations, table)
-        return PossibleNodes(np.flatnonzero(nodes))
-
-    return table.memo.of(
-        (_possible_nodes, spec.node_selector, spec.node_affinity, spec.tolerations), None, find
-    )
 
 
 def _probe(pod: Pod, view: PolicyView) -> Pod:
