@@ -103,6 +103,8 @@ class PendingRooms:
     _left: list[PendingRoom] = field(default_factory=list)
     """Pods without room."""
     _members: GroupMembers = field(init=False)
+    _before: TrialMark | None = None
+    """The trial before the placeholders of rooms that wait were taken off."""
     _found: dict[str, int] = field(default_factory=dict)
     """By uid of the first pod of a gang: how many found room when the gang was planned last."""
 
@@ -111,6 +113,9 @@ class PendingRooms:
 
     def start_again(self) -> None:
         """The plan was taken back."""
+        if self._before is not None:
+            self.trial.rollback(self._before)
+            self._before = None
         self._rooms.clear()
         self._searches.clear()
         self._any = None
@@ -142,6 +147,18 @@ class PendingRooms:
                 self._leave(gang, self.limits.full)
             return
         self._share = max(_LEAST_SHARE, WORK * _SHARES // sum(map(len, gangs)))
+        self._before = self._before or self.trial.mark()
+        asking = {one.pod.uid for gang in gangs for one in gang}
+        holders = {uid: holder for uid, holder in self.trial.holders.items() if uid in asking}
+        for holder in holders.values():
+            self.trial.take_off(holder)
+        self._make(policy, gangs)
+        placed = {room.candidate.pod.uid for room in self._rooms}
+        for uid, holder in holders.items():
+            if uid not in placed:
+                self.trial.state.wait(holder)
+
+    def _make(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> None:
         reasons: dict[PodClass, Blocked] = {}
         for gang in self._best(policy.bounds, sorted(gangs, key=_order)):
             kind = self.trial.state.cluster.kind_of(gang[0].pod)

@@ -49,6 +49,9 @@ def apply_present(
     loose = (pod for pod in trial.state.unplaced.values() if not pod.node and not pod.deleting)
     waiting = _hand_over(trial, [pod for pod in loose if pod.uid not in known], placeholders)
     _expect_pending(trial, [*waiting, *rooms])
+    for pod in rooms:
+        if pod.key in trial.state.unplaced and pod.uid in trial.holders:
+            trial.state.wait(trial.holders[pod.uid])
     for reservation in sorted(snapshot.reservations.values(), key=lambda r: r.name):
         _hold(trial, reservation, placeholders)
 
@@ -130,7 +133,10 @@ def _whose_room_is_made(trial: Trial, reservation: Reservation) -> tuple[Pod | N
 
 
 def _rooms_that_wait(trial: Trial, placeholders: dict[str, Pod]) -> list[Pod]:
-    """The pods of rooms that want others to step aside: they wait in the trial like any pod that fits nowhere."""
+    """The pods of rooms that want others to step aside: they wait in the trial like any pod that fits nowhere.
+
+    A placeholder that is nominated keeps its node from other moves, and not from the pod of its own room (``Trial.holders``).
+    """
     found: list[Pod] = []
     for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
         waits = _that_waits(trial, reservation) if wants_room(reservation) else None
@@ -139,6 +145,8 @@ def _rooms_that_wait(trial: Trial, placeholders: dict[str, Pod]) -> list[Pod]:
         holder = placeholders.get(reservation.uid)
         if holder is not None and not holder.node:
             trial.take_off(holder)
+            if holder.nominated_node:
+                trial.holders[waits.uid] = holder
         found.append(waits)
         trial.state.wait(waits)
     return found

@@ -71,6 +71,8 @@ class Trial:
         self.planned = view.planned
         """Moves that are planned or under way: their old pods still hold their rooms."""
         self.hypothetical = hypothetical
+        self.holders: dict[str, Pod] = {}
+        """Nominated placeholders of rooms that want others to step aside, by uid of the pod that stands for the room."""
         self._start = self.state.checkpoint()
         self._expected = ExpectedPods(view.state)
         self._free_beside_leaving: dict[str, IntArray] = {}

@@ -8,8 +8,14 @@ import msgspec
 import pytest
 
 from rescheduler.model.conditions import Condition
-from rescheduler.model.names import ANNOTATION_PENDING_POD, ANNOTATION_PENDING_POD_MOVES
-from rescheduler.model.records import PodSpec, PriorityClass
+from rescheduler.model.names import (
+    ANNOTATION_PENDING_POD,
+    ANNOTATION_PENDING_POD_MOVES,
+    DEFAULT_NAMESPACE,
+    GATE_ROOM,
+    LABEL_PLACEHOLDER,
+)
+from rescheduler.model.records import OwnerRef, Pod, PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
@@ -24,6 +30,7 @@ from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.planning.summary import badness_now
+from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.reports.rooms import room_rows
 from rescheduler.scheduling.state import SchedulingState
@@ -207,3 +214,36 @@ def test_how_bad_the_placement_is_counts_reservations_that_wait():
         (found,) = badness_now(snapshot, [policy], state).values()
         assert found.by_tier() == {"pending": 3}
     assert [pod.name for pod in state.unplaced.values()] == ["waits"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("nominated", "moves"), [("n1", []), ("", [("x-1", "n1")])])
+def test_a_preallocated_one_keeps_its_node_from_other_moves_where_nobody_can_step_aside(
+    first, nominated, moves
+):
+    told = (refused("WaitingForRoom", "Ready"),)
+    waits = room(phase=ReservationPhase.WAITING, told=told, pre_allocation=True)
+    holder = Pod(
+        namespace=DEFAULT_NAMESPACE,
+        name="holder",
+        uid="holder",
+        labels=LabelSet({LABEL_PLACEHOLDER: "big"}),
+        controller=OwnerRef("rescheduler.dev/v1alpha1", "Reservation", "big", waits.uid),
+        nominated_node=nominated,
+        spec=PodSpec(requests=Resources(cpu_milli=2000), gates=(GATE_ROOM,), priority=1_000_000_000),
+    )
+    tainted = b.node("n2").cpu("1").taint("example.com/old")
+    items = [b.node("n1").cpu("2"), tainted, b.pod("stays").cpu("1").on("n1"), *web("x", "n2")]
+    snapshot = b.snapshot(*items)
+    snapshot = dataclasses.replace(
+        snapshot, reservations={"big": waits}, pods={**snapshot.pods, holder.key: holder}
+    )
+    policies = [NodeTaints(NodeTaintsArgs()), PendingPods(PendingPodsArgs())]
+    for _ in range(2):
+        found = plan(
+            snapshot,
+            policies if first else policies[::-1],
+            PlanningInputs(unlimited=True, namespace=DEFAULT_NAMESPACE),
+            SchedulingState(snapshot),
+        )
+        assert steps(found) == moves
