@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -21,8 +21,10 @@ from rescheduler.cli.streams import reason, settled
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.errors import PolicyError
 from rescheduler.extras import MissingExtraError
-from rescheduler.kube.errors import ApiError, KubeconfigError, UnauthorizedError
+from rescheduler.kube.errors import ApiError, ForbiddenError, KubeconfigError, UnauthorizedError
 from rescheduler.kube.transport import TransportError
+
+_ROLES: Final = "docs/security.md says which of the roles rescheduler-read, -user, -reserver and -operator a command needs"
 
 
 def exit_code_of(command: Callable[[], Any]) -> int:
@@ -65,15 +67,8 @@ def _told(error: BaseException) -> int | None:
             return _say(f"error: {error}", error, getattr(error, "exit_code", EXIT_FAILED))
         case ConfigurationError() | InputError() | KubeconfigError() | MissingExtraError():
             return _say(f"error: {error}", error, EXIT_USAGE)
-        case UnauthorizedError():
-            remedy = "log in again, or give another --kubeconfig or --context"
-            return _say(
-                f"error: the API server does not accept the credentials: {error} ({remedy})",
-                error,
-                EXIT_FAILED,
-            )
         case ApiError():
-            return _say(f"error: the API server rejected the request: {error}", error, EXIT_FAILED)
+            return _say(f"error: {_rejection(error)}", error, EXIT_FAILED)
         case TransportError():
             return _say(f"error: no answer from the API server: {error}", error, EXIT_FAILED)
         case MemoryError():
@@ -82,6 +77,18 @@ def _told(error: BaseException) -> int | None:
             return _say(f"error: {error}" if error.filename else _cannot_write(error), error, EXIT_FAILED)
         case _:
             return None
+
+
+def _rejection(error: ApiError) -> str:
+    match error:
+        case UnauthorizedError():
+            remedy = "log in again, or give another --kubeconfig or --context"
+            return f"the API server does not accept the credentials: {error} ({remedy})"
+        case ForbiddenError():
+            said = error.message or "the API server says no more"
+            return f"you may not do this: {said} ({_ROLES})"
+        case _:
+            return f"the API server rejected the request: {error}"
 
 
 def _cannot_write(error: OSError) -> str:

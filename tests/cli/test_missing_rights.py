@@ -59,6 +59,9 @@ def refusing(tmp_path):
         (("uncordon", "n1"), "you may not list nodes"),
         (("history",), "you may not list podmigrations in namespace shop"),
         (("history", "-A"), "you may not list podmigrations in all namespaces"),
+        (("reserve", "list"), "you may not do this"),
+        (("reserve", "window", "list"), "you may not list reservationwindows"),
+        (("scale", "deployment/web", "--replicas", "2"), "you may not do this"),
     ],
     ids=str,
 )
@@ -66,6 +69,14 @@ def test_the_missing_right_is_named(command, refusing, words, said):
     done = command(*words, "--kubeconfig", refusing)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {said}: eve \\u001b[2J cannot (")
+
+
+@pytest.mark.parametrize("words", [("plan",), ("explain", "pod", "web-1")], ids=str)
+def test_whoever_may_not_read_the_cluster_is_sent_to_the_roles(command, refusing, words):
+    done = command(*words, "--kubeconfig", refusing)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "error: you may not do this: eve" in done.stderr
+    assert "docs/security.md" in done.stderr
 
 
 def test_status_shows_what_it_can(command, refusing):

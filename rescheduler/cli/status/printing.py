@@ -27,14 +27,14 @@ def status_json(report: StatusReport) -> str:
 def status_text(report: StatusReport, width: int) -> str:
     """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
     lines = [
-        _controller(report),
+        *_wrapped(_controller(report), width),
         f"gate           {_GATES[report.gate]}",
         *_wrapped(f"configuration  {report.configuration or 'no refusal is known'}", width),
         "",
         *_moves(report),
         *_policies(report),
         *_blocked(report),
-        *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width)),
+        *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width, "  ")),
     ]
     return "\n".join(_fitting(line, max(width, _LEAST)) for line in lines) + "\n"
 
@@ -105,12 +105,12 @@ def _cut(count: int) -> str:
     return f", the first {_ROWS}" if count > _ROWS else ""
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
     """A sentence on a few lines: what is wrong often stands at its end."""
     return textwrap.wrap(
         visible_line(text),
         max(width, _LEAST),
-        subsequent_indent=_INDENT,
+        subsequent_indent=indent,
         max_lines=_LINES,
         placeholder=" …",
         break_on_hyphens=False,
