@@ -11,6 +11,7 @@ from contextlib import nullcontext
 
 import click
 
+from harness.differential.plans.cases import Case
 from harness.differential.plans.dumps import Form, read
 from harness.differential.plans.judging import Tally, judge
 from harness.differential.program import Program, ProgramMissing, build
@@ -23,14 +24,16 @@ from harness.shapes.settling import settled
 @click.command()
 @click.option("--clusters", default=300, show_default=True, help="How many random clusters.")
 @click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--tight", is_flag=True, help="Clusters whose nodes are full, with more pods that wait.")
 @click.option("--show", default=20, show_default=True, help="How many faults to print.")
-def main(*, clusters: int, first: int, show: int) -> None:
+def main(*, clusters: int, first: int, tight: bool, show: int) -> None:
     """Print the faults with their seeds, and a line of figures; exit code 1 if there is any fault."""
     counts: Counter[str] = Counter()
     tally, faults = Tally(), 0
     with _program() as program:
         for seed in range(first, first + clusters):
-            for words in _faults(seed, program, tally, counts):
+            case = random_shapes(seed, tight=tight)
+            for words in _faults(case, seed, program, tally, counts):
                 faults += 1
                 if faults <= show:
                     click.echo(f"seed {seed}: {words}")
@@ -51,8 +54,7 @@ def _program() -> Program | nullcontext[None]:
         return nullcontext()
 
 
-def _faults(seed: int, program: Program | None, tally: Tally, counts: Counter[str]) -> list[str]:
-    case = random_shapes(seed)
+def _faults(case: Case, seed: int, program: Program | None, tally: Tally, counts: Counter[str]) -> list[str]:
     cluster = read(case.objects, Form.OBJECTS)
     found = list(inexact_changes(case, cluster, seed))
     found += order_of_reading(case, planned(case, cluster), seed)

@@ -33,8 +33,8 @@ _REFUSED = {
 """Long before the time of the snapshots, which is 0."""
 
 
-def random_shapes(seed: int) -> Case:
-    """The case of a seed; the same seed gives the same case."""
+def random_shapes(seed: int, *, tight: bool = False) -> Case:
+    """The case of a seed; the same for the same arguments. ``tight``: nodes are full, and more pods wait."""
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
     sites, admission = random_sites(rng), Admission(priorities=PRIORITIES)
     objects: list[Manifest] = [site.manifest for site in sites]
@@ -42,12 +42,12 @@ def random_shapes(seed: int) -> Case:
     objects.extend(_kinds())
     counted: list[Manifest] = []
     pods: list[Manifest] = []
-    for number in range(rng.choice((3, 6, 9, 14))):
+    for number in range(rng.choice((18, 26) if tight else (3, 6, 9, 14))):
         made = workload(rng, number, admission, sites)
         objects.extend(made.objects)
         counted.extend(budgets(rng, made))
         for pod in made.pods:
-            site = _place(rng, pod, sites)
+            site = _place(rng, pod, sites, tight=tight)
             objects.extend(claims(rng, pod, site))
             pods.append(_live(rng, pod, site))
     for budget in counted:
@@ -78,7 +78,7 @@ def _kinds() -> list[Manifest]:
     return made
 
 
-def _place(rng: random.Random, pod: Manifest, sites: list[Site]) -> Site | None:
+def _place(rng: random.Random, pod: Manifest, sites: list[Site], *, tight: bool) -> Site | None:
     """A node with room for the pod, whatever its rules say; None if there is none, or now and then."""
     record = Decoder().record(Kind.POD, msgspec.json.encode(pod))
     if not isinstance(record, Pod):
@@ -102,7 +102,7 @@ def _place(rng: random.Random, pod: Manifest, sites: list[Site]) -> Site | None:
         fit = [site for site in fit if site.name == owner["name"]]
     elif rng.random() < 0.05:
         return None
-    weights = [site.weight for site in fit]
+    weights = [1 if tight else site.weight for site in fit]
     if not sum(weights):
         return None
     site = rng.choices(fit, weights)[0]

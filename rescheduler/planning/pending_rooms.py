@@ -239,9 +239,12 @@ class PendingRooms:
 
     def _place_one(self, bounds: RoomBounds, candidate: Candidate, moves: int) -> bool:
         denied: set[str] = set()
+        planned = self.trial.hypothetical
 
         def may_leave(pod: Pod) -> bool:
-            return pod.uid not in denied and self._held(makes_room(pod, candidate)) is None
+            # What a search knows of a class of pods may be older than the moves that brought some of them where they stand.
+            free = pod.uid not in denied and pod.uid not in planned
+            return free and self._held(makes_room(pod, candidate)) is None
 
         for _ in range(_AGAIN):
             if self.limits.exhausted:

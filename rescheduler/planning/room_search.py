@@ -86,12 +86,18 @@ class RoomSearch:
     _stop: int = 0
     """What is to be left of the work of the decision after this search."""
     _asking: set[str] = field(default_factory=set)
+    _large_enough: BoolArray = field(init=False)
+    """Nodes that would have room for the pod that is looked for if no other one stood there."""
     _possible: dict[PodClass, BoolArray] = field(default_factory=dict)
     """By class: nodes that nothing but pods there keeps it off."""
     _nowhere: dict[PodClass, int] = field(default_factory=dict)
     """Classes for which no node had free resources enough, by the version of the cluster of that time."""
     _failed: dict[tuple[PodClass, int, int], int] = field(default_factory=dict)
     """What was looked for in vain, by the version of the cluster of that time."""
+
+    def __post_init__(self) -> None:
+        """Nothing is looked for yet."""
+        self._large_enough = np.zeros(self.trial.state.nodes.size, dtype=np.bool_)
 
     def find(
         self, pod: Pod, moves: int, depth: int, may_leave: Callable[[Pod], bool], share: int
@@ -101,6 +107,8 @@ class RoomSearch:
         self._may.clear()
         self._stop = max(0, self.work.left - share)
         self._asking = {pod.uid}
+        offered = [self.trial.state.allocatable(name) >= needed for name, needed in self.trial.needs(pod)]
+        self._large_enough = np.logical_and.reduce(offered)
         mark = self.trial.mark()
         try:
             return next(self._ways(pod, moves, depth, frozenset()), None)
@@ -225,7 +233,9 @@ class RoomSearch:
             free = self.sets.levels.free.of(name)[nodes]
             left += (free - needed) / np.maximum(trial.state.allocatable(name)[nodes], 1)
         best: tuple[tuple[int, int], Target] | None = None
-        for node in nodes[np.lexsort((trial.view.nodes.ranks[nodes], np.round(left, 6)))][:_TARGETS].tolist():
+        # Nodes that are large enough for the one that waits come last: the next one that waits may need them.
+        order = np.lexsort((trial.view.nodes.ranks[nodes], np.round(left, 6), self._large_enough[nodes]))
+        for node in nodes[order][:_TARGETS].tolist():
             name = trial.state.node_names[node]
             change = self.objective.change_at(pod, coming, node)
             harm = int(change.total[Tier.HARD]), max(int(change.total[Tier.SOFT]), 0)

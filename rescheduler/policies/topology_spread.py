@@ -77,9 +77,10 @@ class TopologySpread:
             if known.deleting or not known.pods:
                 continue
             for constraint in self._considered(known.spec.spread):
-                # Classes that a constraint cannot tell apart give the same crowds: one of them is asked for all.
+                # Classes that a constraint cannot tell apart give the same crowds: one of them is asked for all. Not one that
+                # it does not count itself, which is met or not by where others stand.
                 key = _signature(known, constraint)
-                if key not in seen:
+                if key not in seen and self_matches(known.labels, constraint):
                     seen.add(key)
                     for crowd in self._remembered(known, constraint, view):
                         for batch in _choose(crowd, constraint, view):
@@ -169,8 +170,6 @@ class TopologySpread:
         self, known: PodClass, constraint: SpreadConstraint, view: PolicyView
     ) -> tuple[_Crowd, ...]:
         """What a constraint finds depends on the nodes and on where the pods stand that it counts."""
-        if not self_matches(known.labels, constraint):
-            return ()
         group = counted_pods(known.namespace, known.labels, constraint, view)
         matched = group.classes if group is not None else []
         return known.memo.of(

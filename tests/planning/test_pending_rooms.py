@@ -31,7 +31,11 @@ def big(name="big", cpu="2", spec=lambda p: p):
 def made(*items, inputs=None, **args):
     snapshot = b.snapshot(*items)
     inputs = inputs or PlanningInputs(unlimited=True)
-    return plan(snapshot, [PendingPods(PendingPodsArgs(**args))], inputs, SchedulingState(snapshot))
+    found = plan(snapshot, [PendingPods(PendingPodsArgs(**args))], inputs, SchedulingState(snapshot))
+    moved = [move.pod.uid for move in found.moves]
+    assert set(moved) <= {pod.uid for pod in snapshot.pods.values()}, "only pods that exist are moved"
+    assert len(moved) == len(set(moved))
+    return found
 
 
 def rooms(found):
@@ -40,6 +44,15 @@ def rooms(found):
 
 def steps(found):
     return [(m.pod.name, m.target, [p.name for p in m.after]) for m in found.moves]
+
+
+def test_a_pod_steps_aside_once_and_leaves_large_nodes_to_the_next_one():
+    """It fills either of two nodes; on the larger one it would stand in the way of the second pod, and no pod moves twice."""
+    owner = b.replicaset("big").cpu("2").replicas(2)
+    waiting = [owner, *[owner.pod(f"big-{i}").unschedulable() for i in range(2)]]
+    found = made(*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2"), *waiting)
+    assert sorted(steps(found)) == [("a-1", "n3", []), ("b-1", "n4", [])]
+    assert sorted(node for node, _ in rooms(found).values()) == ["n1", "n2"]
 
 
 def test_one_pod_steps_aside():

@@ -12,7 +12,7 @@ from harness.shapes.clusters import random_shapes
 from harness.shapes.course import course_of
 from harness.shapes.settling import settled
 
-SEEDS = (1200, 1290, 3002, 3012, 3025, 3039, 3049)
+SEEDS = (1200, 1290, 3002, 3012, 3025, 3039, 3049, 12096)
 """Clusters whose plans have stages, rooms for pending pods, pools beside each other, prices, and pods that others require near."""
 
 
@@ -24,7 +24,17 @@ def test_they_come_to_rest_and_say_what_is_true(seed):
     assert course.moves > 0
 
 
-@pytest.mark.parametrize("seed", range(20, 26))
+def test_only_pods_that_exist_are_moved():
+    """Seed 12096: one that a policy had moved already was to step aside for a pending pod, as the replacement that it will be."""
+    case = random_shapes(12096)
+    cluster = settled(read(case.objects, Form.OBJECTS), profile_of(case))
+    made = planned(case, cluster)
+    uids = [move.pod.uid for move in made.moves]
+    assert set(uids) <= {pod.uid for pod in cluster.pods.values()}
+    assert len(uids) == len(set(uids))
+
+
+@pytest.mark.parametrize("seed", [*range(20, 25), 12081])
 def test_changes_are_exact_and_the_order_of_reading_does_not_matter(seed):
     case = random_shapes(seed)
     cluster = read(case.objects, Form.OBJECTS)

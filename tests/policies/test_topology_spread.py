@@ -52,6 +52,20 @@ def test_immovable_pods_are_counted(decide, app):
     assert [(m.pod.name, m.target[0]) for m in plan.moves] == [("web-0", "b")]
 
 
+def test_a_class_that_its_own_constraint_does_not_count_hides_no_other_one(decide):
+    """In the middle of a rollout the pods of the old template may carry the same constraint, whichever is read first."""
+    old = b.replicaset("old").spread(ZONE, app="web")
+    old = old.set("spec.template.metadata.labels", {"app": "before"}).set(
+        "spec.selector", {"matchLabels": {"app": "before"}}
+    )
+    new = b.replicaset("new").spread(ZONE, app="web").template_label(app="web").replicas(3)
+    first, last = [old, old.pod("old-0").on("a1")], [new, *(new.pod(f"new-{i}").on("a1") for i in range(3))]
+    for objects in (first + last, last + first):
+        made = decide(b.snapshot(zones(3, 0), objects), NAME)
+        assert [move.target[0] for move in made.moves] == ["b"]
+        assert made.before.policies[0].badly_placed == 2
+
+
 def test_min_domains_makes_the_least_zero(decide, app):
     spread = lambda s: s.spread(ZONE, min_domains=3, app="web")  # noqa: E731
     cluster = b.snapshot(zones(1, 1), spread_over(app, [2, 2], spread))
