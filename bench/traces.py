@@ -69,9 +69,18 @@ class Trace:
         self._rng = random.Random(SEED)
         self.unplaced = 0
 
-    def node(self, name: str, cpu_milli: int, memory_bytes: int, gpu_milli: int = 0, zone: str = "") -> None:
+    def node(
+        self,
+        name: str,
+        cpu_milli: int,
+        memory_bytes: int,
+        gpu_milli: int = 0,
+        zone: str = "",
+        *,
+        scalars: tuple[tuple[str, int], ...] = (),
+    ) -> None:
         labels = {HOSTNAME: name, **({ZONE: zone} if zone else {})}
-        scalars = ((GPU, gpu_milli),) if gpu_milli else ()
+        scalars = ((GPU, gpu_milli),) if gpu_milli else scalars
         room = Resources(cpu_milli=cpu_milli, memory_bytes=memory_bytes, pods=PODS_PER_NODE, scalars=scalars)
         self.nodes[name] = Node(name=name, uid=name, labels=LabelSet(labels), allocatable=room)
         self._free[name] = [cpu_milli, memory_bytes, gpu_milli]

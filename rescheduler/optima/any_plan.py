@@ -7,7 +7,8 @@ a node holds no more than it can, or than it held at the start. A pod that stand
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,17 +43,25 @@ def least_excess_of_any_plan(
     return program.solve(seconds, gap=1e-4)
 
 
+class RoomsOfTemplate(NamedTuple):
+    """Rooms that count."""
+
+    room: Mapping[str, int]
+    """The size of one by resource."""
+    among: BoolArray
+    """Nodes that can hold one."""
+
+
 def most_rooms_of_any_plan(
     placement: CountedCluster,
-    among: BoolArray,
-    room: Mapping[str, int],
+    asked: Sequence[RoomsOfTemplate],
     max_moves: int | None,
     seconds: float,
 ) -> Solution:
-    """The objective is minus the most rooms of a template on these nodes together; ``room``: its size by resource."""
+    """The objective is minus the most rooms of all templates together, those of each counted by itself."""
     program, brought = _moved(placement, max_moves)
     load = placement.load(placement.start)
-    for n in np.flatnonzero(among).tolist():
+    for n, room in ((n, one.room) for one in asked for n in np.flatnonzero(one.among).tolist()):
         rooms = program.column(cost=-1.0)
         for resource, size in room.items():
             r = placement.resources.index(resource)

@@ -8,7 +8,7 @@ but for the solver's time limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,11 @@ import numpy as np
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.optima.any_plan import least_excess_of_any_plan, most_rooms_of_any_plan
+from rescheduler.optima.any_plan import (
+    RoomsOfTemplate,
+    least_excess_of_any_plan,
+    most_rooms_of_any_plan,
+)
 from rescheduler.optima.fillings import (
     Consolidation,
     most_arriving,
@@ -43,7 +47,8 @@ from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import IntArray, Profile
+from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
+from rescheduler.scheduling.nodes import NodeTable
 
 MOST_PLACES: Final = 40_000
 """Kinds of pods times nodes that take them: what a model of every pod on every node is made for; beyond, amounts and sizes are compared."""
@@ -210,28 +215,41 @@ def _most_emptied(
 def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
     places = judged.places()
     placement = places.placement
-    room = {r: size for r, size in args.room().items() if r in placement.resources} | {"pods": 1}
-    columns = [placement.resources.index(r) for r in room]
-    sizes = np.array(list(room.values()))
+    part = args.nodes(places.nodes) & places.nodes.usable
+    asked = [RoomsOfTemplate(room, part & _offers(places.nodes, room)) for room in args.rooms()]
+    asked = [RoomsOfTemplate({**one.room, "pods": 1}, one.among) for one in asked if one.among.any()]
+
+    def rooms_in(left: IntArray) -> int:
+        found = 0
+        for room, among in asked:
+            columns = [placement.resources.index(r) for r in room]
+            number = (left[:, columns] // np.array(list(room.values()))).min(axis=1)
+            found += int(np.maximum(number, 0)[among].sum())
+        return found
 
     def rooms(counts: IntArray) -> int:
-        left = (placement.capacity - placement.load(counts))[:, columns] // sizes
-        return int(np.maximum(left.min(axis=1), 0)[among].sum())
+        return rooms_in(placement.capacity - placement.load(counts))
 
-    whole = (placement.capacity[:, columns] // sizes).min(axis=1)
-    among = args.nodes(places.nodes) & places.nodes.usable & (whole > 0)
     start = rooms(placement.start)
     notes = [f"{plural(start, 'room')} before"]
-    most = float(whole[among].sum() - start)
+    most = float(rooms_in(placement.capacity) - start)
     best = Solution(0.0, 0.0, ())
     if _fits(placement.start.size, notes):
-        best = most_rooms_of_any_plan(placement, among, room, judged.inputs.max_moves, judged.seconds)
+        best = most_rooms_of_any_plan(placement, asked, judged.inputs.max_moves, judged.seconds)
         model = -best.bound - start
     else:
         model = math.inf
     notes += _left_out(places)
     reached = rooms(places.counts_at(judged.after())) - start
     return _bound(Question.ROOMS_MADE, reached, most=most, model=model, best=best, notes=notes)
+
+
+def _offers(nodes: NodeTable, room: Mapping[str, int]) -> BoolArray:
+    """Nodes that could hold a room if they were empty."""
+    found = np.full(nodes.size, fill_value=bool(room))
+    for resource, size in room.items():
+        found &= nodes.allocatable(resource) >= size
+    return found
 
 
 def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:

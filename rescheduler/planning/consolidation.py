@@ -2,7 +2,7 @@
 
 Given are what each node can still take and the nodes that may be emptied, each with its pods and its price. Wanted are
 the nodes to empty: the highest sum of prices first, then the fewest moves. A node is emptied as a whole or not at all (of
-several sources on a node, each of which is a part of its pods, one at most);
+several sources on a node, each of which is a part of its pods, one at most of those that claim the same);
 its pods go to nodes that stay; the room that they leave is not used (the moves of a plan run at once).
 
 A pass takes the nodes in the order of their cost, fewest pods first, and packs the pods of each (``packing``). A node that has
@@ -114,7 +114,7 @@ class _Found(NamedTuple):
     """Sum of prices, then minus the moves: more is better."""
     emptied: tuple[Emptied, ...]
     complete: bool
-    """True if every node that may be emptied is."""
+    """True if nothing is left that could be emptied besides."""
 
 
 class _Exchange(NamedTuple):
@@ -183,9 +183,9 @@ class _Search:
         self.placements += packing.placements - before
         emptied = packing.result()
         sources = self.cluster.sources
-        nodes = {source.node for source in sources}
+        claimed = {claim for one in emptied for claim in sources[one.source].claims}
         worth = sum(sources[e.source].price for e in emptied), -packing.moves
-        return _Found(worth, emptied, complete=len(emptied) == len(nodes))
+        return _Found(worth, emptied, complete=not any(claimed.isdisjoint(one.claims) for one in sources))
 
     def exchange(
         self, order: _Order, found: _Found, rng: random.Random, *, fewer_moves: bool = False

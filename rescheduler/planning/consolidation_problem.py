@@ -38,6 +38,8 @@ class Source:
     """(index of a budget, how many moves take one of it)."""
     takes: tuple[tuple[int, int], ...] | None = None
     """(resource, amount) of what may come to its node that may come no longer once it is emptied; None: nothing may."""
+    claims: tuple[int, ...] = ()
+    """Of two sources with one of these in common one at most is emptied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

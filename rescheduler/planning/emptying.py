@@ -104,7 +104,7 @@ class _Problem:
         self._policy = policy
         self._order = order
         self._most_held = policy.most_held(self._trial.view)
-        self._prices = policy.prices(self._trial.view)
+        self._claims: dict[object, int] = {}
         self._resources: dict[str, int] = {"pods": 0}
         self._conditions = Conditions(emptying.trial, emptying.targets, emptying.budgets, order)
         self._free: list[IntArray] = []
@@ -117,18 +117,19 @@ class _Problem:
         items = [self._item(one) for one in members]
         ranked = sorted(range(len(items)), key=lambda i: -items[i].size)
         node = self._trial.state.node_index[members[0].pod.node]
-        price = int(self._prices[node])
+        worth = self._policy.worth(members, self._trial.view)
         at = int(self._trial.view.nodes.ranks[node])
         spent = Counter(budget for one in members for budget in self._conditions.spent(one.pod, one.policy))
-        takes = self._policy.takes(members, self._trial.view)
+        claims: list[object] = [*((at, part) for part in worth.parts), *(one.pod.uid for one in members)]
         source = Source(
             at,
             tuple(items[i] for i in ranked),
-            price,
+            worth.price,
             tuple(sorted(spent.items())),
-            None
-            if takes is None
-            else tuple((self._resource(name), amount) for name, amount in takes.items()),
+            takes=None
+            if worth.takes is None
+            else tuple((self._resource(name), amount) for name, amount in worth.takes.items()),
+            claims=tuple(self._claims.setdefault(claim, len(self._claims)) for claim in claims),
         )
         return source, tuple(members[i] for i in ranked)
 

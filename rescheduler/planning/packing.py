@@ -46,8 +46,8 @@ class Packing:
         self._budgets = list(cluster.budgets)
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
-        self._closed: set[int] = set()
-        """Nodes of those sources."""
+        self._claimed: set[int] = set()
+        """What those sources claim."""
         self.moves = 0
         self.placements = 0
 
@@ -179,8 +179,8 @@ class Packing:
 
     def _affords(self, numbers: Sequence[int]) -> bool:
         sources = [self._cluster.sources[number] for number in numbers]
-        nodes = {source.node for source in sources}
-        if len(nodes) < len(sources) or not nodes.isdisjoint(self._closed):
+        claims = [claim for source in sources for claim in source.claims]
+        if len(set(claims)) < len(claims) or not self._claimed.isdisjoint(claims):
             return False
         most = self._cluster.most_moves
         if most is not None and self.moves + sum(len(source.items) for source in sources) > most:
@@ -242,7 +242,7 @@ class Packing:
     def _close(self, number: int) -> None:
         source = self._cluster.sources[number]
         self.emptied[number] = None
-        self._closed.add(source.node)
+        self._claimed.update(source.claims)
         self.moves += len(source.items)
         for budget, taken in source.budgets:
             self._budgets[budget] -= taken
@@ -251,7 +251,7 @@ class Packing:
     def _reopen(self, number: int) -> None:
         source = self._cluster.sources[number]
         del self.emptied[number]
-        self._closed.discard(source.node)
+        self._claimed.difference_update(source.claims)
         self.moves -= len(source.items)
         for budget, taken in source.budgets:
             self._budgets[budget] += taken

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, islice
-from typing import ClassVar, Final
+from functools import partial
+from itertools import combinations, combinations_with_replacement, islice
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from rescheduler.model.quantity import Amount, QuantityError, milli, units
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
+from rescheduler.policies.emptying import GroupWorth
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.planned_moves import taken_of
@@ -38,46 +40,96 @@ _SHAPES: Final = 8
 """Sizes of pods of one node that are combined: the largest."""
 _STEPS: Final = 64
 """How finely it is told how near a node is to one room more."""
+_GOALS: Final = 2
+"""So many templates get one room more each by one group of pods."""
 _GAIN: Final = 0.5
 
 
 class DefragmentationArgs(
     NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """``template``: what the pods request for which there is to be room, by resource, as a pod's ``requests`` has it."""
+    """``template``: what the pods request for which there is to be room, by resource, as a pod's ``requests`` has it.
+
+    ``more_templates``: rooms of these count, too, each kind by itself.
+    """
 
     template: dict[str, Amount] = msgspec.field(default_factory=lambda: {"cpu": 4, "memory": "8Gi"})
+    more_templates: tuple[dict[str, Amount], ...] = ()
 
-    def room(self) -> dict[str, int]:
-        """CPU in milli, everything else in its unit."""
-        return {r: milli(a) if r == "cpu" else units(a) for r, a in sorted(self.template.items())}
+    def rooms(self) -> tuple[dict[str, int], ...]:
+        """Of each template, CPU in milli, everything else in its unit."""
+        return tuple(
+            {r: milli(a) if r == "cpu" else units(a) for r, a in sorted(template.items())}
+            for template in (self.template, *self.more_templates)
+        )
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        if not self.template:
-            yield ("template",), "is empty: name what the pods request, such as {cpu: 16, memory: 64Gi}"
-        for resource, amount in self.template.items():
-            if resource not in ("cpu", "memory", "ephemeral-storage") and not is_scalar(resource):
-                yield (
-                    ("template", resource),
-                    "is no resource that pods request: use cpu, memory or example.com/gpu",
-                )
-                continue
-            try:
-                asked = milli(amount) if resource == "cpu" else units(amount)
-            except QuantityError as error:
-                yield ("template", resource), str(error)
-                continue
-            if asked <= 0:
-                yield ("template", resource), f"is {amount}: must be more than 0"
+        yield from _template_problems(("template",), self.template)
+        for number, template in enumerate(self.more_templates):
+            yield from _template_problems(("moreTemplates", number), template)
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
         yield from super().unknown_to(nodes)
         for resource in sorted(self.template):
             if not self.offered(resource, nodes):
-                yield ("template", resource), "no node that takes part offers any, so the policy does nothing"
+                then = "so there is no room of it" if self.more_templates else "so the policy does nothing"
+                yield ("template", resource), f"no node that takes part offers any, {then}"
+        for number, template in enumerate(self.more_templates):
+            for resource in sorted(template):
+                if not self.offered(resource, nodes):
+                    path = "moreTemplates", number, resource
+                    yield path, "no node that takes part offers any, so there is no room of it"
+
+
+def _template_problems(
+    path: tuple[str | int, ...], template: Mapping[str, Amount]
+) -> Iterator[ArgumentProblem]:
+    if not template:
+        yield path, "is empty: name what the pods request, such as {cpu: 16, memory: 64Gi}"
+    for resource, amount in template.items():
+        if resource not in ("cpu", "memory", "ephemeral-storage") and not is_scalar(resource):
+            yield (
+                (*path, resource),
+                "is no resource that pods request: use cpu, memory or example.com/gpu",
+            )
+            continue
+        try:
+            asked = milli(amount) if resource == "cpu" else units(amount)
+        except QuantityError as error:
+            yield (*path, resource), str(error)
+            continue
+        if asked <= 0:
+            yield (*path, resource), f"is {amount}: must be more than 0"
+
+
+class _Goal(NamedTuple):
+    """Templates of which one room more is to be on a node, of each of them."""
+
+    templates: tuple[int, ...]
+    """Their numbers."""
+    room: dict[str, int]
+    """The largest of these rooms in each resource."""
+    name: str
+
+    @property
+    def key(self) -> str:
+        """In names of groups."""
+        return "+".join(map(str, self.templates))
+
+
+def _goals(rooms: Sequence[Mapping[str, int]]) -> Iterator[_Goal]:
+    """One of each template by itself, and of two together: pods that are large in both leave room for both."""
+    for number in range(1, min(len(rooms), _GOALS) + 1):
+        for templates in combinations(range(len(rooms)), number):
+            room: dict[str, int] = {}
+            for resource, size in (item for template in templates for item in rooms[template].items()):
+                room[resource] = max(room.get(resource, 0), size)
+            numbers = " and ".join(str(template + 1) for template in templates)
+            name = "the template" if len(rooms) == 1 else f"template{'s' if number > 1 else ''} {numbers}"
+            yield _Goal(templates, room, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +138,7 @@ class _Fragmented:
 
     node: int
     """Its index."""
+    goal: _Goal
     pods: list[tuple[Pod, PodClass]]
     able: BoolArray
     """Which of the pods the policy may propose, and may be moved."""
@@ -101,18 +154,22 @@ class Defragmentation:
     def __init__(self, args: DefragmentationArgs) -> None:
         self._args = args
         self._scope = args.scope()
-        self._room = {**args.room(), "pods": 1}
+        rooms = args.rooms()
+        self._counts = all(rooms)
+        self._rooms = tuple({**room, "pods": 1} for room in rooms)
+        self._resources = sorted({resource for room in self._rooms for resource in room})
+        self._goals = tuple(_goals(self._rooms))
 
     def badness(self, view: PolicyView) -> IntArray:
         """In tier FRAGMENTATION the rooms that pods break; in tier EMPTYING how far nodes are from one room more."""
         found = nothing()
-        if len(self._room) == 1:
+        part = self._taking_part(view)
+        if not part.any():
             return found
         free = self._free(view)
-        rooms, far = self._rooms_of(free), self._far(free)
-        part = self._taking_part(view)
-        found[Tier.FRAGMENTATION] = (self._whole(view) - rooms)[part].sum()
-        found[Tier.EMPTYING] = far[part].sum()
+        rooms, far = self._rooms_of(free), self._far(free, view)
+        found[Tier.FRAGMENTATION] = (self._whole(view) - rooms)[:, part].sum()
+        found[Tier.EMPTYING] = far[:, part].sum()
         return found
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
@@ -127,8 +184,12 @@ class Defragmentation:
             after[resource] = left - taken_of(replacement.held, resource)
             after[resource][here] = left[here] + taken_of(pod.held, resource)
         change = np.zeros_like(unchanged(view.nodes.size))
-        change[Tier.FRAGMENTATION] = np.where(part, self._rooms_of(free) - self._rooms_of(after), 0)
-        change[Tier.EMPTYING] = np.where(part, self._far(after) - self._far(free), 0)
+        change[Tier.FRAGMENTATION] = np.where(
+            part, (self._rooms_of(free) - self._rooms_of(after)).sum(axis=0), 0
+        )
+        change[Tier.EMPTYING] = np.where(
+            part, (self._far(after, view) - self._far(free, view)).sum(axis=0), 0
+        )
         # So far each column tells of one node alone: of the one that receives, and of the one that is left.
         change += change[:, [here]]
         change[:, here] = 0
@@ -136,10 +197,14 @@ class Defragmentation:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """For each node that could have one room more, groups of pods to choose from; all but the first are spares."""
+        if not self._counts:
+            return Proposals([])
         open_ = self._taking_part(view) & (self._rooms_of(self._free(view)) < self._whole(view))
         found: list[tuple[Batch]] = []
-        for here in self._fragmented(np.flatnonzero(open_), view):
-            found.extend((batch,) for batch in self._proposed_on(here, view))
+        for goal in self._goals:
+            nodes = np.flatnonzero(open_[list(goal.templates)].all(axis=0))
+            for here in self._fragmented(goal, nodes, view):
+                found.extend((batch,) for batch in self._proposed_on(here, view))
         return Proposals(found)
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
@@ -148,8 +213,9 @@ class Defragmentation:
         free = self._free(view)
         rooms = self._rooms_of(free)
         fits = self._taking_part(view).copy()
-        for resource, left in free.items():
-            fits &= left - taken_of(candidate.pod.held, resource) >= rooms * self._room[resource]
+        for room, number in zip(self._rooms, rooms, strict=True):
+            for resource, size in room.items():
+                fits &= free[resource] - taken_of(candidate.pod.held, resource) >= number * size
         fits[here] = False
         return np.where(fits, _GAIN, 0.0)
 
@@ -159,45 +225,56 @@ class Defragmentation:
 
     def most_held(self, view: PolicyView) -> dict[str, IntArray]:
         """What each node holds without breaking one of its rooms."""
-        rooms = self._rooms_of(self._free(view))
-        return {r: view.state.allocatable(r) - rooms * size for r, size in self._room.items()}
+        kept = dict.fromkeys(self._resources, np.zeros(view.nodes.size, dtype=np.int64))
+        for room, number in zip(self._rooms, self._rooms_of(self._free(view)), strict=True):
+            for resource, size in room.items():
+                kept[resource] = np.maximum(kept[resource], number * size)
+        return {resource: view.state.allocatable(resource) - held for resource, held in kept.items()}
 
-    def takes(self, members: Sequence[Candidate], view: PolicyView) -> dict[str, int]:
-        """Of what they free, the new room takes a part; what it lacks it takes of what was free."""
-        del view
-        freed = {r: sum(taken_of(one.pod.held, r) for one in members) for r in self._room}
-        return {r: max(0, size - freed[r]) for r, size in self._room.items()}
-
-    def prices(self, view: PolicyView) -> IntArray:
-        """Every room is worth the same."""
-        return np.ones(view.nodes.size, dtype=np.int64)
+    def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
+        """By the rooms that it makes: of what it frees, they take a part; what they lack they take of what was free."""
+        node = view.state.node_index[members[0].pod.node]
+        free = {r: int(left[node]) for r, left in self._free(view).items()}
+        freed = {r: sum(taken_of(one.pod.held, r) for one in members) for r in self._resources}
+        after = {r: np.array([free[r] + freed[r]]) for r in self._resources}
+        more = self._rooms_of(after)[:, 0] - self._rooms_of(self._free(view))[:, node]
+        takes = dict.fromkeys(self._resources, 0)
+        for room, number in zip(self._rooms, more.tolist(), strict=True):
+            for resource, size in room.items():
+                takes[resource] = max(takes[resource], number * size - freed[resource])
+        parts = tuple(np.flatnonzero(more).tolist())
+        return GroupWorth(max(int(more.sum()), 1), takes, parts)
 
     def _free(self, view: PolicyView) -> dict[str, IntArray]:
         """By resource of a room, what is left on each node; below 0 on one that is too full."""
 
         def find() -> dict[str, IntArray]:
             state = view.state
-            return {r: state.allocatable(r) - state.requested(r) for r in self._room}
+            return {r: state.allocatable(r) - state.requested(r) for r in self._resources}
 
         return view.memo.of((self, "free"), view.cluster.version, find)
 
     def _rooms_of(self, free: dict[str, IntArray]) -> IntArray:
-        """Rooms on each node with so much left there."""
-        found: IntArray = np.min([left // self._room[r] for r, left in free.items()], axis=0)
-        return np.maximum(found, 0)
+        """(templates, nodes): rooms of each, counted by itself, on nodes with so much left there."""
+        found = [np.min([free[r] // size for r, size in room.items()], axis=0) for room in self._rooms]
+        rooms: IntArray = np.maximum(np.stack(found), 0)
+        return rooms
 
-    def _far(self, free: dict[str, IntArray]) -> IntArray:
+    def _far(self, free: dict[str, IntArray], view: PolicyView) -> IntArray:
         """How far each node is from one room more: the nearer, the more a step counts, so that one node is finished first."""
-        parts = [left * _STEPS // self._room[r] for r, left in free.items() if r != "pods"]
-        near = np.clip(np.min(parts, axis=0) - _STEPS * self._rooms_of(free), 0, _STEPS)
-        far: IntArray = _STEPS * _STEPS - near * near
+        parts = [
+            np.min([free[r] * _STEPS // size for r, size in room.items() if r != "pods"], axis=0)
+            for room in self._rooms
+        ]
+        near = np.clip(np.stack(parts) - _STEPS * self._rooms_of(free), 0, _STEPS)
+        far: IntArray = np.where(self._whole(view) > 0, _STEPS * _STEPS - near * near, 0)
         return far
 
     def _whole(self, view: PolicyView) -> IntArray:
         """Rooms on each node if it were empty."""
 
         def find() -> IntArray:
-            return self._rooms_of({r: view.state.allocatable(r) for r in self._room})
+            return self._rooms_of({r: view.state.allocatable(r) for r in self._resources})
 
         return view.memo.of((self, "whole"), None, find)
 
@@ -205,12 +282,13 @@ class Defragmentation:
         """Nodes of the policy on which new pods may come to stand at all, and that can hold a room."""
 
         def find() -> BoolArray:
-            part = self._args.nodes(view.nodes) & view.nodes.usable & (self._whole(view) > 0)
-            return part if len(self._room) > 1 else np.zeros_like(part)
+            able = self._args.nodes(view.nodes) & view.nodes.usable
+            part: BoolArray = able & (self._whole(view) > 0).any(axis=0)
+            return part if self._counts else np.zeros_like(part)
 
         return view.memo.of((self, "taking part"), None, find)
 
-    def _fragmented(self, open_: IntArray, view: PolicyView) -> Iterator[_Fragmented]:
+    def _fragmented(self, goal: _Goal, open_: IntArray, view: PolicyView) -> Iterator[_Fragmented]:
         """These nodes by name, with the pods on them."""
         columns, free = view.columns, self._free(view)
         rooms = self._rooms_of(free)
@@ -228,31 +306,35 @@ class Defragmentation:
         ]
         for node in open_[np.argsort(view.nodes.ranks[open_], kind="stable")].tolist():
             here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
-            missing = tuple(
-                (int(rooms[node]) + 1) * size - int(free[resource][node])
-                for resource, size in self._room.items()
-            )
-            yield _Fragmented(node=node, pods=pods[here], able=able[here], missing=missing)
+            wanted = dict.fromkeys(goal.room, 0)
+            for template in goal.templates:
+                for resource, size in self._rooms[template].items():
+                    wanted[resource] = max(wanted[resource], (int(rooms[template, node]) + 1) * size)
+            missing = tuple(amount - int(free[resource][node]) for resource, amount in wanted.items())
+            yield _Fragmented(node=node, goal=goal, pods=pods[here], able=able[here], missing=missing)
 
     def _proposed_on(self, here: _Fragmented, view: PolicyView) -> list[Batch]:
         """What is proposed of a node, from an earlier decision if nothing that matters is different."""
         key = here.missing, here.able.tobytes(), view.spares, here.pods
-        return view.cluster.memo.of((self, here.node), key, lambda: list(self._broken_up(here, view)))
+        return view.cluster.memo.of(
+            (self, here.node, here.goal.templates), key, lambda: list(self._broken_up(here, view))
+        )
 
     def _broken_up(self, here: _Fragmented, view: PolicyView) -> Iterator[Batch]:
         for number, pods in enumerate(self._ways(here)):
-            if number and not view.spares:
+            if (number or len(here.goal.templates) > 1) and not view.spares:
                 return
             for pod, kind in pods:
-                yield self._batch(pod, kind, view.nodes.names[here.node], number)
+                yield self._batch(pod, kind, view.nodes.names[here.node], here.goal, number)
 
     def _ways(self, here: _Fragmented) -> Iterator[Sequence[tuple[Pod, PodClass]]]:
         """Smallest sets of pods whose leaving frees what is missing, the fewest pods first, then the least that is moved."""
+        room = here.goal.room
         by_size: dict[Size, list[tuple[Pod, PodClass]]] = {}
         needs = here.missing
         wanted = [at for at, amount in enumerate(needs) if amount > 0]
         for one in _leaving(here):
-            by_size.setdefault(tuple(taken_of(one[0].held, r) for r in self._room), []).append(one)
+            by_size.setdefault(tuple(taken_of(one[0].held, r) for r in room), []).append(one)
         sizes = sorted(by_size, key=lambda size: [-size[at] for at in wanted])
         sizes = [size for size in sizes if any(size[at] for at in wanted)]
         shown = False
@@ -262,31 +344,30 @@ class Defragmentation:
                 for some in combinations_with_replacement(sizes[:_SHAPES], number)
                 if _frees(some, needs) and all(some.count(size) <= len(by_size[size]) for size in some)
             ]
-            fit.sort(key=self._size)
+            fit.sort(key=partial(_in_rooms, room))
             for some in islice((s for s in fit if not _too_many(s, needs)), WAYS):
                 shown = True
                 yield [by_size[size][some[:i].count(size)] for i, size in enumerate(some)]
         if not shown:
             yield from _largest(by_size, sizes, needs)
 
-    def _size(self, some: Sequence[Size]) -> float:
-        """How much they take, in rooms of each resource."""
-        return sum(
-            amount / whole for size in some for amount, whole in zip(size, self._room.values(), strict=True)
-        )
-
-    def _batch(self, pod: Pod, kind: PodClass, name: str, number: int) -> Batch:
+    def _batch(self, pod: Pod, kind: PodClass, name: str, goal: _Goal, number: int) -> Batch:
         return Batch(
             kind=kind,
             pods=(pod,),
             policy=self.name,
             reason="NodeFragmented",
-            message=f"node {name} could hold one pod more of the template",
+            message=f"node {name} could hold one pod more of {goal.name}",
             gain=1.0,
-            group=f"{self.name}/{name}/{number}",
-            spare=number > 0,
+            group=f"{self.name}/{name}/{goal.key}/{number}",
+            spare=number > 0 or len(goal.templates) > 1,
             tier=Tier.FRAGMENTATION,
         )
+
+
+def _in_rooms(room: Mapping[str, int], some: Sequence[Size]) -> float:
+    """How much they take, in rooms of each resource."""
+    return sum(amount / whole for size in some for amount, whole in zip(size, room.values(), strict=True))
 
 
 def _leaving(here: _Fragmented) -> list[tuple[Pod, PodClass]]:

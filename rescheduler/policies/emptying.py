@@ -7,11 +7,22 @@ are spares). It does not say in which order, nor where the pods go: the planner 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.proposals import Candidate
 from rescheduler.scheduling.framework import BoolArray, IntArray
+
+
+class GroupWorth(NamedTuple):
+    """What it means that a group leaves its node."""
+
+    price: int
+    """What it is worth, at least 1; only proportions count."""
+    takes: Mapping[str, int] | None = None
+    """By resource, what could come to the node and may not any more; None: nothing may come."""
+    parts: tuple[int, ...] = (0,)
+    """Parts of the node that are emptied. Of two groups with a part in common, or a pod, one at most goes."""
 
 
 @runtime_checkable
@@ -26,10 +37,6 @@ class EmptyingPolicy(Policy, Protocol):
         """By resource, how much of it a node may hold after a move; resources that are not named may be filled up."""
         ...
 
-    def takes(self, members: Sequence[Candidate], view: PolicyView) -> Mapping[str, int] | None:
-        """By resource, what could come to the node of a group and may not any more once the group leaves; None: nothing may come."""
-        ...
-
-    def prices(self, view: PolicyView) -> IntArray:
-        """What it is worth that a node is empty, at least 1; only proportions count."""
+    def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
+        """What it means that this group leaves."""
         ...

@@ -15,6 +15,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.times import parse_duration
+from rescheduler.policies.emptying import GroupWorth
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.keeping_empty import EmptiedNodes, KeepingRule, duration_problems
 from rescheduler.policies.node_prices import PricedNodesArgs
@@ -151,8 +152,9 @@ class HighNodeUtilization:
             found[resource] = np.floor(capacity * (self._limit(resource) + _EPSILON)).astype(np.int64)
         return found
 
-    def takes(self, members: Sequence[Candidate], view: PolicyView) -> None:
-        """Nothing may come to a node that is emptied."""
+    def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
+        """The price of the node; nothing may come to it any more."""
+        return GroupWorth(int(self.prices(view)[view.state.node_index[members[0].pod.node]]))
 
     def prices(self, view: PolicyView) -> IntArray:
         """What each node costs, in millionths; the same for all without prices. Do not change the array."""

@@ -26,6 +26,9 @@ REPAIRS = (
 )
 PACKING = "- {name: HighNodeUtilization, thresholds: {cpu: 99.99}, targetThresholds: {cpu: 100}}\n"
 ROOMS = "- {name: Defragmentation, template: {cpu: 1500m}}\n"
+ROOMS_OF_TWO = (
+    "- {name: Defragmentation, template: {cpu: 1500m}, moreTemplates: [{cpu: 500m, memory: 1Gi}]}\n"
+)
 RELIEF = "- {name: LowNodeUtilization, thresholds: {cpu: 40, memory: 40}, targetThresholds: {cpu: 60, memory: 60}}\n"
 
 
@@ -135,7 +138,9 @@ def test_most_repairs_are_those_of_trying_everything(seed, max_moves):
 
 
 @pytest.mark.parametrize(
-    "text", [REPAIRS + PACKING, REPAIRS + RELIEF, REPAIRS + ROOMS], ids=["packing", "relief", "rooms"]
+    "text",
+    [REPAIRS + PACKING, REPAIRS + RELIEF, REPAIRS + ROOMS, REPAIRS + ROOMS_OF_TWO],
+    ids=["packing", "relief", "rooms", "rooms-of-two"],
 )
 @pytest.mark.parametrize("seed", range(700, 712))
 def test_no_plan_passes_its_bound(seed, text):

@@ -30,6 +30,21 @@ def packing(free, *pods):
     )
 
 
+def test_of_sources_that_claim_the_same_one_is_emptied():
+    whole, part = item(1, [2]), item(1, [3])
+    sources = (Source(0, (whole,), 1, takes=(), claims=(0, 1)), Source(0, (part,), 1, takes=(), claims=(1,)))
+    other = Source(0, (item(1, [3]),), 1, takes=(), claims=(2,))
+    cluster = ConsolidationProblem(
+        free=np.array([[0, 0, 3, 3]], dtype=np.int64),
+        shares=np.full((1, 4), 0.03),
+        receives=np.array([False, False, True, True]),
+        sources=(*sources, other),
+    )
+    found = Packing(cluster, np.zeros(4), np.zeros(4))
+    assert [found.empty(number) for number in range(3)] == [True, False, True]
+    assert not found.empty_making_room((0, 1), 4)
+
+
 def targets(found):
     return {one.source: one.targets for one in found.result()}
 

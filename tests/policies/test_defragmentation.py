@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.testing import builders as b
 
 WHOLE_NODE = ("Defragmentation", {"template": {"cpu": 4}})
@@ -124,6 +125,80 @@ def test_as_many_rooms_as_trying_everything_finds(decide, app, seed):
     plan = decide(cluster, ("Defragmentation", {"template": {"cpu": 3}}), inputs=ALL)
     found = rooms(cluster, plan, 3000)
     assert found == best
+
+
+TWO_PARTS = {"example.com/part-0": 4}, ({"example.com/part-1": 4},)
+"""Rooms on either part of a node."""
+
+
+def parts(name, *sizes):
+    return name.allocatable(**{f"example.com/part-{i}": str(size) for i, size in enumerate(sizes)})
+
+
+def both(max_moves=None):
+    template, more = TWO_PARTS
+    inputs = PlanningInputs(limits=Limits(minimum_gain=0.0), unlimited=True, max_moves=max_moves)
+    return {"inputs": inputs}, ("Defragmentation", {"template": template, "more_templates": more})
+
+
+def on_parts(app, name, node, *sizes):
+    asked = {f"example.com/part-{i}": str(size) for i, size in enumerate(sizes) if size}
+    return app(name, [node], lambda spec: spec.requests(**asked))
+
+
+def test_rooms_of_several_templates_count_together(decide, app):
+    """One move frees a room on both parts of n0; the others free one each."""
+    cluster = b.snapshot(
+        *(parts(b.node(f"n{i}").cpu("4"), 4, 4) for i in range(4)),
+        on_parts(app, "wide", "n0", 1, 1), on_parts(app, "left", "n1", 1), on_parts(app, "right", "n2", 0, 1),
+        on_parts(app, "rest", "n3", 2, 2),
+    )  # fmt: skip
+    inputs, policy = both(max_moves=1)
+    plan = decide(cluster, policy, **inputs)
+    assert [(move.source, move.target) for move in plan.moves] == [("n0", "n3")]
+    assert plan.before.policies[0].badness.fragmentation == 6
+    assert plan.after.policies[0].badness.fragmentation == 4
+
+
+def test_groups_for_different_templates_leave_one_node_in_one_plan(decide, app):
+    cluster = b.snapshot(
+        *(parts(b.node(f"n{i}").cpu("4"), 4, 4) for i in range(2)),
+        on_parts(app, "left", "n0", 1), on_parts(app, "right", "n0", 0, 1),
+        *(on_parts(app, f"rest{i}", "n1", 1, 1) for i in range(3)),
+    )  # fmt: skip
+    inputs, policy = both()
+    plan = decide(cluster, policy, **inputs)
+    assert sorted((move.pod.name, move.target) for move in plan.moves) == [
+        ("left-0", "n1"),
+        ("right-0", "n1"),
+    ]
+    assert plan.after.policies[0].badness.fragmentation == 2
+
+
+def test_a_node_without_a_resource_holds_rooms_of_the_other_templates(decide, app):
+    cluster = b.snapshot(
+        parts(b.node("n0").cpu("4"), 4), parts(b.node("n1").cpu("4"), 4),
+        on_parts(app, "a", "n0", 1), on_parts(app, "rest", "n1", 2),
+    )  # fmt: skip
+    inputs, policy = both()
+    plan = decide(cluster, policy, **inputs)
+    assert plan.before.policies[0].badness.fragmentation == 2
+    assert [(move.source, move.target) for move in plan.moves] == [("n0", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "words"),
+    [
+        (({},), ("moreTemplates", 0), "is empty"),
+        (({"cpu": 1}, {"cpu": 0}), ("moreTemplates", 1, "cpu"), "must be more than 0"),
+        (({"pods": 1},), ("moreTemplates", 0, "pods"), "is no resource that pods request"),
+        (({"cpu": "one"},), ("moreTemplates", 0, "cpu"), "one"),
+    ],
+)
+def test_each_template_is_validated(more, path, words):
+    (found,) = DefragmentationArgs(more_templates=more).problems()
+    assert found[0] == path
+    assert words in found[1]
 
 
 def test_the_limit_of_a_plan_cuts_no_group(decide, app):
