@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rescheduler.model.counted import plural
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Pod
 from rescheduler.planning.nearest_way import NearestWay
 from rescheduler.reports.move_answer import MoveAnswer, move_answer_document, move_answer_lines
@@ -45,6 +46,7 @@ def explanation_json(explanation: Explanation) -> str:
     """One line of JSON (docs/commands.md), ending in a newline."""
     pod = explanation.pod
     document = {
+        "apiVersion": API_VERSION,
         "kind": "Explanation",
         "pod": {"namespace": pod.namespace, "name": pod.name},
         "nodes": [_node_document(verdict) for verdict in explanation.verdicts],

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.model.counted import plural
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import DisruptionBudget, Pod, PodSpec, Toleration, Workload
 from rescheduler.model.resources import Resources
 from rescheduler.replacements.identity import starts_after_the_old_ended
@@ -48,6 +49,7 @@ def replacement_json(report: ReplacementReport) -> str:
     """One line of JSON (docs/commands.md), ending in a newline."""
     pod, found = report.pod, report.found
     document: dict[str, object] = {
+        "apiVersion": API_VERSION,
         "kind": "Replacement",
         "pod": {"namespace": pod.namespace, "name": pod.name, "node": pod.node},
         "replaced": found.pod is not None,
