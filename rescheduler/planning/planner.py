@@ -301,8 +301,8 @@ class _Planner:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
         asked: list[FirstProposals] = []
         for policy in self._policies:
-            # The first policy that proposes anything uses the limits up, or the others are asked again after its moves.
-            spares = all(answer.found.empty for answer in asked)
+            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
+            spares = self._inputs.unlimited or not asked
             found = policy.candidates(replace(self._view, spares=spares))
             asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
