@@ -20,6 +20,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.any_plan import (
     RoomsOfTemplate,
     least_excess_of_any_plan,
+    most_relief_by_count,
     most_rooms_of_any_plan,
 )
 from rescheduler.optima.fillings import (
@@ -267,10 +268,13 @@ def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
     if start > _SAME and _fits(placement.start.size, notes):
         best = least_excess_of_any_plan(placement, nodes, high, judged.inputs.max_moves, judged.seconds)
     notes += _left_out(places)
+    most = start
+    if judged.inputs.max_moves is not None:
+        most = min(start, most_relief_by_count(placement, nodes, high, judged.inputs.max_moves))
     return _bound(
         Question.EXCESS_REMOVED,
         reached,
-        most=start,
+        most=most,
         model=start - best.bound,
         best=best,
         notes=notes,

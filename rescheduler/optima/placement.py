@@ -26,6 +26,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
+from rescheduler.scheduling.matching import demanded_label
 from rescheduler.scheduling.node_resources_fit import checked_requests
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
@@ -142,6 +143,9 @@ class CountedCluster:
             size = np.where(self.capacity[:, at] > 0, self.capacity[:, at], np.inf)
             total += float(np.maximum(load[:, at] / size - percent / 100, 0.0)[judged].sum())
         return total
+
+
+_Crowds = Mapping[tuple[str, tuple[str, str] | None], list[Pod]]
 
 
 class Places:
@@ -278,9 +282,7 @@ class Places:
     def _fits(self, pod: Pod, spec: PodSpec) -> BoolArray:
         return self._empty.feasible(msgspec.structs.replace(pod, node="", spec=spec)).copy()
 
-    def _kind(
-        self, pod: Pod, new: Pod, crowds: Mapping[str, list[Pod]], gone: AbstractSet[str]
-    ) -> tuple[PodKind, bool]:
+    def _kind(self, pod: Pod, new: Pod, crowds: _Crowds, gone: AbstractSet[str]) -> tuple[PodKind, bool]:
         """The kind of a pod; and whether a rule of it is left out."""
         spec = new.spec
         others = bool(spec.pod_affinity or spec.host_ports or spec.resource_claims)
@@ -305,7 +307,7 @@ class Places:
         constraint: SpreadConstraint,
         pod: Pod,
         new: Pod,
-        crowds: Mapping[str, list[Pod]],
+        crowds: _Crowds,
         gone: AbstractSet[str],
     ) -> bool:
         """True if the numbers tell the constraint exactly: every zone counts, and so does no pod of another kind."""
@@ -327,16 +329,17 @@ class Places:
         return all(
             other.spec is pod.spec and other.controller == pod.controller and other.held == pod.held
             and not other.deleting and other.uid not in gone and self._movable(other)
-            for other in crowds[pod.namespace]
+            for other in crowds[pod.namespace, demanded_label(selector)]
             if selector.matches(other.labels)
         )  # fmt: skip
 
-    def _crowds(self) -> Mapping[str, list[Pod]]:
-        """The pods of each namespace that stand."""
-        found: defaultdict[str, list[Pod]] = defaultdict(list)
+    def _crowds(self) -> _Crowds:
+        """The pods that stand, by namespace and each of their labels, and all of a namespace."""
+        found: defaultdict[tuple[str, tuple[str, str] | None], list[Pod]] = defaultdict(list)
         for pod in self._snapshot.pods.values():
             if not pod.terminal:
-                found[pod.namespace].append(pod)
+                for label in (None, *pod.labels.items()):
+                    found[pod.namespace, label].append(pod)
         return found
 
     @cached_property

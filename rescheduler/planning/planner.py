@@ -242,8 +242,7 @@ class _Planner:
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
         # Moves under way spend first: what is planned now must fit beside them.
-        under_way = [f.pod for f in self._history.in_flight]
-        for pod in evictions_to_come(self._snapshot, under_way):
+        for pod in evictions_to_come(self._snapshot, [f.pod for f in self._history.in_flight]):
             mover = self._history.starting_first.get(pod.uid, "")
             self._budgets.take(pod, mover, reserves_first=pod.uid in self._history.reserving_first)
         for move in self._history.unfinished:
@@ -356,8 +355,6 @@ class _Planner:
                     self._without_place.append((policy, candidate))
                 if found.reason is SkipReason.NO_TARGET and candidate.tier < Tier.BALANCE:
                     self._refused_everywhere.add(candidate.pod.uid)
-            case None:
-                pass
 
     def _plan_each(self, policy: Policy, queue: ProposalQueue) -> None:
         candidates = iter(queue)
@@ -395,8 +392,7 @@ class _Planner:
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None
     ) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
-        pod = candidate.pod
-        replacement = self._replacement(pod)
+        pod, replacement = candidate.pod, self._replacement(candidate.pod)
         unadopted = self._unadopted(candidate, replacement)
         refused = self._targets.known_refusal(pod, replacement, unadopted)
         # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
@@ -434,17 +430,16 @@ class _Planner:
             if isinstance(chosen, Target):
                 self.move(candidate, chosen)
             return isinstance(chosen, Target)
-        changes, mark = self._objective.change_at(pod, replacement, node), self.trial.mark()
-        self.trial.take_off(pod)
+        changes = self._objective.change_at(pod, replacement, node)
+        mark = self.trial.take_off(pod)
         found = self._targets.at(
             pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes
         )
         if found is None:
             self.trial.rollback(mark)
-            return False
-        self.trial.land(pod, replacement, found.node)
-        self._record(candidate, found, replacement, mark)
-        return True
+        else:
+            self._land(candidate, found, mark)
+        return found is not None
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
@@ -470,27 +465,16 @@ class _Planner:
 
     def _unadopted(self, candidate: Candidate, replacement: Pod) -> Pod | None:
         """The replacement as mode StartFirst would create it; None if the pod is not moved so."""
-        if not self._start_first.takes(candidate.pod, candidate.policy):
-            return None
-        owner = candidate.pod.controller
-        replica_set = self._snapshot.workloads.get(owner.uid) if owner is not None else None
+        replica_set = self._start_first.replica_set(candidate.pod, candidate.policy)
         return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
         """Plan it. ``after``: pods whose moves must have landed before."""
-        mark, replacement = self.trial.mark(), self._replacement(candidate.pod)
-        self.trial.move(candidate.pod, replacement, target.node, after)
-        self._record(candidate, target, replacement, mark, after)
+        self._land(candidate, target, self.trial.take_off(candidate.pod), after)
 
-    def _record(
-        self,
-        candidate: Candidate,
-        target: Target,
-        replacement: Pod,
-        mark: TrialMark,
-        after: Sequence[Pod] = (),
-    ) -> None:
-        pod = candidate.pod
+    def _land(self, candidate: Candidate, target: Target, mark: TrialMark, after: Sequence[Pod] = ()) -> None:
+        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        self.trial.land(pod, replacement, target.node, after)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
         self._moved.add(pod.uid)

@@ -63,6 +63,10 @@ class StartFirst:
             is_declared = self._declared[key] = declared(*self._owners(pod), by_default=key[1])
         return is_declared and not refusal_in(self._snapshot, pod, *self._owners(pod))
 
+    def replica_set(self, pod: Pod, policy: str = "") -> Workload | None:
+        """The ReplicaSet of a pod that is moved so; None if it is not."""
+        return self._owners(pod)[0] if self.takes(pod, policy) else None
+
     def keeps_budgets(self, pod: Pod, policy: str = "") -> bool:
         """True if the eviction takes nothing from a budget: the replacement is counted as healthy by then.
 

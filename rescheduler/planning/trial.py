@@ -121,9 +121,11 @@ class Trial:
         self.hypothetical.add(placed.uid)
         self._free_beside_leaving.clear()
 
-    def take_off(self, pod: Pod) -> None:
-        """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on)."""
+    def take_off(self, pod: Pod) -> TrialMark:
+        """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on); gives the point before."""
+        mark = self.mark()
         self.state.remove(pod)
+        return mark
 
     def move(self, pod: Pod, replacement: Pod, target: str, after: Collection[Pod] = ()) -> None:
         """Plan a move: the replacement takes its place, the old pod keeps holding its room.

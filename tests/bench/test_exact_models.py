@@ -1,6 +1,7 @@
 """The exact models find what trying everything finds, and plans are judged as they say."""
 
 import msgspec
+import numpy as np
 import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
@@ -8,6 +9,7 @@ pytest.importorskip("highspy", reason="highspy is not installed: make install")
 from bench.optima import planned
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
+from rescheduler.optima.any_plan import most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
     Relief,
@@ -101,6 +103,18 @@ def test_the_solver_does_not_cut_off_the_best_before_it_begins():
     assert done.refused == 0
     emptied = placement.in_use(placement.start) - placement.in_use(places.counts(done.snapshot))
     assert emptied <= round(-found.bound)
+
+
+@pytest.mark.parametrize("seed", range(24, 32))
+def test_so_many_moves_take_away_no_more_excess_than_the_largest_pods_of_each_node(seed):
+    placement = Places(tiny(seed)).placement
+    high, every = {"cpu": 60.0, "memory": 50.0}, np.ones(len(placement.nodes), dtype=np.bool_)
+    start = placement.excess(placement.start, high)
+    tried = list(one_stage(placement))
+    for most in range(4):
+        least = min(placement.excess(counts, high) for counts, arrived in tried if arrived.sum() <= most)
+        assert start - least <= most_relief_by_count(placement, every, high, most) + 1e-9
+    assert most_relief_by_count(placement, every, high, 1000) == pytest.approx(start)
 
 
 @pytest.mark.parametrize("seed", range(24, 32))
