@@ -31,6 +31,12 @@ _QUIET_S: Final = 3.0
 """How long an API server may go by a policy that is deleted."""
 
 
+_DONE: Final = """\
+rescheduler is uninstalled.
+Before it is installed here again, restart the API servers: they do not follow ConfigMaps for admission policies that come back.
+"""
+
+
 @click.command("uninstall")
 @cluster_options
 @click.option("--dry-run", is_flag=True, help="Print what would be done, change nothing.")
@@ -85,7 +91,7 @@ def uninstall_command(
         )
         raise SystemExit(EXIT_BLOCKED)
     else:
-        emit("No pod waits at the gate.\n" if gates_only else "rescheduler is uninstalled.\n")
+        emit("No pod waits at the gate.\n" if gates_only else _DONE)
 
 
 def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s: float) -> tuple[str, ...]:
