@@ -86,9 +86,7 @@ class InstalledCluster:
 
         ``give_up``: True once a kubelet has had its time to end a placeholder.
         """
-        ours = [
-            pod for key in (names.LABEL_PLACEHOLDER, names.LABEL_START_FIRST) for pod in self._labelled(key)
-        ]
+        ours = [*self._placeholders(), *self._unadopted()]
         return [
             *self._all_of(Kind.POD_MIGRATION),
             *self._all_of(Kind.RESERVATION_WINDOW),
@@ -219,10 +217,13 @@ class InstalledCluster:
         )
         return Removal(what=_title(RESOURCES[kind].kind or kind, obj), how="is deleted", act=act)
 
-    def _labelled(self, key: str) -> list[Json]:
-        pods = self._items(self._pods(), labelSelector=key)
-        adopted = key == names.LABEL_START_FIRST
-        return [pod for pod in pods if not (adopted and pod["metadata"].get("ownerReferences"))]
+    def _placeholders(self) -> list[Json]:
+        """Elsewhere the label is somebody else's: it alone makes no placeholder."""
+        return self._items(self._pods(self.namespace), labelSelector=names.LABEL_PLACEHOLDER)
+
+    def _unadopted(self) -> list[Json]:
+        pods = self._items(self._pods(), labelSelector=names.LABEL_START_FIRST)
+        return [pod for pod in pods if not pod["metadata"].get("ownerReferences")]
 
     def _pods(self, namespace: str = "") -> str:
         resource = RESOURCES[Kind.POD]

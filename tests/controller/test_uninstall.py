@@ -108,6 +108,16 @@ def test_with_the_controller_up(scene):
     scene.check_clean()
 
 
+def test_a_pod_of_others_with_the_label_of_placeholders_stays(scene):
+    labels = {names.LABEL_PLACEHOLDER: "copied"}
+    container = {"name": "c", "image": "i"}
+    meta = {"name": "theirs", "namespace": "default", "labels": labels}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    scene.api.create(pod)
+    assert scene.uninstall() == ()
+    assert "deletionTimestamp" not in scene.api.get(GroupKind("", "Pod"), "default", "theirs")["metadata"]
+
+
 def test_with_the_controller_down_for_long(scene):
     scene.busy()
     scene.stop()
