@@ -73,7 +73,9 @@ class GroupMembers:
     def refusal(self, pod: Pod) -> str:
         """Why its eviction would leave too few, or "". A pod that is not Ready takes nothing."""
         least = self.least(pod) if pod.ready else 0
-        left = self._members.get(_key(pod), Members()).ready - self._taken[_key(pod)] - 1 if least else 0
+        if not least:
+            return ""
+        left = self._members.get(_key(pod), Members()).ready - self._taken[_key(pod)] - 1
         if left >= least:
             return ""
         return (

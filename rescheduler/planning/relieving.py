@@ -7,6 +7,7 @@ no others help.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,15 +64,11 @@ class Relieving:
             return proposals
         batches = proposals.queue().rest()
         # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
-        open_ = [
-            (batch, pod)
-            for spare in (False, True)
-            for batch in batches
-            if batch.spare is spare and not reluctance(batch.kind)[0]
-            for pod in batch.pods
-        ]
+        willing = [batch for batch in batches if not reluctance(batch.kind)[0]]
+        ordered = [*(b for b in willing if not b.spare), *(b for b in willing if b.spare)]
+        open_ = [(batch, pod) for batch in ordered for pod in batch.pods]
         refused: set[str] = set()
-        held_back: set[tuple[str, float]] = set()
+        held_back: Counter[int] = Counter()
         for _ in range(SEARCHES):
             overload = None if self.limits.exhausted else policy.overload(self.trial.view)
             if overload is None:
@@ -86,11 +83,11 @@ class Relieving:
         overload: Overload,
         open_: Sequence[tuple[Batch, Pod]],
         refused: Collection[str],
-        held_back: set[tuple[str, float]],
+        held_back: Counter[int],
     ) -> tuple[list[tuple[Batch, Pod]], list[tuple[Batch, Pod]]]:
         """The pods that a search looks at, not all where there are very many; and those of ``open_`` for the next one.
 
-        ``held_back``: gets the uids of pods, with the gain of their batch, that a rule of the plan holds back.
+        ``held_back``: gets how many pods of a batch, by its identity, a rule of the plan holds back.
         """
         nodes = self._nodes(overload)
         most = max(LEAST_OF_NODE, PODS // max(len(nodes), 1))
@@ -105,7 +102,7 @@ class Relieving:
                     continue
                 if not self._may_go(batch, pod):
                     # Between the searches of one round moves are only added, so it will not be let go.
-                    held_back.add((pod.uid, batch.gain))
+                    held_back[id(batch)] += 1
                     continue
                 counts[pod.node] = number + 1
                 found.append(one)

@@ -49,6 +49,8 @@ class StartFirst:
         self._snapshot = snapshot
         self._configured = configured
         self._by_policy = by_policy
+        self._annotated = any(w.annotations.get(names.ANNOTATION_MODE) for w in snapshot.workloads.values())
+        """True if any owner asks for a mode."""
         self._declared: dict[tuple[str, bool], bool] = {}
         """By uid of the controller, and whether configuration declares the mode."""
 
@@ -57,6 +59,8 @@ class StartFirst:
         configured = self._by_policy.get(policy, self._configured)
         if configured not in (MoveMode.AUTO, MoveMode.START_FIRST) or pod.controller is None:
             return False
+        if configured is MoveMode.AUTO and not self._annotated:
+            return False  # asked very often, and hardly ever declared
         key = pod.controller.uid, configured is MoveMode.START_FIRST
         is_declared = self._declared.get(key)
         if is_declared is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import attrgetter
 
@@ -87,16 +87,12 @@ class Proposals:
         """Everything, to be taken one by one."""
         return ProposalQueue(self._tiers)
 
-    def without_spares(self, held_back: set[tuple[str, float]]) -> Proposals:
-        """The same without batches of spares whose pods, by uid and gain, are all held back."""
+    def without_spares(self, held_back: Mapping[int, int]) -> Proposals:
+        """The same without batches of spares whose pods are all held back; ``held_back``: how many of a batch, by its identity."""
         if not held_back:
             return self
         kept = (
-            [
-                batch
-                for batch in tier
-                if not batch.spare or not held_back.issuperset([(pod.uid, batch.gain) for pod in batch.pods])
-            ]
+            [batch for batch in tier if not batch.spare or held_back.get(id(batch)) != len(batch.pods)]
             for tier in self._tiers
         )
         return Proposals([tier for tier in kept if tier])
