@@ -105,7 +105,7 @@ class Targets:
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
-            words = f"no node would be better than node {pod.node}: {self._nearest(gains)}"
+            words = f"no node would be better than node {pod.node}: {self._nearest(pod, gains)}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         trial = self._trial
         swaps = trial.planned.left_for(trial.state.node_index[pod.node], pod)
@@ -186,7 +186,7 @@ class Targets:
                 return Blocked(SkipReason.NO_BETTER_TARGET, words, by)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
-            nearest = self._nearest(np.where(feasible_targets, gains, -np.inf))
+            nearest = self._nearest(pod, np.where(feasible_targets, gains, -np.inf))
             words = f"{plural(number, 'node')} would take it, none is better than node {pod.node}: {nearest}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         if not wish.in_group:
@@ -245,8 +245,12 @@ class Targets:
         self._last_with_room[requests] = node, moment
         return node >= 0
 
-    def _nearest(self, gains: FloatArray) -> str:
-        """What was compared. A gain of 0 or less is what the policy says of a node that is no better."""
+    def _nearest(self, pod: Pod, gains: FloatArray) -> str:
+        """What the pod's own node was compared with. A gain of 0 or less is what the policy says of a node that is no better."""
+        gains = gains.copy()
+        gains[self._trial.state.node_index[pod.node]] = -np.inf
+        if not np.isfinite(gains.max()):
+            return "there is no other"
         ties = np.flatnonzero(gains == gains.max())
         nearest = int(ties[np.argmin(self._trial.view.nodes.ranks[ties])])
         return f"the best, {self._trial.state.node_names[nearest]}, has a gain of {gains[nearest]:.2f}"

@@ -44,7 +44,7 @@ def test_target_is_not_filled_above_its_threshold(decide, app):
     assert len(plan.moves) == 1  # one pod is 40 % of the small node, two would be 80 %
     assert {s.reason for s in plan.skipped} == {"NoBetterTarget"}
     (message,) = {s.message for s in plan.skipped}
-    assert message.startswith("no node would be better than node n1: the best, n")
+    assert message == "no node would be better than node n1: the best, n2, has a gain of 0.00"
 
 
 def test_nodes_between_the_thresholds_neither_shed_nor_receive(decide, app):
