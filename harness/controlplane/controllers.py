@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.kube.transport import Transport
-from rescheduler.model.kinds import CONFIG_MAPS
+from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP
 
 END_LIMIT_S: Final = 20.0
@@ -47,9 +48,28 @@ class Running:
 
 
 def forget_past_moves(api: KubeApi) -> None:
-    """Empty ConfigMap ``move-history``, so that what other tests moved within the hour is not counted."""
+    """Empty ConfigMap ``move-history``, so that what other tests moved within the hour is not counted.
+
+    Their PodMigrations go first: a namespace takes a minute to end where many do, and what still stands there is recorded anew.
+    """
+    for namespace in _listed(api, RESOURCES[Kind.NAMESPACE].collection_path):
+        if "deletionTimestamp" in namespace["metadata"]:
+            _delete_moves(api, namespace["metadata"]["name"])
     with suppress(NotFoundError):
         api.merge_patch(CONFIG_MAPS.object_path(DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP), {"data": None})
+
+
+def _delete_moves(api: KubeApi, namespace: str) -> None:
+    moves = RESOURCES[Kind.POD_MIGRATION]
+    for move in _listed(api, moves.collection_path):
+        metadata = move["metadata"]
+        if metadata["namespace"] == namespace:
+            with suppress(NotFoundError):
+                api.delete(moves.object_path(namespace, metadata["name"]), uid=metadata["uid"])
+
+
+def _listed(api: KubeApi, path: str) -> list[dict[str, Any]]:
+    return [item for page in api.list(path) for item in json.loads(page)["items"]]
 
 
 @contextmanager
