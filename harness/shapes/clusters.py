@@ -14,8 +14,9 @@ from harness.differential.plans.births import Admission
 from harness.differential.plans.cases import Case
 from harness.differential.plans.controllers import bound, ending
 from harness.differential.plans.dumps import Form
+from harness.differential.plans.nodes import Site
 from harness.differential.pod_resources import GPU
-from harness.shapes.nodes import Site, drivers, random_sites
+from harness.shapes.nodes import drivers, random_sites
 from harness.shapes.policies import random_inputs, random_policies
 from harness.shapes.templates import NAMESPACES, PATIENT, PRIORITIES
 from harness.shapes.workloads import budgets, claims, count, workload

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from typing import Final
 
 from harness.differential.manifests import Manifest, metadata
+from harness.differential.plans.nodes import Site
 from harness.differential.pod_resources import GPU
 
 HOST: Final = "kubernetes.io/hostname"
@@ -25,30 +25,6 @@ _READY: Final = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _CORDONED: Final = "node.kubernetes.io/unschedulable"
 _GOES_SOON: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
-
-
-@dataclass(slots=True)
-class Site:
-    """A node, and what is free on it while pods are placed."""
-
-    manifest: Manifest
-    cpu_milli: int
-    memory_bytes: int
-    pods: int
-    devices: int
-    weight: int
-    """How often pods are placed here."""
-    ports: set[int] = field(default_factory=set)
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return str(self.manifest["metadata"]["name"])
-
-    @property
-    def zone(self) -> str:
-        """Its zone; "" if it has none."""
-        return str(self.manifest["metadata"]["labels"].get(ZONE, ""))
 
 
 def random_sites(rng: random.Random) -> list[Site]:
@@ -96,7 +72,8 @@ def _site(rng: random.Random, name: str, zone: str) -> Site:
         "status": {"allocatable": allocatable, "capacity": allocatable, "conditions": [_READY]},
     }
     _state(rng, manifest)
-    return Site(manifest, cpu * 1000, memory << 30, pods, devices, rng.choice((0, 1, 3, 3, 10)))
+    weight = rng.choice((0, 1, 3, 3, 10))
+    return Site(manifest, cpu * 1000, memory << 30, pods, weight, devices)
 
 
 def _state(rng: random.Random, node: Manifest) -> None:

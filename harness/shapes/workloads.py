@@ -13,7 +13,8 @@ from typing import Final
 
 from harness.differential.manifests import Manifest, metadata, namespaced
 from harness.differential.plans.births import Admission, pod_of, stateful_pod
-from harness.shapes.nodes import DRIVER, HOST, ZONE, Site
+from harness.differential.plans.nodes import Site
+from harness.shapes.nodes import DRIVER, HOST, ZONE
 from harness.shapes.templates import NAMESPACES, template_of
 
 APPS: Final = ("a", "b", "c", "d", "e")

@@ -141,10 +141,10 @@ class Conditions:
         """Hard constraints: as long as pods stay in their domains, no count changes."""
         known = self._hard.get(kind)
         if known is None:
+            hard = constraints_of(kind, self._trial.state.cluster, hard=True)
+            keys = [(one.topology_key, selector) for one, selector in hard]
             known = self._hard[kind] = [
-                (self._number((kind.namespace, selector, key)), self._codes(key))
-                for constraint, selector in constraints_of(kind, self._trial.state.cluster, hard=True)
-                for key in (constraint.topology_key,)
+                (self._number((kind.namespace, selector, key)), self._codes(key)) for key, selector in keys
             ]
         if known:
             here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])

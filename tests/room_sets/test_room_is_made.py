@@ -9,17 +9,8 @@ from rescheduler.room_sets.gathering import gather
 from rescheduler.room_sets.places import WHOLE, Outlook
 from rescheduler.room_sets.rooms import Recipe
 from rescheduler.sandbox.controllers.unstructured import POD, GroupKind, spec
+from tests.controller.scenes import PENDING_PODS
 
-DOCUMENT = b"""\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-aggressiveness: aggressive
-interval: 2s
-limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies:
-- name: PendingPods
-  after: 5s
-"""
 MOVE = GroupKind("rescheduler.dev", "PodMigration")
 
 
@@ -38,7 +29,7 @@ def deployment(scene, name, cpu="1"):
 
 def scattered():
     """Three nodes of 4 CPUs, a pod of 1 CPU on each: a room of 4 CPUs fits once one of them has moved."""
-    scene = WindowScene(nodes=3, cpu="4", document=DOCUMENT)
+    scene = WindowScene(nodes=3, cpu="4", document=PENDING_PODS)
     for name in "abc":
         deployment(scene, name)
     scene.until(lambda: sum(bool(spec(pod).get("nodeName")) for pod in scene.api.list(POD)) >= 3, 60)

@@ -28,7 +28,6 @@ from rescheduler.planning.limits import PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
 
-_MIB = 1 << 20
 _WILD = ("mixed", "spread", "affinity", "volumes", "attached", "preferences", "devices")
 """Themes of clusters with rules of every plugin."""
 _MODES = ("ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -128,14 +127,14 @@ def _place(rng: random.Random, pod: Manifest, sites: list[Site]) -> Site | None:
     """A node with room for the pod, whatever else its rules are; None if there is none, or now and then."""
     containers = pod["spec"]["containers"]
     cpu = sum(milli(c["resources"]["requests"].get("cpu", "0")) for c in containers)
-    memory = sum(units(c["resources"]["requests"].get("memory", "0")) for c in containers) // _MIB
+    memory = sum(units(c["resources"]["requests"].get("memory", "0")) for c in containers)
     ports = {port["hostPort"] for c in containers for port in c.get("ports", ())}
     devices = sum(int(c["resources"]["requests"].get(GPU, "0")) for c in containers)
     fit = [
         site
         for site in sites
         if site.cpu_milli >= cpu
-        and site.memory_mib >= memory
+        and site.memory_bytes >= memory
         and site.pods > 0
         and not ports & site.ports
         and site.devices >= devices
@@ -144,7 +143,7 @@ def _place(rng: random.Random, pod: Manifest, sites: list[Site]) -> Site | None:
         return None
     site = rng.choices(fit, [one.weight for one in fit])[0]
     site.cpu_milli -= cpu
-    site.memory_mib -= memory
+    site.memory_bytes -= memory
     site.pods -= 1
     site.devices -= devices
     site.ports |= ports

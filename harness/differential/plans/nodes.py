@@ -16,7 +16,6 @@ HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 RACK = "rack"
 TAINTS = (("dedicated", "yes"), ("spot", "yes"), ("gpu", "no"))
-_MIB = 1 << 20
 
 
 @dataclass(slots=True)
@@ -25,7 +24,7 @@ class Site:
 
     manifest: Manifest
     cpu_milli: int
-    memory_mib: int
+    memory_bytes: int
     pods: int
     weight: int
     """How often pods are placed here: some nodes are crowded, some almost empty."""
@@ -61,7 +60,7 @@ def _site_of(rng: random.Random, manifest: Manifest) -> Site:
     return Site(
         manifest,
         milli(found.get("cpu", "0")),
-        units(found.get("memory", "0")) // _MIB,
+        units(found.get("memory", "0")),
         int(found.get("pods", "0")),
         rng.choice((1, 3, 3, 12)),
         int(found.get(GPU, "0")),
