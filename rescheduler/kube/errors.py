@@ -29,6 +29,9 @@ import msgspec
 from rescheduler.errors import ReschedulerError
 
 _MAX_MESSAGE: Final = 2_000
+MOST_RETRY_AFTER_S: Final = 60.0
+"""The longest wait that a server is granted: a proxy or an admission webhook may ask for hours, or for more seconds than
+a thread can sleep, and what the wait is for is over long before."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -187,13 +190,11 @@ _CLASSES: Final[Mapping[int, type[ApiError]]] = {
 
 
 def _retry_after(headers: Mapping[str, str], details: Details | None) -> float | None:
-    """Seconds of the header, else of the Status; a date or nonsense counts as not said.
+    """Seconds of the header, else of the Status; a date or nonsense counts as not said, and so does what is no wait.
 
-    A Status with 0 seconds says nothing: a budget that blocks sends it (measured on 1.37.0).
+    A Status with 0 seconds says nothing: a budget that blocks sends it (measured on 1.37.0). Taken at its word, it
+    would be asked again at once and without an end.
     """
     text = headers.get("retry-after", "").strip()
-    if text.isdecimal():
-        return float(text)
-    if details is not None and details.retry_after_seconds:
-        return max(0.0, details.retry_after_seconds)
-    return None
+    said = float(text) if text.isdecimal() else (details.retry_after_seconds if details else None)
+    return min(said, MOST_RETRY_AFTER_S) if said is not None and said > 0.0 else None

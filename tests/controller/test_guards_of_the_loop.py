@@ -223,10 +223,14 @@ def test_a_call_that_fails_is_tried_again_ever_more_rarely(scene):
     assert pauses[-1] > 8.0
 
 
-def test_an_eviction_that_is_refused_waits_longer_each_time(scene):
-    """Even though a dry run passes in between, as it does where another admission refuses real evictions only."""
+@pytest.mark.parametrize("said", [{}, {"retry-after": "0"}, {"details": {"retryAfterSeconds": -1}}])
+def test_an_eviction_that_is_refused_waits_longer_each_time(scene, said):
+    """Even though a dry run passes in between, as it does where another admission refuses real evictions only.
+
+    Such an admission may ask for no wait at all, or for less than none.
+    """
     mover(scene)
-    scene.calls.answer(lambda c: c.evicts, lambda _: refusal(429, "TooManyRequests"))
+    scene.calls.answer(lambda c: c.evicts, lambda _: refusal(429, "TooManyRequests", **said))
     scene.until(lambda: scene.calls.of(lambda c: c.evicts))
     scene.advance(30.0)
     tries = [c.at_s for c in scene.calls.of(lambda c: c.evicts)]

@@ -62,6 +62,12 @@ def test_a_proxys_answer_is_an_error_too(body):
         ("5", {}, 5.0),
         ("", {"retryAfterSeconds": 3}, 3.0),
         ("", {"retryAfterSeconds": 0}, None),
+        ("0", {}, None),
+        ("", {"retryAfterSeconds": -5}, None),
+        ("-5", {}, None),
+        ("3600", {}, errors.MOST_RETRY_AFTER_S),
+        ("9" * 400, {}, errors.MOST_RETRY_AFTER_S),
+        ("", {"retryAfterSeconds": 1e300}, errors.MOST_RETRY_AFTER_S),
         ("Wed, 21 Oct", {}, None),
     ],
 )
