@@ -1,4 +1,4 @@
-"""What a YAML text may ask for before it is read: nesting, aliases, and how many values they become.
+"""What a YAML text may ask for before it is read: nesting, aliases, and how many values they become; and what is wrong in it.
 
 A few lines of YAML can stand for more values than there is memory (aliases of aliases), never end (an alias inside of its
 own anchor), or end the process inside of libyaml (nesting). So whoever reads YAML asks here first. The events of the
@@ -7,6 +7,8 @@ parser are counted, which takes no memory; a text that cannot be that large is n
 
 from __future__ import annotations
 
+import io
+import itertools
 import re
 from typing import Final
 
@@ -23,6 +25,8 @@ MOST_VALUES: Final = 200_000
 MOST_REPEATED: Final = 1 << 20
 """Of characters that aliases repeat."""
 
+_RESERVED: Final = "@`%"
+"""No plain text begins with one of these."""
 _FEW: Final = 20_000
 _BEGINS: Final = "[{,:-\n"
 """Each value has at least one of these before it."""
@@ -56,6 +60,22 @@ def decoded(text: str | bytes) -> str:
         line = text.count(b"\n", 0, error.start) + 1
         wrong = f"the text is not UTF-8: byte 0x{text[error.start]:02x}"
         raise YamlError(line, wrong, "save the file as UTF-8") from error
+
+
+def syntax_error(error: yaml.MarkedYAMLError, text: str) -> YamlError:
+    """What the parser found, in words that name the character where it only says that one is wrong."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return YamlError(1, f"not YAML: {error.problem or error.context}", "check indentation and quotes")
+    line = next(itertools.islice(io.StringIO(text), mark.line, None), "")
+    blank = line[: len(line) - len(line.lstrip(" \t"))]
+    wrong = line[mark.column : mark.column + 1]
+    if "\t" in blank and mark.column <= len(blank):
+        return YamlError(mark.line + 1, "not YAML: the line is indented with a tab", "indent with spaces")
+    if wrong and wrong in _RESERVED and error.problem == "found character that cannot start any token":
+        return YamlError(mark.line + 1, f"not YAML: no text begins with {wrong}", "put the text in quotes")
+    problem = error.problem or error.context or "it cannot be parsed"
+    return YamlError(mark.line + 1, f"not YAML: {problem}", "check indentation and quotes")
 
 
 def check_limits(text: str) -> None:

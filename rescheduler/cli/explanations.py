@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.pods_by_name import pod_key
-from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
@@ -18,6 +17,7 @@ from rescheduler.reports.replacement import ReplacementReport
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
+from rescheduler.suggestions import did_you_mean
 
 
 def choose(

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.extras import Extra, MissingExtraError, is_installed, needs
+from rescheduler.suggestions import did_you_mean
 
 
 class LazyCommand(NamedTuple):

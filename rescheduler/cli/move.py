@@ -26,7 +26,6 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.pods_by_name import find_pods, pod_names
 from rescheduler.cli.reserve.printing import json_list, yaml_list
-from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
@@ -37,6 +36,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from rescheduler.cli.move_checks import CheckedMove

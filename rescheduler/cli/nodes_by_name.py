@@ -8,11 +8,11 @@ from typing import Final
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed
 from rescheduler.cli.listing import listed
-from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import Node
+from rescheduler.suggestions import did_you_mean
 
 _RIGHT: Final = "draining needs the rights of kubectl drain: to read all nodes and pods, and to patch nodes"
 

@@ -8,11 +8,11 @@ from typing import Final
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed
 from rescheduler.cli.listing import listed
-from rescheduler.cli.suggestions import did_you_mean
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.suggestions import did_you_mean
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _WORKLOADS: Final = frozenset(

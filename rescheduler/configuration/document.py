@@ -37,6 +37,7 @@ from rescheduler.configuration.reservations_section import (
     read_reservations,
 )
 from rescheduler.configuration.strictyaml import Document, YamlError, load
+from rescheduler.configuration.value_checks import value_kind
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
@@ -156,7 +157,7 @@ def default_configuration() -> Configuration:
 def _check_mapping(document: Document, file: str) -> None:
     if isinstance(document.data, dict):
         return
-    found = "nothing" if document.data is None else type(document.data).__name__
+    found = "nothing" if document.data is None else value_kind(document.data)
     remedy = f"start: 'apiVersion: {API_VERSION}'"
     problem = Problem(file, document.line(()), "", f"expected a mapping, found {found}", remedy)
     raise ConfigurationError([problem])
@@ -171,7 +172,7 @@ def _check_top_level(reader: SectionReader, document: Document) -> None:
     known = (*_HEAD, *SECTIONS)
     for key in document.data:
         if key not in known:
-            reader.complain((key,), "unknown key", f"known keys: {', '.join(known)}")
+            reader.complain_of_key((key,), known)
 
 
 def _read(reader: SectionReader) -> Configuration:

@@ -11,6 +11,7 @@ from typing import Final
 from rescheduler.errors import ReschedulerError
 from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
 from rescheduler.policies.wire import PolicyArgs
+from rescheduler.suggestions import did_you_mean
 
 GROUP: Final = "rescheduler.policies"
 """Entry points of this group are named as their policies are, and point at a ``PolicyType``."""
@@ -20,7 +21,7 @@ class PolicyTypeError(ReschedulerError):
     """A policy cannot be had by its name."""
 
     def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}: {remedy}")
+        super().__init__(f"{problem} ({remedy})")
         self.problem = problem
         self.remedy = remedy
 
@@ -40,7 +41,9 @@ def policy_type(name: str) -> PolicyType:
     if name in REGISTRY:
         return REGISTRY[name]
     if not offered:
-        raise PolicyTypeError(f"unknown policy {name!r}", f"known policies: {', '.join(policy_names())}")
+        names = policy_names()
+        problem = f"unknown policy {name!r}{did_you_mean(name, names)}"
+        raise PolicyTypeError(problem, f"known policies: {', '.join(names)}")
     if len({point.value for point in offered}) > 1:
         packages = ", ".join(map(_package, offered))
         raise PolicyTypeError(f"policy {name!r} is offered by {packages}", "uninstall all but one")

@@ -8,14 +8,22 @@ section goes on with its default, so that all problems of a document are found i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from rescheduler.configuration.problems import Problem
 from rescheduler.configuration.strictyaml import Document, Path, looks_like_yaml11_bool
-from rescheduler.configuration.value_checks import allowed_words, value_problems
+from rescheduler.configuration.value_checks import (
+    VALUE_KINDS,
+    allowed_words,
+    known_keys,
+    value_kind,
+    value_problems,
+)
 from rescheduler.model.times import parse_duration
+from rescheduler.suggestions import did_you_mean
 
 T = TypeVar("T")
 
@@ -23,15 +31,7 @@ _AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<found>[a-z]+)`)?")
-_KINDS: Final = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a mapping",
-}
-"""What msgspec calls the kinds of values."""
+_WORD: Final = re.compile(r"Invalid enum value '(?P<word>.*)'", re.DOTALL)
 _LONGEST_S: Final = 10 * 365 * 86_400.0
 _PORTS: Final = range(1, 65536)
 
@@ -59,18 +59,14 @@ class SectionReader:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            inner, message = _split(str(error))
-            unknown = _UNKNOWN.search(message)
-            if unknown:
-                inner = (*inner, unknown["name"])
-                message = "unknown key"
-            message = _in_words(message)
+            inner, message = _split(str(error), value)
             where = (*path, *inner)
-            remedy = self._remedy(kind, where, unknown=unknown is not None)
-            words = () if unknown else allowed_words(kind, inner)
-            self.complain(
-                where, message, f"use one of {', '.join(words)}" if words and not remedy else remedy
-            )
+            if unknown := _UNKNOWN.search(message):
+                self.complain_of_key((*where, unknown["name"]), known_keys(kind, inner))
+                return None
+            words = allowed_words(kind, inner)
+            remedy = self._remedy(where) or (f"use one of {', '.join(words)}" if words else "")
+            self.complain(where, _in_words(message, words), remedy)
             return None
 
     def check_values(self) -> None:
@@ -112,10 +108,12 @@ class SectionReader:
         name = dotted(path)
         self.problems.append(Problem(self._file, self._document.line(path), name, message, remedy))
 
-    def _remedy(self, kind: type[Any], path: Path, *, unknown: bool) -> str:
-        if unknown:
-            fields = getattr(kind, "__struct_encode_fields__", ())
-            return f"known keys: {', '.join(fields)}" if fields else "remove it"
+    def complain_of_key(self, path: Path, known: Sequence[str]) -> None:
+        """Note that the last key of ``path`` is none of the ``known`` ones; the nearest of them is named."""
+        hint = did_you_mean(str(path[-1]), known)
+        self.complain(path, f"unknown key{hint}", f"known keys: {', '.join(known)}" if known else "remove it")
+
+    def _remedy(self, path: Path) -> str:
         value: Any = self._document.data
         for step in path:
             try:
@@ -136,30 +134,58 @@ def snake_case(key: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
 
 
-def _in_words(message: str) -> str:
-    """Of msgspec's "Expected `int | null`, got `str`" what is wrong, as "is a text, not a whole number"."""
+def _in_words(message: str, words: Sequence[str]) -> str:
+    """Of msgspec's "Expected `int | null`, got `str`" what is wrong, as "is a text, not a whole number".
+
+    Args:
+        message: msgspec's.
+        words: all that may stand there; of a word that is none of them the nearest is named.
+    """
+    if (found := _WORD.fullmatch(message)) is not None:
+        return f"is '{found['word']}'{did_you_mean(found['word'], words)}"
     found = _EXPECTED.fullmatch(message)
     if found is None:
         return message
-    wanted = [_KINDS[kind] for kind in found["wanted"].split(" | ") if kind in _KINDS]
+    wanted = [VALUE_KINDS[kind] for kind in found["wanted"].split(" | ") if kind in VALUE_KINDS]
     if not wanted:
         return message
-    is_now = f"is {_KINDS[found['found']]}, not" if found["found"] in _KINDS else "is not"
+    is_now = f"is {VALUE_KINDS[found['found']]}, not" if found["found"] in VALUE_KINDS else "is not"
     return f"{is_now} {' or '.join(wanted)}"
 
 
-def _split(message: str) -> tuple[Path, str]:
-    """Path and text of a msgspec message such as "Expected `int` - at `$.a[0]`"."""
-    found = _AT_PATH.search(message)
-    if not found:
+def _split(message: str, value: object) -> tuple[Path, str]:
+    """Path and text of a msgspec message such as "Expected `int` - at `$.a[0]`", which it has of ``value``.
+
+    Of a mapping with any keys msgspec does not say which one is wrong ("[...]"): it is the first with such a value.
+    """
+    at = _AT_PATH.search(message)
+    if not at:
         return (), message
+    text = message[: at.start()]
     steps: list[str | int] = []
-    for name, index in _STEP.findall(found["path"]):
-        if name:
-            steps.append(name)
-        elif index:
-            steps.append(int(index))
-    return tuple(steps), message[: found.start()]
+    for name, index in _STEP.findall(at["path"]):
+        step = name or (int(index) if index else _first_such(value, text))
+        if step is None:
+            break
+        steps.append(step)
+        value = _within(value, step)
+    return tuple(steps), text
+
+
+def _within(value: Any, step: str | int) -> Any:
+    try:
+        return value[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _first_such(value: object, message: str) -> str | None:
+    """The first key of a mapping whose value is of the kind that the message complains of."""
+    expected = _EXPECTED.fullmatch(message)
+    if expected is None or not isinstance(value, dict):
+        return None
+    wrong = VALUE_KINDS.get(expected["found"] or "")
+    return next((key for key, inner in value.items() if value_kind(inner) == wrong), None)
 
 
 def dotted(path: Path) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from rescheduler.yaml_limits import YamlError, check_limits, decoded
+from rescheduler.yaml_limits import YamlError, check_limits, decoded, syntax_error
 
 __all__ = ["Document", "Path", "Word", "YamlError", "load", "looks_like_yaml11_bool"]
 
@@ -66,11 +66,7 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = error.problem or error.context or "not YAML"
-        raise YamlError(
-            mark.line + 1 if mark else 1, f"not YAML: {problem}", "check indentation and quotes"
-        ) from error
+        raise syntax_error(error, text) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
         raise YamlError(line, "a control character is in the text", "remove it") from error

@@ -18,6 +18,17 @@ MOST: Final = (1 << 31) - 1
 MOST_IN_LIMITS: Final = 1_000_000
 """Moves, or moves in an hour: several for each pod of the largest cluster."""
 
+VALUE_KINDS: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+"""What people call the kinds of values, by what msgspec calls them."""
+_KIND_NAMES: Final = {int: "int", float: "float", str: "str", bool: "bool", list: "array", dict: "object"}
+
 _JUDGED_ELSEWHERE: Final = (("schedulerConfiguration",), ("metadata",), ("reservations", "shares"))
 """Of Kubernetes, or amounts of resources."""
 
@@ -43,6 +54,19 @@ def value_problems(value: Any, path: Path = ()) -> Iterator[ValueProblem]:
             yield path, f"is {value:.4g}", f"must be at most {most:,}"
 
 
+def value_kind(value: object) -> str:
+    """What people call the kind of a value; "nothing" of none."""
+    return VALUE_KINDS[_KIND_NAMES[type(value)]] if type(value) in _KIND_NAMES else "nothing"
+
+
+def known_keys(kind: type[Any], path: Path) -> tuple[str, ...]:
+    """The keys that may stand in the mapping at ``path`` in a ``kind``; empty where any may."""
+    found: list[inspect.Type] = [inspect.type_info(kind)]
+    for step in path:
+        found = [inner for each in found for inner in _inner(each, step)]
+    return tuple(dict.fromkeys(name for each in found for name in _field_names(each)))
+
+
 def allowed_words(kind: type[Any], path: Path) -> tuple[str, ...]:
     """The words that may stand at ``path`` in a ``kind``; empty where any may."""
     found: list[inspect.Type] = [inspect.type_info(kind)]
@@ -62,6 +86,14 @@ def _inner(kind: inspect.Type, step: str | int) -> Iterator[inspect.Type]:
         yield kind.value_type
     elif isinstance(kind, inspect.CollectionType):
         yield kind.item_type
+
+
+def _field_names(kind: inspect.Type) -> Iterator[str]:
+    if isinstance(kind, inspect.UnionType):
+        for part in kind.types:
+            yield from _field_names(part)
+    elif isinstance(kind, inspect.StructType):
+        yield from (field.encode_name for field in kind.fields)
 
 
 def _words(kind: inspect.Type) -> Iterator[str]:

@@ -26,7 +26,7 @@ from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConf
 
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.exec_plugin import credential
-from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded
+from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded, syntax_error
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _NO_NAMESPACE: Final = "default"
@@ -161,11 +161,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise KubeconfigError(str(path), f"line {error.line}: {error.message}", error.remedy) from error
     except RecursionError as error:
         raise KubeconfigError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
+    except yaml.MarkedYAMLError as error:
+        found = syntax_error(error, text)
+        raise KubeconfigError(str(path), f"line {found.line}: {found.message}", found.remedy) from error
     except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise KubeconfigError(str(path), f"{line}not YAML: {problem}", "correct that line") from error
+        raise KubeconfigError(str(path), f"not YAML: {error}", "is it a kubeconfig?") from error
     if not isinstance(document, dict):
         raise KubeconfigError(str(path), "is not a kubeconfig: no mapping at its root", "is it empty?")
     for section in _SECTIONS:

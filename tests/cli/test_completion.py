@@ -11,7 +11,7 @@ from harness.controlplane.processes import free_port
 from rescheduler.cli.completion import completions
 from rescheduler.cli.main import COMMANDS
 from rescheduler.cli.name_completion import LIMIT_S
-from rescheduler.cli.suggestions import did_you_mean
+from rescheduler.suggestions import did_you_mean
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

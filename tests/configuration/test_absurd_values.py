@@ -43,12 +43,12 @@ def test_no_key_takes_an_absurd_number(key, number):
     [
         (
             "mode: hard\n",
-            "3: mode: Invalid enum value 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)",
+            "3: mode: is 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)",
         ),
         ("mode: 5\n", "(use one of Auto, ReserveFirst, StartFirst, Soft)"),
         ("gate: {mode: maybe}\n", "(use one of Auto, Policy, Webhook)"),
         ("reservations: {engine: none}\n", "(use one of Auto, Placeholder, Koordinator)"),
-        ("policies:\n- name: NodeTaints\n  mode: hard\n", "5: policies[0].mode: Invalid enum value 'hard'"),
+        ("policies:\n- name: NodeTaints\n  mode: hard\n", "5: policies[0].mode: is 'hard'"),
         ("policies:\n- name: NodeTaints\n  mode: hard\n", "(use one of ReserveFirst, StartFirst)"),
         ("leaderElection: {enabled: perhaps}\n", "(use one of true, false)"),
         ("limits: {movesAtOnce: 1000000000000000000000}\n", "is 1e+21 (must be at most 1,000,000)"),

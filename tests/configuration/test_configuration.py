@@ -93,7 +93,7 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "policies:\n- name: NodeTaints\n  args: {}\n", 5, "beside 'name', without 'args'"),
         (HEAD + "limits:\n  requested: {movesPerHour: -1}\n", 4, "at least 0"),
         (HEAD + "limits:\n  requested: {workloadCooldown: soon}\n", 4, "duration"),
-        (HEAD + "limits:\n  requested:\n    perNode: 3\n", 5, "known keys"),
+        (HEAD + "limits:\n  requested:\n    perNode: 3\n", 5, "(known keys: movesPerHour, workloadCooldown)"),
         (HEAD + "protections:\n  localStorage: on\n", 4, "write true or false"),
         (HEAD + "protections:\n  namespaces: {include: [a], exclude: [b]}\n", 4, "both include and exclude"),
         (HEAD + "policies:\n- name: NodeTaint\n", 4, "known policies"),
@@ -109,7 +109,7 @@ def test_without_a_document_the_balanced_defaults_hold():
         (
             HEAD + "policies:\n- name: NodeTaints\n- name: LowNodeUtilization\n  thresholds: {cpu: high}\n",
             6,
-            "is a text, not a number",
+            "policies[1].thresholds.cpu: is a text, not a number",
         ),
         (HEAD + "policies:\n- name: LowNodeUtilization\n  thresholds: {cpu: 120}\n", 5, "percent"),
         (
@@ -121,7 +121,7 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "server: {port: 70000}\n", 3, "65535"),
         ("kind: ReschedulerConfiguration\n", 1, "apiVersion"),
         ("apiVersion: v9\nkind: ReschedulerConfiguration\n", 1, "reads only"),
-        ("- 1\n", 1, "expected a mapping"),
+        ("- 1\n", 1, "expected a mapping, found a list"),
         ("", 1, "expected a mapping"),
     ],
 )
@@ -130,6 +130,29 @@ def test_every_problem_names_file_line_and_remedy(text, line, words):
     texts = [str(p) for p in found]
     assert any(p.line == line and words in str(p) for p in found), texts
     assert all(text.startswith("c.yaml:") for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("agressiveness: 1\n", "agressiveness: unknown key; did you mean aggressiveness? (known keys: "),
+        ("limits: {moves_per_hour: 1}\n", "unknown key; did you mean movesPerHour? (known keys: "),
+        ("limits: {requested: {movePerHour: 1}}\n", "did you mean movesPerHour? (known keys: movesPerHour, "),
+        ("protections: {namespces: {}}\n", "unknown key; did you mean namespaces? (known keys: "),
+        (
+            "policies:\n- name: NodeTaint\n",
+            "unknown policy 'NodeTaint'; did you mean NodeTaints? (known policies: ",
+        ),
+        (
+            "policies:\n- name: LowNodeUtilization\n  treshold: {cpu: 20}\n",
+            "policies[0].treshold: unknown key; did you mean thresholds? (known keys: ",
+        ),
+        ("mode: reservefirst\n", "mode: is 'reservefirst'; did you mean ReserveFirst? (use one of "),
+        ("zebra: 1\n", "zebra: unknown key (known keys: "),
+    ],
+)
+def test_what_was_mistyped_is_answered_with_the_nearest_name(text, words):
+    assert words in str(problems(HEAD + text)[0])
 
 
 def test_all_problems_are_reported_together():

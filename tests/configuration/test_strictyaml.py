@@ -47,7 +47,10 @@ def test_scalars_follow_yaml_1_2(text, value):
         ("a: 1\nb: 2e832088\n", 2, "2e832088 is read as a number, and is too large"),
         (f"a: {'9' * 5000}\n", 1, "has 5000 digits"),
         ("a: &x [*x]\n", 1, "inside of its own anchor"),
-        ("a: b\n\tc: d\n", 2, "not YAML"),
+        ("a: b\n\tc: d\n", 2, "indented with a tab"),
+        ("a:\n\tb: 1\n", 2, "indented with a tab"),
+        ("a:\n \tb: 1\n", 2, "indented with a tab"),
+        ("a: b\nc: @d\n", 2, "no text begins with @"),
     ],
 )
 def test_errors_name_the_line(text, line, words):

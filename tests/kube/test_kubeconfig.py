@@ -87,6 +87,7 @@ def test_an_exec_plugin_gives_the_token(write, fault_server, tmp_path):
         ("", "not a kubeconfig"),
         ("- 1\n", "not a kubeconfig"),
         ("a: [1\nb: 2\n", "line 2: not YAML"),
+        ("a:\n\tb: 2\n", "line 2: not YAML: the line is indented with a tab (indent with spaces)"),
         (config(clusters="x"), "clusters is not a list"),
         (config(contexts=[{"no": "name"}]), "contexts is not a list of named"),
         (config(**{"current-context": ""}), "has no current-context"),

@@ -1,4 +1,4 @@
-"""What somebody meant who mistyped a name. Names come from the cluster or from the program."""
+"""What somebody meant who mistyped a name. Names come from the cluster, from the program, or from a document's keys."""
 
 from __future__ import annotations
 
