@@ -10,6 +10,7 @@ import msgspec
 from rescheduler.configuration.policy_types import PolicyTypeError, policy_names, policy_type
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
+from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import KeepingRule
@@ -100,6 +101,18 @@ def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolic
     args = reader.convert({k: v for k, v in entry.items() if k != "name"}, kind.args, path)
     if args is None:
         return None
-    for where, message in kind.problems(args):
-        reader.complain((*path, *where), message, "see docs/policies.md")
+    try:
+        problems = [((*path, *where), message) for where, message in kind.problems(args)]
+        if not problems and args.enabled:
+            kind.build(args)
+    except FAILURES as e:
+        # Told now: a controller keeps its last good configuration then, and validate says it.
+        reader.complain(
+            path,
+            f"policy {name} cannot be made of these arguments: it {raised(e)}",
+            "correct them, or the package",
+        )
+        return None
+    for where, message in problems:
+        reader.complain(where, message, "see docs/policies.md")
     return ConfiguredPolicy(name=name, args=args)

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.policies.failures import FAILURES
 from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.suggestions import did_you_mean
@@ -54,7 +55,7 @@ def _loaded(point: EntryPoint) -> PolicyType:
     package = _package(point)
     try:
         found = point.load()
-    except Exception as e:
+    except FAILURES as e:
         # A package of others may fail in any way when it is imported.
         raise PolicyTypeError(
             f"policy {point.name!r} of {package} cannot be imported ({type(e).__name__}: {e})",

@@ -31,6 +31,7 @@ _AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<found>[a-z]+)`)?")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<name>[^`]+)`")
 _WORD: Final = re.compile(r"Invalid enum value '(?P<word>.*)'", re.DOTALL)
 _LONGEST_S: Final = 10 * 365 * 86_400.0
 _PORTS: Final = range(1, 65536)
@@ -63,6 +64,9 @@ class SectionReader:
             where = (*path, *inner)
             if unknown := _UNKNOWN.search(message):
                 self.complain_of_key((*where, unknown["name"]), known_keys(kind, inner))
+                return None
+            if missing := _MISSING.fullmatch(message):
+                self.complain(where, f"'{missing['name']}' is missing", f"add '{missing['name']}:'")
                 return None
             words = allowed_words(kind, inner)
             remedy = self._remedy(where) or (f"use one of {', '.join(words)}" if words else "")

@@ -12,16 +12,15 @@ place. Part of the interface for policies from other packages (``PolicyType.inte
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
-from pathlib import PurePath
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from rescheduler.errors import PolicyError
 from rescheduler.model.records import Node, Pod
+from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
@@ -158,22 +157,22 @@ class SimplePolicy(Generic[ArgsT]):
         return 1 if self.tier is Tier.HARD else ONE
 
     def _whole(self, cost: float, method: str, pod: Pod, node: str = "") -> int:
-        """The cost as it is added up. Raises PolicyError: it is no number, or a larger one than any cluster has pods."""
+        """The cost as it is added up. Raises PolicyError: it is no number of pods that a cluster can have."""
         try:
-            known = abs(cost) <= _MOST
+            known = 0 <= cost <= _MOST
         except TypeError:
             known = False
         if not known:
             where = f" on node {node}" if node else ""
-            message = f"{self._asked(method, pod)}{where} is {cost!r}, not a number of pods up to {_MOST:,}"
+            message = (
+                f"{self._asked(method, pod)}{where} is {cost!r}, not a number of pods from 0 to {_MOST:,}"
+            )
             raise PolicyError(message)
         return round(cost * self._unit)
 
-    def _failed(self, method: str, pod: Pod, error: Exception) -> PolicyError:
+    def _failed(self, method: str, pod: Pod, error: BaseException) -> PolicyError:
         """What a method of the subclass raised, with the policy's name and the line."""
-        *_, last = traceback.extract_tb(error.__traceback__)
-        where = f"{PurePath(last.filename).name}:{last.lineno}"
-        return PolicyError(f"{self._asked(method, pod)} raised {type(error).__name__}: {error} ({where})")
+        return PolicyError(f"{self._asked(method, pod)} {raised(error)}")
 
     def _asked(self, method: str, pod: Pod) -> str:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.labels.items())[:_LABELS_TOLD])
@@ -187,7 +186,7 @@ class SimplePolicy(Generic[ArgsT]):
             pod, nodes = _nameless(kind), view.nodes.records
             try:
                 costs = [self.cost(pod, node) for node in nodes]
-            except Exception as error:
+            except FAILURES as error:
                 raise self._failed("cost", pod, error) from error
             whole = [
                 self._whole(cost, "cost", pod, node.name) for cost, node in zip(costs, nodes, strict=True)
@@ -202,7 +201,7 @@ class SimplePolicy(Generic[ArgsT]):
             return 0
         try:
             cost = self.cost_together(pods)
-        except Exception as error:
+        except FAILURES as error:
             raise self._failed("cost_together", pods[0], error) from error
         return self._whole(cost, "cost_together", pods[0])
 
@@ -213,7 +212,7 @@ class SimplePolicy(Generic[ArgsT]):
         try:
             group = self.group(pod)
             hash(group)
-        except Exception as error:
+        except FAILURES as error:
             raise self._failed("group", pod, error) from error
         return group
 

@@ -20,6 +20,7 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import INTERFACE, PolicyType
+from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -128,6 +129,23 @@ def broken():
     raise SyntaxError("half a file")
 
 
+def ending(*_):
+    sys.exit(7)
+
+
+def without_licence(_):
+    raise OSError("no licence")
+
+
+class NeedsATeam(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    team_name: str
+
+
+class Puzzled(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    def problems(self):
+        return [None]
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
@@ -138,6 +156,17 @@ def broken():
         (PolicyType("Else", NodeTaintsArgs, NodeTaints), "is named 'Else'"),
         (7, "is no PolicyType"),
         (broken, "cannot be imported"),
+        (ending, r"cannot be imported \(SystemExit: 7\)"),
+        (
+            PolicyType("Other", NodeTaintsArgs, without_licence),
+            r"policies\[1\]: policy Other cannot be made of these arguments: it raised OSError: no licence \(test_",
+        ),
+        (PolicyType("Other", NodeTaintsArgs, ending), "cannot be made .* raised SystemExit: 7"),
+        (PolicyType("Other", Puzzled, NodeTaints), "cannot be made .* raised TypeError: "),
+        (
+            PolicyType("Other", NeedsATeam, NodeTaints),
+            r"policies\[1\]: 'teamName' is missing \(add 'teamName:'\)",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_a_problem_of_the_configuration(monkeypatch, found, words):

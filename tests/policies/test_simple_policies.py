@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from pathlib import Path
 
 import msgspec
@@ -52,7 +53,7 @@ def test_the_policy_of_the_documentation_does_what_it_says(app):
     assert move.message == "wants quiet, and node n1 is loud"
 
 
-@pytest.mark.parametrize("cost", [math.nan, math.inf, 1e30, "1", None, [1.0]])
+@pytest.mark.parametrize("cost", [math.nan, math.inf, 1e30, -0.5, "1", None, [1.0]])
 def test_a_cost_that_is_no_number_names_the_policy_the_pod_and_the_node(cost, app):
     class Wrong(Quiet):
         loud = cost
@@ -70,6 +71,15 @@ def test_whatever_a_method_raises_names_the_policy_and_the_line(method, app):
     wrong = type("Wrong", (Quiet,), {"group": lambda self, pod: 1, method: raising})
     said = rf"policy Quiet: {method} of a pod .* raised KeyError: 'noise' \(test_simple_policies.py:\d+\)"
     with pytest.raises(PolicyError, match=said):
+        decided(wrong(PolicyArgs()), app)
+
+
+def test_a_method_cannot_end_the_process(app):
+    def ending(self, *_):
+        sys.exit(7)
+
+    wrong = type("Wrong", (Quiet,), {"cost": ending})
+    with pytest.raises(PolicyError, match=r"policy Quiet: cost of a pod .* raised SystemExit: 7 \("):
         decided(wrong(PolicyArgs()), app)
 
 
