@@ -20,6 +20,7 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.coordination.expectations import Noted
 from rescheduler.coordination.memory import Memory
+from rescheduler.kube.answers import may_have_happened
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
@@ -181,8 +182,8 @@ class Carrier:
         if not isinstance(step.error, ApiError | TransportError):
             self.crashed(machine, step.error, now_s)
             return
-        if isinstance(step.error, TransportError):
-            # No answer: it may have been written, so its pods must not be assigned again, and the eviction counts.
+        if may_have_happened(step.error):
+            # It may have been written, so its pods must not be assigned again, and the eviction counts.
             self._note_written(action)
         self.failed(machine, type(action).__name__, step.error, now_s)
 

@@ -28,10 +28,12 @@ from rescheduler.controller.calls import (
 )
 from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderError
 from rescheduler.coordination.expectations import Touched
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RejectedError
 from rescheduler.kube.pod_creation import invalid_words, meaning_of
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.admitted import admitted_pod
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
@@ -122,9 +124,11 @@ class ApiSender:
             while isinstance(step, ReadThenCall):
                 step = step.then(self._request(step.read))
             body = self.api.try_creation(step.path, step.body) if step is not None else b""
+            return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
         except (ApiError, TransportError) as error:
             return meaning_of(error, created=isinstance(step, Call))
-        return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
+        except UndecodableError as error:
+            return CreationAnswer(CreationOutcome.UNANSWERED, str(error))
 
     def _try_template(self, call: Call) -> str:
         try:
@@ -196,7 +200,7 @@ def _effect_of(call: Call, body: bytes) -> Effect:
         return NO_EFFECT
     if call.verb is Verb.DELETE:
         return Effect(touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
-    metadata = _WRITTEN.decode(body).metadata
+    metadata = read_answer(body, _WRITTEN).metadata
     version = metadata.resource_version if metadata else ""
     return Effect(touched=(Touched(kind=call.kind, key=call.key, version=version),))
 

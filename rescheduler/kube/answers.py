@@ -1,7 +1,8 @@
 """Reads the answers of an API server, and recognizes those that come from something else.
 
-A proxy or a login page answers 200 with HTML, and an aggregated server may send JSON of another shape. Neither may be
-taken for success, nor be a crash: each is ``NotAnApiServerError``, which is tried again like every failing server.
+A proxy or a login page answers 200 with HTML, an answer is cut off, and an aggregated server may send JSON of another shape.
+None may be taken for success, nor be a crash: each is ``NotAnApiServerError``, which is tried again like every failing server.
+Nor does any of them prove that nothing was written: ``may_have_happened``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Final, TypeVar
 import msgspec
 
 from rescheduler.kube.errors import TryLaterError, error_of
-from rescheduler.kube.transport import Response
+from rescheduler.kube.transport import Response, TransportError
 
 T = TypeVar("T")
 
 _SHOWN: Final = 80
+_ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
+"""Goes through the whole text and keeps nothing of it."""
 
 
 class NotAnApiServerError(TryLaterError):
@@ -33,7 +36,7 @@ class NotAnApiServerError(TryLaterError):
 
 
 def body_of(answer: Response) -> bytes:
-    """The body of a successful answer, which is a JSON object.
+    """The body of a successful answer, which is a whole JSON object.
 
     Raises:
         ApiError: the server refuses; NotAnApiServerError: the body is something else.
@@ -42,7 +45,22 @@ def body_of(answer: Response) -> bytes:
         raise error_of(answer.status, answer.body, answer.headers)
     if not is_object(answer.body):
         raise NotAnApiServerError(answer.body, "it is no JSON object", answer.status)
+    try:
+        _ANYTHING.decode(answer.body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise NotAnApiServerError(answer.body, str(error), answer.status) from error
     return answer.body
+
+
+def may_have_happened(error: Exception) -> bool:
+    """True if a call that ended so may have been carried out all the same; only a refusal proves that it was not.
+
+    Where storage is slow the API server gives up on a write that is stored a moment later (500, 504), and a proxy answers
+    in the place of a server behind it whose answer it lost (502, 503, 504).
+    """
+    if isinstance(error, TryLaterError):
+        return error.status != HTTPStatus.TOO_MANY_REQUESTS
+    return isinstance(error, TransportError)
 
 
 def is_object(body: bytes) -> bool:

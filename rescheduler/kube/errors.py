@@ -177,6 +177,8 @@ def _class_of(code: int, reason: str) -> type[ApiError]:
         return AlreadyExistsError
     if code == HTTPStatus.TOO_MANY_REQUESTS or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return TryLaterError
+    if code < HTTPStatus.BAD_REQUEST:  # no API server sends its clients elsewhere: a login page does
+        return TryLaterError
     return _CLASSES.get(code, RejectedError)
 
 

@@ -11,7 +11,7 @@ import re
 from http import HTTPStatus
 from typing import Any, Final
 
-from rescheduler.kube.answers import is_object
+from rescheduler.kube.answers import is_object, may_have_happened
 from rescheduler.kube.errors import ApiError, error_of, error_of_status, parse_status
 from rescheduler.kube.transport import Response
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -19,6 +19,8 @@ from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 _BUDGET_CAUSE: Final = "DisruptionBudget"
 _STALE_BUDGET: Final = "still being processed"
 _SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+_NOT_YET_EVICTED: Final = ("couldn't update PodDisruptionBudget", "failed calling webhook")
+"""Failures of the API server (504, 500) from before it deletes the pod."""
 _UID_DIFFERS: Final = re.compile(r"\bUID in (the )?precondition\b")
 """The API server says it in two ways, depending on which layer finds it."""
 
@@ -59,24 +61,24 @@ def interpret(answer: Response) -> EvictionResult:
 
 
 def _outcome(error: ApiError) -> EvictionOutcome:
+    if _SEVERAL_BUDGETS in error.message:
+        return EvictionOutcome.MULTIPLE_BUDGETS
+    if may_have_happened(error):
+        before = any(words in error.message for words in _NOT_YET_EVICTED)
+        return EvictionOutcome.OVERLOADED if before else EvictionOutcome.UNKNOWN
     match error.status:
         case HTTPStatus.TOO_MANY_REQUESTS:
             return _outcome_of_429(error)
-        case HTTPStatus.NOT_FOUND:
+        # A balancer without a server behind it says 404, too, without a Status: then it is not known that the pod is gone.
+        case HTTPStatus.NOT_FOUND if error.reason:
             return EvictionOutcome.GONE
         case HTTPStatus.CONFLICT:
             # Any other conflict is a write that came in between: the same eviction may pass next time.
             return EvictionOutcome.REPLACED if _UID_DIFFERS.search(error.message) else EvictionOutcome.STALE
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return EvictionOutcome.FORBIDDEN
-        case HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.GATEWAY_TIMEOUT:
-            return EvictionOutcome.OVERLOADED
-        case HTTPStatus.BAD_GATEWAY:
-            # A proxy lost the answer of the API server behind it.
-            return EvictionOutcome.UNKNOWN
         case _:
-            several = _SEVERAL_BUDGETS in error.message
-            return EvictionOutcome.MULTIPLE_BUDGETS if several else EvictionOutcome.FAILED
+            return EvictionOutcome.FAILED
 
 
 def _outcome_of_429(error: ApiError) -> EvictionOutcome:

@@ -33,6 +33,8 @@ _DRY_RUN_FRESH_S: Final = 5.0
 """How long a dry run that passed is relied on."""
 _LOOK_AGAIN_S: Final = 1.0
 """How long the cache has to show an eviction whose answer was lost, before the eviction is sent again."""
+_LOOK_AGAIN_AT_LAST_S: Final = 8.0
+"""The longest of these waits: new pods of the controller are gated meanwhile."""
 _SURELY_FORBIDDEN_S: Final = 10.0
 """403 for longer than this ends the move. An API server that starts answers 403 until it has read the roles."""
 
@@ -196,8 +198,8 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     elif result is not None and result.outcome is not EvictionOutcome.UNKNOWN:
         _take_back(draft, result)
     # The answer was lost: the pod may have been evicted. The cache gets a moment to show it before the eviction is sent again.
-    elif result is not None and draft.now_s < calls.eviction_at_s + _LOOK_AGAIN_S:
-        draft.wake(calls.eviction_at_s + _LOOK_AGAIN_S)
+    elif result is not None and draft.now_s < (again_s := _sent_again_s(draft, result)):
+        draft.wake(again_s)
     elif not still_wanted(draft):
         if (
             draft.status.phase is MigrationPhase.EVICTING
@@ -212,6 +214,11 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))
+
+
+def _sent_again_s(draft: Draft, result: EvictionResult) -> float:
+    pause_s = max(_LOOK_AGAIN_S, back_off_s(draft, result.retry_after_s))
+    return draft.observed.calls.eviction_at_s + min(pause_s, _LOOK_AGAIN_AT_LAST_S)
 
 
 def _stays_available(draft: Draft, result: EvictionResult | None) -> bool:

@@ -17,7 +17,7 @@ class EvictionOutcome(enum.StrEnum):
     STALE = "Stale"
     """429 because the budget's status is not of its current generation: try again soon."""
     OVERLOADED = "Overloaded"
-    """429 without that cause (priority and fairness), 504: obey Retry-After."""
+    """429 without that cause (priority and fairness), or a failure before the pod is deleted: obey Retry-After."""
     GONE = "Gone"
     """404: no pod of that name."""
     REPLACED = "Replaced"
@@ -29,7 +29,7 @@ class EvictionOutcome(enum.StrEnum):
     FAILED = "Failed"
     """Anything else."""
     UNKNOWN = "Unknown"
-    """No answer: the eviction may or may not have happened; look at the pod."""
+    """No answer, or a failing server: the eviction may or may not have happened; look at the pod."""
 
 
 class EvictionResult(msgspec.Struct, frozen=True):

@@ -129,12 +129,15 @@ class Calls:
     sent: list = field(default_factory=list)
     answers: list = field(default_factory=list)
     """(predicate, function of the call): a Response that the function gives is the server's answer."""
+    request: object = None
+    """That of the last call: for an answer that is not what the server says after it has carried the call out."""
 
     def send(self, request):
         body = json.loads(request.body) if request.body else {}
         call = Call(self.clock(), request.method, request.path, dict(request.query), body)
         if "/leases" not in call.path:
             self.sent.append(call)
+        self.request = request
         for chosen, answer in self.answers:
             if chosen(call) and (found := answer(call)) is not None:
                 return found

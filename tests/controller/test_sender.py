@@ -227,7 +227,7 @@ def test_an_eviction_is_a_value_whatever_the_answer(carry_out):
     gone = Touched(kind=Kind.POD, key=WEB, deleted=True)
     evicted = EvictionResult(EvictionOutcome.EVICTED)
     assert carry_out(EVICT, stored()) == Effect(eviction=evicted, touched=(gone,))
-    assert carry_out(EVICT, refusal(404)).eviction.outcome is EvictionOutcome.GONE
+    assert carry_out(EVICT, refusal(404, "NotFound")).eviction.outcome is EvictionOutcome.GONE
     assert carry_out(EVICT, TransportError("reset")).eviction.outcome is EvictionOutcome.UNKNOWN
     assert not carry_out(EVICT, refusal(404)).touched
 

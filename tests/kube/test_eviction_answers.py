@@ -47,7 +47,9 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
             Outcome.OVERLOADED,
             10.0,
         ),
-        (503, "ServiceUnavailable", "etcd", {}, Outcome.OVERLOADED, None),
+        (504, "Timeout", "the request was not completed in time", {}, Outcome.UNKNOWN, None),
+        (503, "ServiceUnavailable", "etcd", {}, Outcome.UNKNOWN, None),
+        (500, "InternalError", 'failed calling webhook "x"', {}, Outcome.OVERLOADED, None),
         (404, "NotFound", 'pods "p" not found', {}, Outcome.GONE, None),
         (
             409,
@@ -81,7 +83,7 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
             Outcome.REPLACED,
             None,
         ),
-        (500, "InternalError", "etcd said no", {}, Outcome.FAILED, None),
+        (500, "InternalError", "etcdserver: request timed out", {}, Outcome.UNKNOWN, None),
         (502, "", "", {}, Outcome.UNKNOWN, None),
         (403, "Forbidden", "admission webhook denied", {}, Outcome.FORBIDDEN, None),
         (401, "Unauthorized", "", {}, Outcome.FORBIDDEN, None),
@@ -115,6 +117,11 @@ def test_a_failure_under_a_2xx_is_a_refusal(answer, refusal):
 
 def test_html_from_a_proxy_is_no_eviction(answer):
     assert interpret(answer(503, b"<html>busy</html>", {"retry-after": "2"})).retry_after_s == 2.0
+
+
+def test_a_balancer_without_a_server_does_not_say_that_the_pod_is_gone(answer):
+    assert interpret(answer(404, b"404 page not found")).outcome is Outcome.FAILED
+    assert interpret(answer(302, b"")).outcome is Outcome.UNKNOWN
 
 
 def test_the_uid_is_always_a_precondition_and_the_version_never(fake_transport):
