@@ -34,7 +34,7 @@ from rescheduler.room_sets.windows import (
     LOOKS_ELSEWHERE_S,
     ObservedWindow,
     WindowStep,
-    gather_from_s,
+    counts_from_s,
     owners_of,
     running,
 )
@@ -154,7 +154,7 @@ class _Look:
     def placed(self, window: ReservationWindow) -> frozenset[str]:
         """Uids of its owners that are bound and were created since it is gathered for."""
         found, _ = running(window, self.now_s)
-        if found is None or (from_s := gather_from_s(window, found)) > self.now_s:
+        if found is None or (from_s := counts_from_s(window, found)) > self.now_s:
             return frozenset()
         owners = owners_of(window)
         return self._placed.of(window.uid, owners, from_s, lambda pod: self._owned(owners, pod))

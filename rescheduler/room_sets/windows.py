@@ -131,6 +131,11 @@ def gather_from_s(window: ReservationWindow, found: Window) -> float:
     return found.start_s - float(max(0, int(window.start_reserve_ago_s)))
 
 
+def counts_from_s(window: ReservationWindow, found: Window) -> float:
+    """Since when pods that are created count as placed: gathering begins no earlier than there is a window to gather for."""
+    return max(gather_from_s(window, found), window.created_at_s)
+
+
 def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:
     """What the Reservations of that window are made from; None: the template cannot be read."""
     if window.template_raw and window.template is None:

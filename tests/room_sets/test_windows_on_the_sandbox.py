@@ -129,6 +129,19 @@ def test_a_sum_is_held_in_few_big_rooms_that_pods_of_any_size_share():
     assert scene.state()["placed"] == 1
 
 
+def test_pods_that_ran_before_the_window_was_written_are_not_its_pods():
+    scene = WindowScene()
+    for name in ("before", "also-before"):
+        scene.owner(name)
+    scene.until(lambda: scene.node_of("also-before"))
+    scene.advance(60)
+    scene.window(cron=scene.cron_in(600), startReserveAgo="2h")
+    scene.until(lambda: scene.state().get("rooms") == "2/2")
+    assert (scene.phase(), scene.state()["placed"]) == ("Gathering", 0)
+    scene.owner("since")
+    scene.until(lambda: scene.state()["placed"] == 1)
+
+
 def test_pods_of_the_seed_need_no_owners_in_the_spec():
     scene = WindowScene()
     scene.window(cron=scene.cron_in(600), owners=None)
