@@ -62,6 +62,9 @@ def _plugin(plugin: Plugin, node_labels: Mapping[str, str], result: Result) -> N
         for key in plugin.arguments.unread():
             line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
             part.leave_out(line, key, value, f"no argument of {plugin.name}")
+    key, argument = _NEEDED.get(name, ("", ""))
+    if key and key not in part.values:
+        part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
     result.policies.append(part)
 
 
@@ -148,10 +151,14 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
 
 def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     _thresholds(arguments, part, "thresholds")
+    note = "as descheduler, which lets nodes be filled up; the default here is 90"
+    part.put("targetThresholds", dict.fromkeys(("cpu", "memory"), 100), note)
     modes = arguments.get("evictionModes", list[str])
     if modes:
         reason = "a node is emptied as a whole or not at all, so no pod of it is left out"
         part.leave_out(arguments.line_of("evictionModes"), "evictionModes", modes, reason)
+        note = "it would move pods that descheduler leaves: switch it on if these may go as well"
+        part.put("enabled", False, note)
 
 
 def _thresholds(arguments: Fields, part: PolicyEntry, *keys: str) -> None:
@@ -187,6 +194,13 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
 }
 """Plugin -> policy, and how its arguments are converted."""
 
+_NEEDED: Final = {
+    "NodeAffinity": ("types", "nodeAffinityType"),
+    "LowNodeUtilization": ("thresholds", "thresholds"),
+    "HighNodeUtilization": ("thresholds", "thresholds"),
+}
+"""By policy: the argument without which descheduler does nothing, and its name there; our defaults are not meant then."""
+
 
 class _NodeSelector(NamedTuple):
     """``nodeSelector`` of the whole policy: labels, or why they cannot be said here."""
@@ -216,7 +230,7 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
 
 def _not_both(result: Result) -> None:
     """Without node pools of their own, one policy would fill the nodes that the other empties: one is switched off."""
-    names = {part.name for part in result.policies}
+    names = {part.name for part in result.policies if part.values.get("enabled", True)}
     if not {"LowNodeUtilization", "HighNodeUtilization"} <= names:
         return
     for part in result.policies:

@@ -62,12 +62,12 @@ class Consolidation:
 
 
 def _below(placement: CountedCluster, low: Mapping[str, float]) -> BoolArray:
-    """Nodes that start below all of these thresholds, in percent."""
+    """Nodes that start at or below all of these thresholds, in percent."""
     load = placement.load(placement.start)
     below = np.ones(len(placement.nodes), dtype=np.bool_)
     for resource, percent in low.items():
         at = placement.resources.index(resource)
-        below &= load[:, at] / placement.capacity[:, at] < percent / 100 - _EPSILON
+        below &= load[:, at] / placement.capacity[:, at] <= percent / 100 + _EPSILON
     return below
 
 

@@ -1,6 +1,6 @@
 """HighNodeUtilization: under-utilised nodes are emptied, so that they can go: as many as possible, or the most expensive.
 
-A node is under-utilised below ``thresholds`` in all resources. It is emptied only if every pod that counts
+A node is under-utilised at or below ``thresholds`` in all resources. It is emptied only if every pod that counts
 (not DaemonSet, static or mirror pods) finds room on nodes that stay; its pods are one group.
 """
 
@@ -34,7 +34,7 @@ _MANY: Final = 1024
 class HighNodeUtilizationArgs(
     PricedNodesArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """``thresholds``: percent of allocatable below which (in all of them) a node is emptied.
+    """``thresholds``: percent of allocatable up to which (in all of them) a node is emptied.
 
     ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. Prices: ``PricedNodesArgs``.
@@ -200,7 +200,7 @@ class HighNodeUtilization:
         for resource, percent in self._args.thresholds.items():
             gone, comes = load.carried(pod, replacement, resource)
             amounts = load.amounts[resource] + np.where(leaves, -gone, comes)
-            low_after &= load.divide(amounts, resource) < percent / PERCENT - _EPSILON
+            low_after &= load.divide(amounts, resource) <= percent / PERCENT + _EPSILON
         change = np.zeros_like(unchanged(view.nodes.size))
         used = taking_part & (counted > 0)
         change[Tier.CONSOLIDATION] = self.prices(view) * ((taking_part & (after > 0)).astype(np.int64) - used)
@@ -240,7 +240,7 @@ class HighNodeUtilization:
         def find() -> BoolArray:
             low = self._candidate_nodes(load, view)
             for resource, percent in self._args.thresholds.items():
-                low &= load.share(resource) < percent / PERCENT - _EPSILON
+                low &= load.share(resource) <= percent / PERCENT + _EPSILON
             return low
 
         under: BoolArray = view.memo.of((self, "under"), view.cluster.version, find)

@@ -7,7 +7,7 @@ of the two may go: for each (term, domain) the smallest set of pods is chosen wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -47,6 +47,8 @@ class _Repair:
     """One way of repairing a domain: these pods leave it."""
 
     leavers: tuple[Pod, ...]
+    left: int
+    """Conflicts that remain, because some that would have to leave cannot."""
     stuck: int
     """How many of those that would have to leave cannot."""
 
@@ -65,15 +67,24 @@ class InterPodAntiAffinity:
         self._scope = args.scope()
 
     def candidates(self, view: PolicyView) -> Proposals:
-        """The pods whose leaving repairs all conflicts with the fewest moves; most conflicts first."""
+        """The pods whose leaving repairs all conflicts with the fewest moves, most conflicts first; the others as spares."""
         chosen: dict[str, Pod] = {}
+        others: dict[str, Pod] = {}
         anti = [term for term in view.cluster.carried_terms if term.key.kind is TermKind.REQUIRED_ANTI]
         crowded = [term for term in anti if may_have_pairs(term, matched_by(term, view))]
         for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
             for members in _crowded(term, matched_by(term, view)):
                 for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
                     chosen[pod.uid] = pod
-        found = (self._batch(pod, view) for pod in chosen.values())
+                if view.spares:
+                    # Where one that should leave has no place, those leave that it stands with.
+                    others |= {
+                        uid: pod
+                        for uid, pod in (members.owners | members.matched).items()
+                        if not pod.deleting and _can_leave(pod, view, self._scope)
+                    }
+        found = [self._batch(pod, view) for pod in chosen.values()]
+        found += [self._batch(pod, view, spare=True) for uid, pod in others.items() if uid not in chosen]
         return by_gain(batch for batch in found if batch is not None)
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
@@ -112,7 +123,7 @@ class InterPodAntiAffinity:
         change[Tier.HARD] = found
         return change
 
-    def _batch(self, pod: Pod, view: PolicyView) -> Batch | None:
+    def _batch(self, pod: Pod, view: PolicyView, *, spare: bool = False) -> Batch | None:
         here = view.state.node_index[pod.node]
         count = sum(counted.at(here) for counted in _conflicts(pod, view))
         if count == 0:
@@ -125,6 +136,7 @@ class InterPodAntiAffinity:
             message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
             gain=_gain(count),
             tier=Tier.HARD,
+            spare=spare,
         )
 
 
@@ -141,11 +153,22 @@ class _Members:
     matched: dict[str, Pod]
     """Those that it matches."""
 
-    def conflict(self) -> bool:
-        """True if some owner stands with another pod that its term matches."""
+    def conflicts(self) -> int:
+        """Pairs of an owner and another pod that its term matches."""
         # Every pair of an owner and a matched pod is a conflict, but for a pod with itself.
         both = self.owners.keys() & self.matched.keys()
-        return len(self.owners) * len(self.matched) > len(both)
+        return len(self.owners) * len(self.matched) - len(both)
+
+    def without(self, gone: Container[str]) -> _Members:
+        """The same once some have left."""
+        owners = {uid: pod for uid, pod in self.owners.items() if uid not in gone}
+        return _Members(owners, {uid: pod for uid, pod in self.matched.items() if uid not in gone})
+
+    def staying(self) -> _Members:
+        """Those that are not terminating."""
+        return self.without(
+            {uid for pods in (self.owners, self.matched) for uid, p in pods.items() if p.deleting}
+        )
 
 
 def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
@@ -156,41 +179,51 @@ def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
             if codes[node] >= 0:
                 members = domains[codes[node]]
                 (members.owners if owning else members.matched)[pod.uid] = pod
-    return [members for members in domains.values() if members.conflict()]
+    return [members for members in domains.values() if members.conflicts()]
 
 
 def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: frozenset[str]) -> _Repair:
-    """The repair with the fewest pods that cannot move, then the fewest moves, then the least reluctant.
+    """The repair that leaves the fewest conflicts, then with the fewest moves, then the least reluctant.
 
-    Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both.
+    Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both. Where none of
+    these can be had, because pods are protected or none of the policy's, whoever can leave the best of them does.
     """
-    owners = {uid: pod for uid, pod in members.owners.items() if uid not in gone}
-    matched = {uid: pod for uid, pod in members.matched.items() if uid not in gone}
-    if not _Members(owners, matched).conflict():
-        return _Repair((), 0)
+    here = members.without(gone)
+    if not here.conflicts():
+        return _Repair((), 0, 0)
+    owners, matched = here.owners, here.matched
     everyone = {**owners, **matched}
     ways = [owners, matched]
     both = [everyone[uid] for uid in owners.keys() & matched.keys()]
     if both:
         stays = max(both, key=lambda p: (not _can_leave(p, view, scope), *_keep_order(p)))
         ways.append({uid: pod for uid, pod in everyone.items() if uid != stays.uid})
-    return min((_repair(way.values(), view, scope) for way in ways), key=_repair_order)
+    staying = here.staying()
+    return min((_repair(way.values(), staying, view, scope) for way in ways), key=_repair_order)
 
 
 def _keep_order(pod: Pod) -> tuple[bool, int, int, float, str, str]:
     return (*reluctance(pod), -pod.created_at_s, pod.namespace, pod.name)
 
 
-def _repair(pods: Iterable[Pod], view: PolicyView, scope: Scope) -> _Repair:
+def _repair(pods: Iterable[Pod], staying: _Members, view: PolicyView, scope: Scope) -> _Repair:
     leaving = sorted((p for p in pods if not p.deleting), key=lambda p: (p.namespace, p.name))
     able = tuple(p for p in leaving if _can_leave(p, view, scope))
     proposed = tuple(p for p in leaving if _in_scope(p, view, scope))
-    return _Repair(able or proposed, len(leaving) - len(able))
+    stuck = len(leaving) - len(able)
+    left = staying.without({p.uid for p in able}).conflicts() if stuck else 0
+    return _Repair(able or proposed, left, stuck)
 
 
 def _repair_order(repair: _Repair) -> tuple[object, ...]:
     reluctances = sorted((reluctance(p) for p in repair.leavers), reverse=True)
-    return repair.stuck, len(repair.leavers), reluctances, [(p.namespace, p.name) for p in repair.leavers]
+    return (
+        repair.left,
+        repair.stuck,
+        len(repair.leavers),
+        reluctances,
+        [(p.namespace, p.name) for p in repair.leavers],
+    )
 
 
 def _can_leave(pod: Pod, view: PolicyView, scope: Scope) -> bool:

@@ -1,6 +1,6 @@
 """LowNodeUtilization: pods of overloaded nodes move to under-utilised ones.
 
-A node is overloaded above ``targetThresholds`` in any resource, under-utilised below ``thresholds`` in all.
+A node is overloaded above ``targetThresholds`` in any resource, under-utilised at or below ``thresholds`` in all.
 Between the two it neither gives nor receives: this is the hysteresis that keeps pods from going to and fro.
 """
 
@@ -75,12 +75,9 @@ class LowNodeUtilizationArgs(
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
         yield from super().unknown_to(nodes)
-        for resource, low in sorted(self.thresholds.items()):
+        for resource in sorted(self.thresholds):
             if not self.offered(resource, nodes):
-                # Nothing is used of it on any node, which is not less than 0 or less than the mean.
-                nowhere_to = self.use_deviation_thresholds or low <= 0
-                effect = "the policy finds no target and does nothing" if nowhere_to else "it changes nothing"
-                yield ("thresholds", resource), f"no node that takes part offers any, so {effect}"
+                yield ("thresholds", resource), "no node that takes part offers any, so it changes nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +257,7 @@ class LowNodeUtilization:
     def _free(self, view: PolicyView, load: Load, low: dict[str, float]) -> BoolArray:
         free = view.nodes.usable & self._judged(view, load)
         for resource in self._resources:
-            free &= load.before(resource) < low[resource] - _EPSILON
+            free &= load.before(resource) <= low[resource] + _EPSILON
         return free
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:

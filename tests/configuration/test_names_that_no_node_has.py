@@ -16,14 +16,14 @@ HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npo
 LOW = "- {{name: LowNodeUtilization, thresholds: {{cpu: 20, {0}}}, targetThresholds: {{cpu: 50, {1}}}{2}}}"
 HIGH = "- {{name: HighNodeUtilization, thresholds: {{{0}}}, targetThresholds: {{{1}}}{2}}}"
 GPU = "example.com/gpu"
-NOTHING, NO_TARGET, NO_EFFECT = "so the policy does nothing", "finds no target", "it changes nothing"
+NOTHING, NO_EFFECT = "so the policy does nothing", "it changes nothing"
 CASES = {
     "low": (LOW.format(f"{GPU}: 20", f"{GPU}: 50", ""), f"thresholds.{GPU}", NO_EFFECT),
-    "low at 0": (LOW.format(f"{GPU}: 0", f"{GPU}: 50", ""), f"thresholds.{GPU}", NO_TARGET),
+    "low at 0": (LOW.format(f"{GPU}: 0", f"{GPU}: 50", ""), f"thresholds.{GPU}", NO_EFFECT),
     "low by the mean": (
         LOW.format(f"{GPU}: 20", f"{GPU}: 50", ", useDeviationThresholds: true"),
         f"thresholds.{GPU}",
-        NO_TARGET,
+        NO_EFFECT,
     ),
     "huge pages": (LOW.format("hugepages-2Mi: 20", "hugepages-2Mi: 50", ""), "thresholds.hugepages-2Mi", ""),
     "high": (HIGH.format(f"cpu: 20, {GPU}: 20", "cpu: 90", ""), f"thresholds.{GPU}", NOTHING),

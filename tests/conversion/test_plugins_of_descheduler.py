@@ -203,6 +203,9 @@ apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles:
 - name: p
+  pluginConfig:
+  - {name: LowNodeUtilization, args: {thresholds: {cpu: 20}, targetThresholds: {cpu: 50}}}
+  - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}}}
   plugins:
     balance: {enabled: [LowNodeUtilization, HighNodeUtilization]}
 """
@@ -210,6 +213,36 @@ profiles:
         "LowNodeUtilization": True,
         "HighNodeUtilization": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("plugin", "arguments"),
+    [
+        ("LowNodeUtilization", "{}"),
+        ("HighNodeUtilization", "{numberOfNodes: 3}"),
+        ("RemovePodsViolatingNodeAffinity", "{}"),
+        (
+            "RemovePodsViolatingNodeAffinity",
+            "{nodeAffinityType: [requiredDuringSchedulingRequiredDuringExecution]}",
+        ),
+    ],
+)
+def test_what_descheduler_refuses_for_want_of_an_argument_is_switched_off(plugin, arguments):
+    assert not arguments_of(one_plugin(plugin, arguments)).enabled
+
+
+def test_nodes_are_filled_up_as_far_as_descheduler_lets_them_be():
+    args = arguments_of(one_plugin("HighNodeUtilization", "{thresholds: {cpu: 20, pods: 10}}"))
+    assert args.target_thresholds == {"cpu": 100, "memory": 100}
+
+
+def test_pods_that_an_eviction_mode_leaves_are_not_moved():
+    args = arguments_of(
+        one_plugin(
+            "HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [OnlyThresholdingResources]}"
+        )
+    )
+    assert not args.enabled
 
 
 def test_a_policy_that_would_be_refused_is_a_remark_with_the_reason():

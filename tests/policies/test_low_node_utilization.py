@@ -48,7 +48,7 @@ def test_target_is_not_filled_above_its_threshold(decide, app):
 
 
 def test_nodes_between_the_thresholds_neither_shed_nor_receive(decide, app):
-    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 9), crowd(app, "n2", 2, name="other"))
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 9), crowd(app, "n2", 3, name="other"))
     plan = decide(cluster, ("LowNodeUtilization", CPU))
     assert plan.moves == ()
 
