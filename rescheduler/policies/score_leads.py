@@ -2,11 +2,13 @@
 
 With the pod taken off its node first, as kube-scheduler would see it. To score all nodes for every pod takes time in
 proportion to the square of the cluster, so a bound for all pods of a class comes first (``behind`` of the plugins): most pods
-stand nearly as well as they could. It leaves out only pods that have no lead; what is left is judged one by one. Pure.
+stand nearly as well as they could. It leaves out only pods that have no lead; what is left is judged by a few nodes, all pods of a
+class together, or where these do not tell it one by one against all nodes. Pure.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -87,7 +89,7 @@ def _scored(pod: Pod, view: PolicyView) -> _Scored | None:
 class _Told:
     """What a few nodes told, by what pods have in common; leads by the node, too."""
 
-    elsewhere: dict[Hashable, OtherNodesScores | None] = field(default_factory=dict)
+    elsewhere: dict[Hashable, OtherNodesScores] = field(default_factory=dict)
     leads: dict[tuple[Hashable, str], float] = field(default_factory=dict)
 
 
@@ -112,38 +114,71 @@ class ScoreLeads:
         if not worth.any():
             return
         asked = {nodes[i] for i in np.flatnonzero(worth).tolist()}
-        probe = self._view.state.cluster.kind_of(_probe(pods[0], self._view))
-        cluster = self._view.cluster
-        few = told_by_few(probe, cluster)
-        told = _Told() if tells_only_its_class(probe, cluster) else self._told_for_all
-        known: dict[str, float] = {}
+        first: dict[str, Pod] = {}
         for pod in pods:
             if pod.node in asked:
-                if pod.node not in known:
-                    known[pod.node] = self._told(pod, probe, told) if few else _lead(pod, self._view)
-                if known[pod.node] >= self._least:
-                    yield pod, known[pod.node]
+                first.setdefault(pod.node, pod)
+        known = self._leads(tuple(first.values()), kind)
+        for pod in pods:
+            lead = known.get(pod.node, -1.0)
+            if lead >= self._least:
+                yield pod, lead
 
-    def _told(self, pod: Pod, kind: PodClass, told: _Told) -> float:
-        alike = same_elsewhere(pod, kind, self._view.state.node_index[pod.node], self._view.cluster)
-        key = alike, pod.node
-        found = told.leads.get(key)
-        if found is None:
-            found = told.leads[key] = self._by_few(pod, alike, told)
+    def _leads(self, pods: Sequence[Pod], standing: PodClass) -> dict[str, float]:
+        """By node, of pods of one class on different nodes."""
+        view, cluster = self._view, self._view.cluster
+        probe = _probe(pods[0], view)
+        kind = cluster.kind_of(probe)
+        if not told_by_few(kind, cluster):
+            return {pod.node: _lead(pod, view) for pod in pods}
+        told = _Told() if tells_only_its_class(kind, cluster) else self._told_for_all
+        groups: dict[Hashable, list[Pod]] = {}
+        for pod in pods:
+            alike = same_elsewhere(pod, kind, view.state.node_index[pod.node], cluster)
+            groups.setdefault(alike, []).append(pod)
+        here: NodeIndices = np.array([view.state.node_index[pod.node] for pod in pods], dtype=np.intp)
+        leads: dict[str, float] = {}
+        for alike, group in groups.items():
+            fresh = [pod for pod in group if (alike, pod.node) not in told.leads]
+            if fresh:
+                elsewhere = self._elsewhere(probe, fresh, alike, (standing, here), told)
+                found = elsewhere.leads(probe, fresh, view).tolist()
+                for pod, lead in zip(fresh, found, strict=True):
+                    told.leads[alike, pod.node] = self._checked(pod, probe, lead, elsewhere)
+            leads.update((pod.node, told.leads[alike, pod.node]) for pod in group)
+        return leads
+
+    def _elsewhere(
+        self,
+        probe: Pod,
+        pods: Sequence[Pod],
+        alike: Hashable,
+        standing: tuple[PodClass, NodeIndices],
+        told: _Told,
+    ) -> OtherNodesScores:
+        """What is known already, unless it leaves out a node that matters to these pods."""
+        known = told.elsewhere.get(alike)
+        if known is not None and known.witness is None:
+            return known
+        asked = pods[:2] if known is None or known.witness is None else (pods[0], known.witness)
+        found = told.elsewhere[alike] = OtherNodesScores.of(probe, asked, standing, self._view)
         return found
 
-    def _by_few(self, pod: Pod, alike: Hashable, told: _Told) -> float:
-        state, here = self._view.state, self._view.state.node_index[pod.node]
-        probe, mark = _probe(pod, self._view), state.checkpoint()
-        lead: float | None = -1.0
+    def _checked(self, pod: Pod, probe: Pod, lead: float, elsewhere: OtherNodesScores) -> float:
+        """The lead, if the pod's own node would take it again; worked out from all nodes where the few did not tell it."""
+        if math.isnan(lead):
+            return _lead(pod, self._view)
+        if lead < self._least:
+            return lead
+        state, mark = self._view.state, self._view.state.checkpoint()
+        here = state.node_index[pod.node]
+        # A node that takes one more takes one again, unless that one must find others of its kind there.
+        if elsewhere.takes(here) and not probe.spec.pod_affinity:
+            return lead
         state.remove(pod)
-        if state.feasible_at(probe, here):
-            if alike not in told.elsewhere:
-                told.elsewhere[alike] = OtherNodesScores.of(probe, here, self._view)
-            elsewhere = told.elsewhere[alike]
-            lead = elsewhere.lead(probe, here, self._view) if elsewhere is not None else None
+        taken = state.feasible_at(probe, here)
         state.rollback(mark)
-        return _lead(pod, self._view) if lead is None else lead
+        return lead if taken else -1.0
 
     def _may_be_beaten(self, pod: Pod, kind: PodClass, here: NodeIndices) -> BoolArray:
         """False for nodes that no other can beat clearly, for pods of the class that stand there."""
