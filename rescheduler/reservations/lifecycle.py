@@ -25,6 +25,7 @@ class ReservationEvent(enum.StrEnum):
     INVALID = "Invalid"
     NOT_SUPPORTED = "NotSupported"
     UNSCHEDULABLE = "Unschedulable"
+    NOT_SCHEDULED = "NotScheduled"
     BEYOND_QUOTA = "BeyondShare"
     SCHEDULED = "Scheduled"
     BECAME_AVAILABLE = "BecameAvailable"
@@ -51,6 +52,8 @@ class ReservationReason(enum.StrEnum):
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = made_room.UNSCHEDULABLE
+    NOT_SCHEDULED = "NotScheduled"
+    """No scheduler has looked at the placeholder. Nobody steps aside for it: that would not help."""
     BEYOND_QUOTA = "BeyondShare"
     WAITING_FOR_ROOM = made_room.WAITING_FOR_ROOM
     AVAILABLE = "Available"
@@ -91,6 +94,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.PENDING, _E.INVALID): Transition(_P.FAILED, _R.INVALID),
     (_P.PENDING, _E.NOT_SUPPORTED): Transition(_P.FAILED, _R.NOT_SUPPORTED),
     (_P.PENDING, _E.UNSCHEDULABLE): Transition(_P.PENDING, _R.UNSCHEDULABLE),
+    (_P.PENDING, _E.NOT_SCHEDULED): Transition(_P.PENDING, _R.NOT_SCHEDULED),
     (_P.PENDING, _E.BEYOND_QUOTA): Transition(_P.PENDING, _R.BEYOND_QUOTA),
     (_P.PENDING, _E.SCHEDULED): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.PENDING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
@@ -160,7 +164,7 @@ def _conditions(target: Transition, event: ReservationEvent, message: str) -> tu
     ready = Condition(
         CONDITION_READY, "True" if target.phase is _P.AVAILABLE else "False", target.reason, message
     )
-    if event in (_E.UNSCHEDULABLE, _E.BEYOND_QUOTA):
+    if event in (_E.UNSCHEDULABLE, _E.NOT_SCHEDULED, _E.BEYOND_QUOTA):
         return (Condition(CONDITION_SCHEDULED, "False", target.reason, message),)
     if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PREALLOCATED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)

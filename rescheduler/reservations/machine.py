@@ -50,6 +50,7 @@ from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
+from rescheduler.reservations.unbound import why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -225,17 +226,17 @@ def _unbound(
     if observed.turn is PlaceholderTurn.GIVE_WAY:
         draft.actions.append(act.delete_placeholder(placeholder))
         return
-    message = placeholder.unschedulable_message
-    if message:
-        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, message, now_s)
+    # A refusal may pass by itself, so the chosen node is given some time before another one is tried.
+    retarget_at_s = placeholder.created_at_s + settings.retarget_s
+    if now_s < retarget_at_s:
+        draft.wake(retarget_at_s)
+    if unbound := why_unbound(placeholder, retarget_at_s, now_s):
+        _enter(draft, observed, unbound.event, unbound.message, now_s)
     if observed.reservation.template_node:
         if observed.choice.message:
             draft.actions.append(act.delete_placeholder(placeholder))
+    elif now_s < retarget_at_s and observed.turn is not PlaceholderTurn.MOVE:
         return
-    # A refusal may pass by itself, so the chosen node is given some time before another one is tried.
-    retarget_at_s = placeholder.created_at_s + settings.retarget_s
-    if now_s < retarget_at_s and observed.turn is not PlaceholderTurn.MOVE:
-        draft.wake(retarget_at_s)
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
         draft.actions.append(act.delete_placeholder(placeholder))
 

@@ -17,6 +17,7 @@ from rescheduler.reservations import actions as act
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, pinned_node
+from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
 
@@ -68,6 +69,8 @@ def recreated(
 def waiting_message(holder: Pod) -> str:
     """The message of the condition Ready while ``holder`` waits for room."""
     node = pinned_node(holder)
+    if not waits_for_room(holder) and (gated := held_by_others(holder)):
+        return f"waiting for room on node {node}: {gated}"
     if not waits_for_room(holder) and holder.unschedulable_message:
         return f"waiting for room on node {node}: {holder.unschedulable_message}"
     return f"preallocated on node {node}; waiting until pods there have left enough room"

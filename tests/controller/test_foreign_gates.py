@@ -19,8 +19,8 @@ QUEUE = "queue.example.com/admission"
 NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" in API group ""'
 
 
-def add_gates(world, app="web"):
-    """Every new pod of the app waits for a queue, which never lets it go."""
+def add_gates(world, app="web", namespace="default"):
+    """Every new pod of the app (None: every new pod of the namespace) waits for a queue, which never lets it go."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     gates = f'[Object.spec.schedulingGates{{name: "{QUEUE}"}}]'
     head = {
@@ -32,14 +32,9 @@ def add_gates(world, app="web"):
         "reinvocationPolicy": "Never",
         "matchConstraints": {
             "resourceRules": [rule],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         },
-        "matchConditions": [
-            {
-                "name": "queued",
-                "expression": f"has(object.metadata.labels) && 'app' in object.metadata.labels && object.metadata.labels['app'] == '{app}'",
-            }
-        ],
+        "matchConditions": [{"name": "queued", "expression": _labelled(app)}] if app else [],
         "mutations": [
             {
                 "patchType": "ApplyConfiguration",
@@ -53,6 +48,11 @@ def add_gates(world, app="web"):
     world.api.create(
         {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "queue.example.com"}}
     )
+
+
+def _labelled(app):
+    labels = "object.metadata.labels"
+    return f"has({labels}) && 'app' in {labels} && {labels}['app'] == '{app}'"
 
 
 def without_the_right(world):
@@ -124,4 +124,16 @@ def test_a_sibling_that_waits_for_another_program_shows_what_would_become_of_the
     world.until(lambda: world.over(name))
     assert world.reason(name) == "NotMovable"
     assert QUEUE in world.state(name)["message"]
+    assert not evicted(world)
+
+
+def test_a_placeholder_that_another_program_holds_is_told_by_its_reservation_and_by_the_move():
+    world = Scene({"n1": 4, "n2": 4})
+    world.workload()
+    add_gates(world, app=None, namespace="rescheduler")
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: QUEUE in (world.state(name).get("message") or ""))
+    assert (world.phase(name), world.reason(name)) == ("Reserving", "Reserving")
+    assert "it must leave out namespace rescheduler" in world.state(name)["message"]
     assert not evicted(world)

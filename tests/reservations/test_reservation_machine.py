@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.errors import TransitionError
-from rescheduler.model import names
+from rescheduler.model import made_room, names
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec, Taint
@@ -169,6 +169,48 @@ def test_a_preallocation_that_was_admitted_and_refused_goes_for_a_hand_over_and_
     assert (made.node, made.part.waits) == ("n2", True)
     ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED)
     assert "DeletePlaceholder" in kinds(look(waiting, placeholder=ended))
+
+
+QUEUE = "queue.example.com/admission"
+
+
+@pytest.mark.parametrize(
+    ("gates", "age_s", "said"),
+    [
+        ((QUEUE,), 0, f"by the scheduling gate {QUEUE}: it must leave out namespace default"),
+        ((QUEUE, names.GATE_ROOM), 0, f"by the scheduling gate {QUEUE}: it must leave out"),
+        ((), 30, "default-scheduler has neither bound nor refused its placeholder default/holder"),
+    ],
+)
+@pytest.mark.parametrize("fields", [{}, {"make_room": True}])
+def test_a_placeholder_that_no_scheduler_looks_at_is_told_with_the_reason(gates, age_s, said, fields):
+    waiting = placeholder("", created=NOW - age_s)
+    waiting = msgspec.structs.replace(waiting, spec=PodSpec(requests=ROOM, gates=gates))
+    outcome = look(reservation(**fields), placeholder=waiting)
+    told = condition(outcome.status.conditions, "Scheduled")
+    assert (outcome.status.phase, told.status, told.reason) == (
+        ReservationPhase.PENDING,
+        "False",
+        "NotScheduled",
+    )
+    assert said in told.message
+    asked = msgspec.structs.replace(reservation(**fields), status=outcome.status)
+    assert not made_room.wants_room(asked), "nobody steps aside where that would not help"
+    assert kinds(look(asked, placeholder=waiting)) == [], "told once"
+
+
+def test_a_scheduler_is_given_time_to_answer_and_then_asked_for():
+    waiting = placeholder("", created=NOW - 3)
+    outcome = look(reservation(template_node="n2"), placeholder=waiting)
+    assert condition(outcome.status.conditions, "Scheduled") is None
+    assert outcome.wake_at_s == NOW - 3 + SETTINGS.retarget_s
+
+
+def test_a_preallocation_whose_room_is_free_says_what_still_keeps_it():
+    let_in = placeholder("")
+    let_in = msgspec.structs.replace(let_in, spec=PodSpec(requests=ROOM, gates=(QUEUE,)))
+    outcome = look(reservation(pre_allocation=True), placeholder=let_in)
+    assert QUEUE in condition(outcome.status.conditions, "Ready").message
 
 
 def test_pending_says_what_the_scheduler_says():
