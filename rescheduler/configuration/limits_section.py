@@ -54,6 +54,7 @@ class ProtectionsWire(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
     local_storage: bool | None = None
     persistent_volumes: bool | None = None
     without_budget: bool | None = None
+    prefer_no_eviction: bool | None = None
     namespaces: NamespacesWire | None = None
     label_selector: LabelSelectorArgs | None = None
 

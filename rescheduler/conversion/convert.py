@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
@@ -11,6 +12,11 @@ from rescheduler.conversion.document import Remark, Result
 from rescheduler.conversion.evictor import convert_evictors, convert_settings
 from rescheduler.conversion.plugins import convert_plugins
 from rescheduler.conversion.policy_document import read_policy
+
+_OTHER_VERSION: Final = (
+    "descheduler/v1alpha2 has profiles in place of strategies, so descheduler does nothing with them: "
+    "write apiVersion descheduler/v1alpha1 to have them converted"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,11 @@ def convert_policy(text: str | bytes, file: str, word: Word) -> Conversion:
     convert_evictors(policy, result)
     convert_plugins(policy, result)
     for key in policy.settings.unread():
-        result.left_out.append(Remark(policy.settings.line_of(key), key, "descheduler has no such key"))
+        reason = _OTHER_VERSION if key == "strategies" else "descheduler has no such key"
+        result.left_out.append(Remark(policy.settings.line_of(key), key, reason))
+    for line, key in (found for profile in policy.profiles for found in profile.unknown):
+        reason = "it stands beside 'args' of its plugin, where descheduler does not look for it"
+        result.left_out.append(Remark(line, key, reason))
     if policy.problems:
         raise ConfigurationError(sorted(policy.problems, key=lambda problem: problem.line))
     _drop_invalid(result, file)

@@ -93,11 +93,13 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
         if source.get("nodeFit", bool) is False:
             part.leave_out(source.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
         if source.get("noEvictionPolicy", str) == "Mandatory":
-            reason = "pods with the annotation prefer-no-eviction go last, and cost more"
-            part.leave_out(source.line_of("noEvictionPolicy"), "noEvictionPolicy", "Mandatory", reason)
+            part.put("preferNoEviction", True, line=source.line_of("noEvictionPolicy"))
     for source in sources[:-1]:
         for key in ("apiVersion", "kind"):
             source.get(key, object)
+        if selected := source.get("nodeSelector", str):
+            reason = "with nodeFit it says which nodes count as places to go; here these are all that the scheduler allows"
+            part.leave_out(source.line_of("nodeSelector"), "nodeSelector", selected, reason)
         for key in source.unread():
             part.leave_out(source.line_of(key), key, source.raw(key), "descheduler has no such argument")
 
@@ -108,25 +110,37 @@ def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -
     if value is None and name:
         value = _CLASSES.get(name)
         if value is None:
-            reason = "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows"
+            reason = (
+                "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows; "
+                "until then the default holds, 1000000"
+            )
             part.leave_out(fields.line_of(name_key), name_key, name, reason)
     return value
 
 
 def _priority(sources: Iterable[Fields], part: Section) -> None:
     found: list[tuple[int, int]] = []
+    unknown = False
     for source in sources:
         inner = source.within("priorityThreshold")
-        if inner is not None:
+        # Where pods of system priority may be evicted, descheduler asks for no pod's priority.
+        if inner is not None and not _evicts_any_priority(source):
             value = threshold(inner, part, value_key="value", name_key="name")
             if value is not None:
                 found.append((value, inner.line))
+            unknown |= value is None and bool(inner.get("name", str))
     value, line = min(found, default=(SYSTEM_CRITICAL_PRIORITY, 1))
     if value < SYSTEM_CRITICAL_PRIORITY:
         part.put("priorityThreshold", value, line=line)
-    else:
+    elif not unknown:
         note = "as descheduler: below system priority; the default here is 1000000"
         part.put("priorityThreshold", SYSTEM_CRITICAL_PRIORITY, note)
+
+
+def _evicts_any_priority(source: Fields) -> bool:
+    protections = source.within("podProtections")
+    disabled = protections.get("defaultDisabled", list[str]) if protections is not None else None
+    return bool(source.get("evictSystemCriticalPods", bool)) or "SystemCriticalPods" in (disabled or ())
 
 
 def _replicas_and_age(sources: Iterable[Fields], part: Section) -> None:

@@ -10,16 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from rescheduler.conversion.document import PolicyEntry, Remark, Result
+from rescheduler.conversion.document import PolicyEntry, Remark, Result, Section
 from rescheduler.conversion.evictor import ALWAYS_FITS, threshold
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
-from rescheduler.planning.protections import SYSTEM_CRITICAL_PRIORITY
+from rescheduler.planning.limits import Protections
 
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
 _AFFINITY: Final = {
     "requiredDuringSchedulingIgnoredDuringExecution": "required",
     "preferredDuringSchedulingIgnoredDuringExecution": "preferred",
 }
+_DEFAULT_PRIORITY: Final = Protections().priority_threshold
 _NOT_ABOUT_PLACE: Final = (
     "it evicts pods for another reason than their node; keep descheduler for this plugin alone"
 )
@@ -39,11 +40,11 @@ def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
         result.left_out.append(selector.left_out)
     for profile in policy.profiles:
         for plugin in profile.plugins:
-            _plugin(plugin, selector.labels, result)
+            _plugin(plugin, selector, result)
     _not_both(result)
 
 
-def _plugin(plugin: Plugin, node_labels: Mapping[str, str], result: Result) -> None:
+def _plugin(plugin: Plugin, selector: _NodeSelector, result: Result) -> None:
     if not plugin.enabled:
         result.left_out.append(Remark(plugin.line, plugin.name, "it is configured, but not enabled"))
         return
@@ -54,10 +55,11 @@ def _plugin(plugin: Plugin, node_labels: Mapping[str, str], result: Result) -> N
         return
     name, convert = known
     part = PolicyEntry(name=name, line=plugin.line)
-    if node_labels:
-        part.put("nodeSelector", dict(node_labels))
+    if selector.labels:
+        part.put("nodeSelector", dict(selector.labels))
     if plugin.arguments is not None:
         _common(plugin.arguments, part)
+        _priority(plugin.arguments, part, result.protections)
         convert(plugin.arguments, part)
         for key in plugin.arguments.unread():
             line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
@@ -65,6 +67,9 @@ def _plugin(plugin: Plugin, node_labels: Mapping[str, str], result: Result) -> N
     key, argument = _NEEDED.get(name, ("", ""))
     if key and key not in part.values:
         part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
+    if selector.left_out:
+        note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"
+        part.put("enabled", False, note)
     result.policies.append(part)
 
 
@@ -78,11 +83,16 @@ def _common(arguments: Fields, part: PolicyEntry) -> None:
         _namespaces(arguments.within(key), part)
     if arguments.get("nodeFit", bool) is False:
         part.leave_out(arguments.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
+
+
+def _priority(arguments: Fields, part: PolicyEntry, protections: Section) -> None:
+    """``thresholdPriority`` of a strategy: here there is one threshold for all, so the lowest counts."""
     value = threshold(arguments, part, value_key="thresholdPriority", name_key="thresholdPriorityClassName")
-    if value is not None and value < SYSTEM_CRITICAL_PRIORITY:
+    if value is not None and value < protections.values.get("priorityThreshold", _DEFAULT_PRIORITY):
         key = next(k for k in ("thresholdPriority", "thresholdPriorityClassName") if k in arguments)
-        reason = "the threshold is the same for all policies: write protections.priorityThreshold"
-        part.leave_out(arguments.line_of(key), key, value, reason)
+        line = arguments.line_of(key)
+        note = f"line {line}: {key} of {part.name}; the lowest counts for all policies"
+        protections.put("priorityThreshold", value, note, line=line)
 
 
 def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
@@ -94,6 +104,12 @@ def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
         names = fields.get(key, list[str])
         if names:
             part.put("namespaces", {**part.values.get("namespaces", {}), key: names})
+        for index, name in enumerate(names or ()):
+            if "*" in name:
+                reason = (
+                    "namespaces are compared by their whole names, so it means none: name them one by one"
+                )
+                part.leave_out(fields.line_of_item(key, index), f"namespaces.{key}", name, reason)
     for key in fields.unread():
         part.leave_out(
             fields.line_of(key), f"namespaces.{key}", fields.raw(key), "descheduler has no such key"
@@ -180,8 +196,14 @@ def _measured(arguments: Fields, part: PolicyEntry) -> None:
     if source == "KubernetesMetrics" or metrics.get("metricsServer", bool):
         part.put("usage", "actual")
     if source == "Prometheus" or "prometheus" in metrics:
-        reason = "usage is read from metrics-server only: 'usage: actual'; without it, requests count"
+        reason = (
+            "usage is read from metrics-server only: give it thresholds of cpu and memory and 'usage: actual', "
+            "and switch it on"
+        )
         part.leave_out(metrics.line_of("prometheus"), "metricsUtilization.prometheus", None, reason)
+        for key in ("thresholds", "targetThresholds"):
+            part.values.pop(key, None)
+        part.put("enabled", False, "the thresholds of a query are none of nodes")
 
 
 _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] = {

@@ -125,6 +125,8 @@ class PolicyProfile:
     evictor: Fields | None
     """Arguments of DefaultEvictor; in v1alpha1, and in early versions of v1alpha2, keys of the whole policy."""
     plugins: tuple[Plugin, ...]
+    unknown: tuple[tuple[int, str], ...] = ()
+    """Keys of plugins that stand beside ``args`` where descheduler does not look for them, each with its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,11 @@ def _unwrapped(document: Document, file: str, word: Word) -> tuple[Document, Pat
         found = _loaded(text, file, word)
         lines = {path: line + offset for path, line in found.lines.items()}
         return _unwrapped(Document(found.data, lines), file, word)
-    if "kind" not in data and isinstance(data.get(_HELM_POLICY), dict):
-        version = data.get(_HELM_VERSION, _VERSIONS[1])
+    # Values of the chart have a 'kind', too: that of the workload which runs descheduler.
+    if data.get("kind") != _KIND and isinstance(data.get(_HELM_POLICY), dict):
+        # Charts of descheduler 0.26 and older know one version only, and their values do not name it.
+        old = "strategies" in data[_HELM_POLICY]
+        version = data.get(_HELM_VERSION, _VERSIONS[0] if old else _VERSIONS[1])
         return document, (_HELM_POLICY,), _known(version, document.line((_HELM_VERSION,)), file)
     if data.get("kind") != _KIND:
         found_kind = f"the kind is {data['kind']!r}" if "kind" in data else "'kind' is missing"
@@ -208,7 +213,11 @@ def _profiles(top: Fields) -> Iterator[PolicyProfile]:
             if name != EVICTOR
         )
         evictor = configured[EVICTOR].within("args") if EVICTOR in configured else None
-        yield PolicyProfile(evictor, tuple(found))
+        plugins_found = tuple(found)
+        for one in configured.values():
+            one.get("args", object)
+        unknown = tuple((one.line_of(key), key) for one in configured.values() for key in one.unread())
+        yield PolicyProfile(evictor, plugins_found, unknown)
 
 
 def _enabled(plugins: Fields) -> Iterator[tuple[str, int]]:

@@ -59,6 +59,8 @@ class Protections(msgspec.Struct, frozen=True, kw_only=True):
     local_storage: bool = True
     persistent_volumes: bool = True
     without_budget: bool = False
+    prefer_no_eviction: bool = False
+    """True: descheduler's annotation of that name protects; False: pods that have it go last."""
     namespaces: NamespaceFilter = NamespaceFilter()
     label_selector: LabelSelector | None = None
     """Only pods that it selects may be moved; None: all."""

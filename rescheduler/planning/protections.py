@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from rescheduler.model.names import (
     ANNOTATION_EVICT,
     DESCHEDULER_EVICT,
+    DESCHEDULER_PREFER_NO_EVICTION,
     DO_NOT_DISRUPT,
     SAFE_TO_EVICT,
 )
@@ -238,6 +239,12 @@ class Protector:
         if rules.without_budget and not self._covered(pod):
             yield Protected(
                 SkipReason.PROTECTED, "no PodDisruptionBudget selects it", "protections.withoutBudget"
+            )
+        if rules.prefer_no_eviction and pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
+            yield Protected(
+                SkipReason.PROTECTED,
+                f"is annotated {DESCHEDULER_PREFER_NO_EVICTION}",
+                "protections.preferNoEviction",
             )
 
     def _below_min_replicas(self, pod: Pod) -> Iterator[Protected]:

@@ -52,7 +52,13 @@ class Lab:
     """A node that pods have to leave, two to go to, a Deployment whose pods all stand on the first."""
 
     def __init__(
-        self, text: bytes, *, replicas: int = 2, pod: dict | None = None, budget: bool = False
+        self,
+        text: bytes,
+        *,
+        replicas: int = 2,
+        pod: dict | None = None,
+        annotations: dict | None = None,
+        budget: bool = False,
     ) -> None:
         self.cluster = Sandbox(kubelet=KubeletSettings(start_s=0.2, ready_s=0.3, stop_s=0.3))
         install(self.cluster.transport)
@@ -63,7 +69,7 @@ class Lab:
             self._volumes()
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         template = {
-            "metadata": {"labels": {"app": "web"}},
+            "metadata": {"labels": {"app": "web"}, "annotations": annotations or {}},
             "spec": {"containers": [container], **(pod or {})},
         }
         self.cluster.api.create(

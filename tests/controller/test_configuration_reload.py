@@ -54,6 +54,7 @@ class Blocked:
     after: Any
     reason: str
     pod: dict = field(default_factory=dict)
+    annotations: dict = field(default_factory=dict)
     budget: bool = False
 
 
@@ -79,6 +80,9 @@ BLOCKED = {
         pod={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
     ),
     "protections.withoutBudget": Blocked(True, False, "Protected"),
+    "protections.preferNoEviction": Blocked(
+        True, False, "Protected", annotations={"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
+    ),
     "protections.namespaces": Blocked({"include": ["other"]}, {"include": ["default"]}, "Protected"),
     "protections.labelSelector": Blocked(
         {"matchLabels": {"app": "other"}}, {"matchLabels": {"app": "web"}}, "Protected"
@@ -286,7 +290,8 @@ def test_a_pod_that_a_key_keeps_where_it_is_moves_once_the_key_has_changed(key):
     case = BLOCKED[key]
     others = {"protections__localStorage": False, "protections__persistentVolumes": False}
     settings = others | {"limits__budgetBuffer": 0} if key.startswith("limits.") else others
-    lab = Lab(document(**settings | named(key, case.before)), pod=case.pod, budget=case.budget)
+    before = document(**settings | named(key, case.before))
+    lab = Lab(before, pod=case.pod, annotations=case.annotations, budget=case.budget)
     lab.taint()
     lab.cluster.advance(40)
     assert lab.moves() == []

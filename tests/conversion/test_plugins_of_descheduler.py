@@ -181,6 +181,7 @@ def test_a_selector_of_nodes_becomes_the_one_of_each_policy():
 def test_a_selector_of_nodes_that_is_no_list_of_labels_is_a_remark():
     text = one_plugin("RemovePodsViolatingNodeTaints", top='nodeSelector: "pool in (web,db)"')
     assert arguments_of(text).node_selector == {}
+    assert not arguments_of(text).enabled
     assert [remark.line for remark in converted(text).remarks] == [3]
 
 

@@ -10,7 +10,7 @@ from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.conversion.convert import convert_policy
-from rescheduler.planning.limits import limits_for
+from rescheduler.planning.limits import Protections, limits_for
 
 V2 = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 V1 = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
@@ -78,9 +78,40 @@ def test_of_several_profiles_the_most_careful_counts():
     assert (protections.min_replicas, protections.priority_threshold) == (4, 7)
 
 
-def test_a_priority_class_of_the_cluster_is_a_remark():
-    result = converted(evictor("{priorityThreshold: {name: shop-high}}"))
-    assert [remark.what for remark in result.remarks] == ["name: shop-high"]
+def test_a_priority_class_of_the_cluster_is_a_remark_and_lifts_nothing():
+    text = evictor("{priorityThreshold: {name: shop-high}}")
+    assert [remark.what for remark in converted(text).remarks] == ["name: shop-high"]
+    assert configuration(text).protections.priority_threshold == Protections().priority_threshold
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [
+        ("thresholdPriority: 7", 7),
+        ("thresholdPriority: 70000", 10000),
+        ("thresholdPriorityClassName: system-node-critical", 10000),
+    ],
+)
+def test_of_the_thresholds_of_strategies_the_lowest_counts(threshold, expected):
+    text = f"""{V1}strategies:
+  RemovePodsViolatingNodeTaints: {{enabled: true, params: {{thresholdPriority: 10000}}}}
+  RemovePodsViolatingInterPodAntiAffinity: {{enabled: true, params: {{{threshold}}}}}
+  RemovePodsViolatingNodeAffinity: {{enabled: false, params: {{thresholdPriority: 1}}}}
+"""
+    assert configuration(text).protections.priority_threshold == expected
+
+
+def test_pods_that_wish_to_stay_do_where_descheduler_must_leave_them():
+    assert configuration(evictor("{noEvictionPolicy: Mandatory}")).protections.prefer_no_eviction
+    assert not configuration(evictor("{noEvictionPolicy: Preferred}")).protections.prefer_no_eviction
+
+
+@pytest.mark.parametrize(
+    "places", ["profiles: []", "strategies: {RemovePodsViolatingNodeTaints: {enabled: true}}"]
+)
+def test_values_of_the_helm_chart_without_a_version_are_read_by_what_they_hold(places):
+    names = [p.name for p in configuration(f"deschedulerPolicy: {{{places}}}\n").policies]
+    assert names == (["NodeTaints"] if "strategies" in places else [])
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,14 @@ def test_rules(web, owner, rules, expected):
     assert refusal(web, owner, rules)[1] == expected
 
 
+def test_a_wish_to_stay_protects_only_where_it_is_asked_for(web, owner):
+    wishing = web.annotate({"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""})
+    asked = Protections(prefer_no_eviction=True)
+    assert refusal(wishing, owner) is None
+    assert refusal(wishing, owner, asked) == ("Protected", "protections.preferNoEviction")
+    assert refusal(web, owner, asked) is None
+
+
 def test_a_budget_satisfies_without_budget(web, owner):
     assert refusal(web, owner, Protections(without_budget=True), covered=True) is None
 
