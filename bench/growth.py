@@ -1,16 +1,16 @@
 """How the time of a plan grows with the cluster, for every shipped document and every policy by itself.
 
-    python -m bench.growth [--nodes 500 ...] [--only consolidate.yaml ...] [--all-moves]
+    python -m bench.growth [--nodes 500 ...] [--only consolidate.yaml ...] [--all-moves] [--cluster one-application]
 
 Each row is the CPU time of one decision, from records in memory to the whole plan with all that is skipped: within the
 document's own limits, as of ``plan --next-cycle``, or with ``--all-moves`` without limits, as of ``plan``. The last column
 is by how much the time grew from the first size to the last, and what n log n would be. Nodes have 4 CPUs; two thirds of
-them hold 30 pods (75 %), the others 3 pods (8 %), which is what makes a document that empties nodes work hardest.
+them hold 30 pods (75 %), the others 3 pods (8 %), which is what makes a document that empties nodes work hardest. ``--cluster``
+changes one thing about it: see ``bench.growth_clusters``.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import math
 import time
@@ -20,7 +20,7 @@ from typing import Any
 import click
 import msgspec
 
-from bench.planning import make_cluster
+from bench.growth_clusters import CLUSTERS, cluster
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
@@ -30,32 +30,12 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 
 DOCUMENTS = Path(__file__).resolve().parent.parent / "policies"
-NODE_CPU_MILLI = 4_000
-FEW = 3
-"""Pods on a node that is hardly used."""
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "NodeAffinity preferred": ("NodeAffinity", {"types": ("preferred",)}),
     "NodeAffinity score": ("NodeAffinity", {"types": ("score",)}),
     "Defragmentation 1 CPU": ("Defragmentation", {"template": {"cpu": "1"}}),
 }
 """Policies that do little or nothing with their default arguments: name of the row, policy, arguments."""
-
-
-def cluster(nodes: int) -> Snapshot:
-    """Every third node is hardly used."""
-    full = make_cluster(nodes)
-    allocatable = msgspec.structs.replace(
-        next(iter(full.nodes.values())).allocatable, cpu_milli=NODE_CPU_MILLI
-    )
-    some = {name: msgspec.structs.replace(n, allocatable=allocatable) for name, n in full.nodes.items()}
-    held = dict.fromkeys(some, 0)
-    most = {name: FEW if i % 3 == 0 else NODE_CPU_MILLI for i, name in enumerate(some)}
-    pods = {}
-    for key, pod in full.pods.items():
-        if held[pod.node] < most[pod.node]:
-            held[pod.node] += 1
-            pods[key] = pod
-    return dataclasses.replace(full, nodes=some, pods=pods)
 
 
 def subjects(only: tuple[str, ...]) -> list[tuple[str, tuple[Policy, ...], PlanningInputs]]:
@@ -90,8 +70,9 @@ def took(
 @click.option("--nodes", "sizes", multiple=True, type=int, default=(500, 1000, 2000, 5000))
 @click.option("--only", multiple=True, help="a document or policy; all if none is named")
 @click.option("--all-moves", is_flag=True)
-def main(sizes: tuple[int, ...], only: tuple[str, ...], *, all_moves: bool) -> None:
-    snapshots = {size: cluster(size) for size in sizes}
+@click.option("--cluster", "kind", type=click.Choice(list(CLUSTERS)), default="ordinary", show_default=True)
+def main(sizes: tuple[int, ...], only: tuple[str, ...], *, all_moves: bool, kind: str) -> None:
+    snapshots = {size: CLUSTERS[kind](cluster(size)) for size in sizes}
     print(f"{'seconds of CPU (moves)':24}" + "".join(f"{size:>18}" for size in sizes) + "   growth (n log n)")
     for name, policies, inputs in subjects(only):
         found = [took(snapshots[size], policies, inputs, unlimited=all_moves) for size in sizes]

@@ -74,7 +74,7 @@ class InterPodAntiAffinity:
         crowded = [term for term in anti if may_have_pairs(term, matched_by(term, view))]
         for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
             for members in _crowded(term, matched_by(term, view)):
-                for pod in _cheapest(members, view, self._scope, frozenset(chosen)).leavers:
+                for pod in _cheapest(members, view, self._scope, chosen).leavers:
                     chosen[pod.uid] = pod
                 if view.spares:
                     # Where one that should leave has no place, those leave that it stands with.
@@ -182,7 +182,7 @@ def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
     return [members for members in domains.values() if members.conflicts()]
 
 
-def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: frozenset[str]) -> _Repair:
+def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: Container[str]) -> _Repair:
     """The repair that leaves the fewest conflicts, then with the fewest moves, then the least reluctant.
 
     Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both. Where none of

@@ -1,17 +1,13 @@
 """Type score finds exactly the pods that its definition names, although it does not score all nodes for each of them."""
 
-import dataclasses
-
 import msgspec
 import pytest
 
-from bench.growth import cluster
+from bench.growth_clusters import cluster, some_nodes_better_avoided, spread_by_default
 from bench.random_clusters import Kind
 from bench.random_clusters import random_cluster as random_placement
 from harness.differential.clusters import random_cluster
 from harness.differential.comparison import profile_of, snapshot_of
-from rescheduler.model.records import Taint, TaintEffect
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.owners_wishes import owners_spec
@@ -73,32 +69,6 @@ def test_clusters_of_deployments(kind):
 
 def as_generated(snapshot):
     return snapshot
-
-
-def some_nodes_better_avoided(snapshot):
-    """With a soft taint on every fifth node, and two on one."""
-    wishes = [
-        Taint("old", "", TaintEffect.PREFER_NO_SCHEDULE),
-        Taint("slow", "", TaintEffect.PREFER_NO_SCHEDULE),
-    ]
-    nodes = {
-        name: msgspec.structs.replace(node, taints=tuple(wishes[: 2 if i == 5 else 1]))
-        if i % 5 == 0
-        else node
-        for i, (name, node) in enumerate(snapshot.nodes.items())
-    }
-    return dataclasses.replace(snapshot, nodes=nodes)
-
-
-def spread_by_default(snapshot):
-    """With controllers whose pods the profile's default constraints spread."""
-    workloads = {
-        uid: msgspec.structs.replace(
-            one, selector=LabelSelector((Requirement("app", Operator.IN, (one.name,)),))
-        )
-        for uid, one in snapshot.workloads.items()
-    }
-    return dataclasses.replace(some_nodes_better_avoided(snapshot), workloads=workloads)
 
 
 @pytest.mark.parametrize("changed", [as_generated, some_nodes_better_avoided, spread_by_default])

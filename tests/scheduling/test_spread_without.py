@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from bench.growth import cluster
+from bench.growth_clusters import cluster, spread_by_default
 from harness.differential.clusters import random_cluster
 from harness.differential.comparison import profile_of, snapshot_of
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread, spread_without
 from rescheduler.scheduling.state import SchedulingState
-from tests.policies.test_score_leads import spread_by_default
 
 
 def assert_same(state, every):
