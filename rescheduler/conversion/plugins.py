@@ -65,7 +65,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, result: Result) -> None:
             line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
             part.leave_out(line, key, value, f"no argument of {plugin.name}")
     key, argument = _NEEDED.get(name, ("", ""))
-    if key and key not in part.values:
+    if key and key not in part.values and "enabled" not in part.values:
         part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
     if selector.left_out:
         note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"

@@ -149,6 +149,11 @@ def test_what_is_switched_on_and_what_is_left_out(name):
     assert all(0 < remark.line <= len(text.splitlines()) for remark in result.remarks)
 
 
+def test_what_is_switched_off_says_why():
+    text = converted(CASES["long lifecycle by a query"][0]).text
+    assert "# the thresholds of a query are none of nodes\n  enabled: false" in text
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
