@@ -33,6 +33,8 @@ from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 _ROUNDING: Final = 1e-6
 """Bounds are compared in floating point."""
+_ALONE: Final = 2
+"""No more pods than this are judged one by one."""
 _KEPT: Final = 64
 """So many different wishes of pods about nodes are kept: in some clusters every workload has its own."""
 
@@ -140,7 +142,10 @@ class ScoreLeads:
         leads: dict[str, float] = {}
         for alike, group in groups.items():
             fresh = [pod for pod in group if (alike, pod.node) not in told.leads]
-            if fresh:
+            if len(fresh) <= _ALONE and told is not self._told_for_all:
+                # Nothing is kept for others, and all nodes are scored for less than what the few take to find.
+                told.leads.update(((alike, pod.node), _lead(pod, view)) for pod in fresh)
+            elif fresh:
                 elsewhere = self._elsewhere(probe, fresh, alike, (standing, here), told)
                 found = elsewhere.leads(probe, fresh, view).tolist()
                 for pod, lead in zip(fresh, found, strict=True):
