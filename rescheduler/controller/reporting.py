@@ -19,6 +19,8 @@ from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
 
 _CONFIGURATION_LOG: Final = structlog.get_logger("rescheduler.configuration")
+MOST_COUNTED: Final = 10_000
+"""Moves whose end is remembered: what is written after it follows within minutes."""
 
 
 def occurrence(event: RecordEvent) -> Occurrence:
@@ -118,8 +120,11 @@ class MoveCounter:
     """Counts the results of actions. A listener of the reconciler."""
 
     metrics: Metrics
-    _counted: set[str] = field(default_factory=set)
-    """Uids of PodMigrations that were counted as ended: later writes (Ready) do not count again."""
+    counted: dict[str, None] = field(default_factory=dict)
+    """Uids of PodMigrations that were counted as ended, the oldest first: later writes (Ready) do not count again.
+
+    Never more than ``MOST_COUNTED``: one whose namespace or author deletes it is not told of here.
+    """
 
     def __call__(self, action: Action, effect: Effect) -> None:
         """Count one action that was carried out."""
@@ -129,14 +134,16 @@ class MoveCounter:
             if action.status.phase is ReservationPhase.AVAILABLE and not action.status.current_owners:
                 self.metrics.reservations_available.inc()
         elif isinstance(action, DeleteMigration):
-            self._counted.discard(action.uid)
+            self.counted.pop(action.uid, None)
         elif isinstance(action, WriteMigrationStatus):
             self._seen(action)
 
     def _seen(self, action: WriteMigrationStatus) -> None:
-        if action.status.phase in FINISHED and action.uid not in self._counted:
-            self._counted.add(action.uid)
+        if action.status.phase in FINISHED and action.uid not in self.counted:
+            self.counted[action.uid] = None
             self._ended(action.status)
+            if len(self.counted) > MOST_COUNTED:
+                del self.counted[next(iter(self.counted))]
 
     def _ended(self, status: MigrationStatus) -> None:
         result = move_result(status)
