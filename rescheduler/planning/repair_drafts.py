@@ -66,7 +66,10 @@ class RepairDrafts:
     passes: int
 
     def draft(self, policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> RepairDraft:
-        """What a search over all badly placed pods finds. ``asked``: what each policy proposes."""
+        """What a search over all badly placed pods finds. ``asked``: what each policy proposes; its spares are left out.
+
+        A spare leaves in the place of one that has none: the search finds a place for that one itself, with fewer moves.
+        """
         problem = _Problem(self, list(self._wanting(policies, asked)))
         return problem.draft(self.passes)
 
@@ -79,7 +82,9 @@ class RepairDrafts:
                 continue
             for candidate in answer.found.queue():
                 uid = candidate.pod.uid
-                if candidate.tier is Tier.HARD and uid not in known and self.refusals.of(candidate) is None:
+                if candidate.spare or candidate.tier is not Tier.HARD or uid in known:
+                    continue
+                if self.refusals.of(candidate) is None:
                     known.add(uid)
                     yield policy, candidate
                     if len(known) == MOST_PODS:
