@@ -16,6 +16,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.discovery import served_kinds
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.kube.list_page import read_page
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.model.cluster import ClusterState
@@ -109,9 +110,8 @@ def _read_kind(api: KubeApi, decoder: Decoder, state: ClusterState, kind: Kind) 
     warnings: list[str] = []
     try:
         for body in api.list(RESOURCES[kind].collection_path):
-            page = decoder.page(kind, body)
-            for record in page.records:
-                state.apply(kind, record)
+            page = read_page(body, decoder, kind)
+            state.add(kind, page.records)
             warnings += [f"{kind} {bad.name} cannot be read in full: {bad.error}" for bad in page.bad]
     except NotFoundError:
         return warnings

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.kube.answers import body_of, read_answer
+from rescheduler.kube.answers import NotAnApiServerError, body_of, read_answer
 from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
@@ -44,6 +44,9 @@ class _Page(msgspec.Struct):
 
 
 _PAGE = msgspec.json.Decoder(_Page)
+_ITEMS: Final = b'"items":['
+_HEAD_BYTES: Final = 4 << 10
+"""The token stands before the items in what an API server writes, and is shorter."""
 
 
 class KubeApi:
@@ -234,8 +237,23 @@ class KubeApi:
 
 
 def page_token(page: bytes) -> str:
-    """The token of the next page; empty on the last one."""
+    """The token of the next page; empty on the last one. Raises NotAnApiServerError."""
+    token = _token_before_items(page)
+    if token:
+        return token
     meta = read_answer(page, _PAGE).metadata
+    return (meta.continue_ or "") if meta else ""
+
+
+def _token_before_items(page: bytes) -> str:
+    """The token where API servers write it; "" if it is not there. To read the whole page for it takes half as long as to decode that."""
+    at = page.find(_ITEMS, 0, _HEAD_BYTES)
+    if at < 0:
+        return ""
+    try:
+        meta = read_answer(page[: at + len(_ITEMS)] + b"]}", _PAGE).metadata
+    except NotAnApiServerError:
+        return ""  # something else has that name: the whole page tells
     return (meta.continue_ or "") if meta else ""
 
 

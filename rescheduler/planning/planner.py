@@ -3,8 +3,7 @@
 Policies are asked in their order, in rounds, until a round moves nothing. Each candidate passes, in this
 order: protections, moves under way, the least gain, cool-down and back-off, disruption budgets, our own limits,
 the availability of workloads without a budget, the gain in the current what-if state, the scheduler's rules, hints to
-avoid. The first refusal is reported; the same input gives the same bytes. Where pods are left without a place, others
-make room for them in the end (``chains``).
+avoid. The first refusal is reported; the same input gives the same bytes. In the end others make room for pods without a place.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def plan(
 ) -> Plan:
     """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
     return decide(
-        snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True
+        snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True, explains=True
     ).plan()
 
 
@@ -87,16 +86,17 @@ def decide(
     source: str = "",
     warnings: tuple[str, ...] = (),
     looks_ahead: bool = False,
+    explains: bool = False,
 ) -> Decided:
     """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
 
     ``looks_ahead``: the plan tells what the policies would find after it, and how bad the placement is before and after it;
-    that takes as long as to ask them once more.
+    that takes as long as to ask them once more. ``explains``: it is said what stands in the way of pods that get no room.
 
     To decide again on the same cluster costs less with the same state, and gives the same plan.
     """
     state.sync(snapshot)
-    planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead)
+    planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead, explains=explains)
     figures = Figures.of(state)
     pending = sum(map(waits, state.unplaced.values()))
     try:
@@ -140,6 +140,7 @@ class _Planner:
         state: SchedulingState,
         *,
         looks_ahead: bool,
+        explains: bool,
     ) -> None:
         self._snapshot = snapshot
         self._looks_ahead = looks_ahead
@@ -218,7 +219,7 @@ class _Planner:
             objective=self._objective,
             replacement=self._replacement,
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
-            explains=looks_ahead,
+            explains=explains,
         )
         self._chains = ChainPlanner(
             self, self.trial, self._objective, self._refusals, self._replacement, self._budgets, self._limits

@@ -15,10 +15,13 @@ from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.discovery import discover, served_kinds
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.gate import Gate
+from rescheduler.kube.list_page import read_page
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response
+from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction import EvictionOutcome
+from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.registration import WebhookConfiguration
 from rescheduler.webhook.secret import CertificateStore
@@ -66,6 +69,14 @@ def test_what_is_no_json_object_is_no_success(read, body):
 @pytest.mark.parametrize("body", [LOGIN, b"", b"null"], ids=repr)
 def test_no_eviction_is_believed_because_of_it(body):
     assert api_that_says(body).evict("default", "a", "u").outcome is EvictionOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"items":7}', b'{"metadata":{"continue":"t"},"items":[{"kind"'], ids=repr
+)
+def test_a_page_that_is_no_list_is_not_that_of_an_api_server(body):
+    with pytest.raises(NotAnApiServerError, match="check the server's address"):
+        read_page(body, Decoder(), Kind.POD)
 
 
 JSON = st.recursive(

@@ -3,7 +3,8 @@ import json
 import pytest
 from tenacity import stop_before_delay
 
-from rescheduler.kube.client import KubeApi
+from rescheduler.kube.answers import NotAnApiServerError
+from rescheduler.kube.client import KubeApi, page_token
 from rescheduler.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -156,3 +157,28 @@ def test_a_server_that_stays_away_is_given_up_at_the_deadline(fake_transport, re
     with pytest.raises(TryLaterError):
         KubeApi(fake_transport(lambda _: refusal(503)), retry).get("/p")
     assert 0 < clock.now_s < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        (b'{"kind":"PodList","metadata":{"continue":"t1"},"items":[{"metadata":{"name":"a"}}]}', "t1"),
+        (b'{"items":[{"metadata":{"continue":"x"}}],"metadata":{"continue":"t1"}}', "t1"),
+        (b'{"metadata":{"annotations":{"items":[1]},"continue":"t1"},"items":[]}', "t1"),
+        (b'{"x":"\\"items\\":[","metadata":{"continue":"t1"},"items":[]}', "t1"),
+        (b'{"x":{"items":[]},"metadata":{"continue":"t1"},"items":[]}', "t1"),
+        (b'{"metadata":{"continue":""},"items":[{"metadata":{"continue":"x"}}]}', ""),
+        (b'{"metadata":null,"items":null}', ""),
+        (b"{}", ""),
+    ],
+)
+def test_the_token_of_the_next_page_is_found_wherever_it_stands(text, token):
+    assert page_token(text) == token
+
+
+@pytest.mark.parametrize(
+    "text", [b"[]", b"nonsense", b'{"items":[', b'{"metadata":7,"items":[]}', b'"items":[']
+)
+def test_what_is_no_page_is_told_as_such(text):
+    with pytest.raises(NotAnApiServerError):
+        page_token(text)

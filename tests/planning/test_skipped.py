@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.planner import decide
+from rescheduler.planning.planner import decide, plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -60,3 +60,18 @@ def test_what_was_left_is_told_with_its_reason():
 def test_a_plan_written_out_twice_is_the_same():
     made = decided("NodeTaints", "LowNodeUtilization", moves_at_once=1)
     assert made.plan() == made.plan()
+
+
+@pytest.mark.parametrize("budget", [False, True])
+def test_who_does_not_look_ahead_may_still_say_what_is_in_the_way(budget):
+    web = b.replicaset("web").cpu("1").replicas(1)
+    held = [b.node("n1").cpu("2"), b.node("n2").cpu("1"), web, web.pod("web-1").on("n1")]
+    if budget:
+        held.append(b.pdb("web"))
+    snapshot = b.snapshot(*held, b.pod("big").cpu("2" if budget else "8").unschedulable())
+    policies = [REGISTRY["PendingPods"].build(REGISTRY["PendingPods"].args())]
+    arguments = (snapshot, policies, PlanningInputs(), SchedulingState(snapshot))
+    told = decide(*arguments, explains=True).skipped.counts()
+    assert told == {("DisruptionBudget", "web") if budget else ("NoTarget", "NodeResourcesFit"): 1}
+    assert told == Counter((s.reason, s.blocked_by) for s in plan(*arguments).skipped)
+    assert decide(*arguments).skipped.counts() == {("NoTarget", ""): 1}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +11,7 @@ from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.times import format_seconds
-from rescheduler.planning.plan import PolicySummary, Skipped
+from rescheduler.planning.plan import PolicySummary, SkipReason
 
 
 class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -116,11 +115,10 @@ def badly_placed(policies: Sequence[PolicySummary]) -> tuple[PolicyStatus, ...]:
     return tuple(PolicyStatus(name=p.name, badly_placed=p.badly_placed) for p in policies)
 
 
-def blocked(skipped: Iterable[Skipped]) -> tuple[BlockedStatus, ...]:
-    """The most frequent first."""
-    counted = Counter((s.reason.value, s.blocked_by) for s in skipped)
+def blocked(counted: Mapping[tuple[SkipReason, str], int]) -> tuple[BlockedStatus, ...]:
+    """How many pods are skipped for which reason, because of what; the most frequent first."""
     ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(BlockedStatus(reason=reason, blocked_by=by, pods=n) for (reason, by), n in ordered)
+    return tuple(BlockedStatus(reason=reason.value, blocked_by=by, pods=n) for (reason, by), n in ordered)
 
 
 def _time(seconds: float) -> str:
