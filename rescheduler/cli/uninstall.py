@@ -137,14 +137,16 @@ def plan(
     )
     last = (
         RemovalStep(
-            title="The gate, if the controller has made it again", find=lambda: cluster.objects(gates)
+            title="The gate, if the controller has made it again",
+            find=lambda: cluster.objects(gates),
+            again=True,
         ),
         released(title="Pods that wait at the gate", quiet_s=_QUIET_S),
         RemovalStep(
             title="Moves and rooms", find=partial(cluster.rooms, _after(_KUBELET_S, clock)), limit_s=120.0
         ),
         RemovalStep(title="Nodes", find=cluster.nodes),
-        released(title="Pods that came to the gate meanwhile"),
+        released(title="Pods that came to the gate meanwhile", again=True),
         RemovalStep(title="Objects without a namespace", find=lambda: cluster.objects(others), limit_s=120.0),
         RemovalStep(title="Objects of the namespace", find=lambda: cluster.objects(namespaced)),
         RemovalStep(title="The namespace", find=lambda: cluster.own_namespace(manifests), limit_s=120.0),

@@ -38,6 +38,8 @@ class RemovalStep:
     """What is there for longer is left over."""
     quiet_s: float = 0.0
     """Nothing must be found for so long: new ones may still come."""
+    again: bool = False
+    """It repeats an earlier step for what came meanwhile. Before anything is done it would find the same once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class Steps:
 
     def show(self, step: RemovalStep) -> None:
         """Say what would be done."""
+        if step.again:
+            return
         self.say(step.title)
         for removal in step.find():
             self.say(f"  would: {removal.what}: {removal.how}")

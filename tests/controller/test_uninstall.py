@@ -223,6 +223,8 @@ def test_a_dry_run_names_everything_and_changes_nothing(scene):
         "PodMigration",
     ):
         assert f"would: {what}" in text or what in text
+    gates = [line for line in scene.said if "gate.rescheduler.dev: " in line]
+    assert len(gates) == len(set(gates)), "steps that repeat an earlier one have nothing to show"
 
 
 @pytest.mark.parametrize("looks", [1, 3, 6, 10, 15, 25])
