@@ -47,6 +47,14 @@ def at_work(kind="Deployment"):
     return scene
 
 
+def landed_and_left_nothing(scene, move):
+    assert (scene.phase(move), scene.reason(move)) == ("Succeeded", "Landed"), scene.state(move)
+    assert [len(scene.on(n)) for n in ("n1", "n2", "n3")] == [1, 1, 0]
+    scene.advance(20.0)
+    assert scene.leftovers() == []
+    assert scene.faults == []
+
+
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_an_eviction_that_is_not_confirmed_gets_its_room(kind, answer):
@@ -55,11 +63,7 @@ def test_an_eviction_that_is_not_confirmed_gets_its_room(kind, answer):
     move = scene.move(scene.ready("web")[0], "n2")
     scene.until(lambda: scene.over(move))
     assert done
-    assert (scene.phase(move), scene.reason(move)) == ("Succeeded", "Landed"), scene.state(move)
-    assert [len(scene.on(n)) for n in ("n1", "n2", "n3")] == [1, 1, 0]
-    scene.advance(20.0)
-    assert scene.leftovers() == []
-    assert scene.faults == []
+    landed_and_left_nothing(scene, move)
 
 
 WRITES = {
@@ -89,9 +93,5 @@ def test_no_step_of_a_move_relies_on_an_answer_that_proves_nothing(chosen, answe
     move = scene.move(scene.ready("web")[0], "n2")
     scene.until(lambda: scene.over(move))
     assert done
-    assert (scene.phase(move), scene.reason(move)) == ("Succeeded", "Landed"), scene.state(move)
-    assert [len(scene.on(n)) for n in ("n1", "n2", "n3")] == [1, 1, 0]
-    scene.advance(20.0)
-    assert scene.leftovers() == []
-    assert scene.faults == []
+    landed_and_left_nothing(scene, move)
     assert scene.program.events.damaged == [], "what a server answers is no crash of ours"

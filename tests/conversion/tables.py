@@ -4,7 +4,7 @@ The rows say what descheduler does in the same situation. Where it evicts into a
 an empty node besides: without a place to go nothing is planned here, which each table asks of its rows, too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rescheduler.cli.dump_words import resolved
@@ -62,6 +62,12 @@ def agree(plugin: str, row: Row) -> None:
     """The pods that go are those of the row."""
     names = [move.pod.name for move in plan_of(plugin, row).moves]
     assert (len(names) if isinstance(row.goes, int) else set(names)) == row.goes, names
+
+
+def nobody_goes_without_spare(plugin: str, row: Row) -> None:
+    """No pod goes where the cluster of the row has no node named spare."""
+    nodes = [node for node in row.nodes if node.manifest()["metadata"]["name"] != "spare"]
+    assert plan_of(plugin, replace(row, nodes=nodes)).moves == ()
 
 
 def small(name: str, cpu: int = 2000, memory: int = 3000, pods: int = 10) -> b.NodeBuilder:

@@ -1,11 +1,9 @@
 """RemovePodsViolatingNodeTaints: who goes from a tainted node."""
 
-import dataclasses
-
 import pytest
 
 from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, plan_of, small, workload
+from tests.conversion.tables import Row, agree, nobody_goes_without_spare, small, workload
 
 PLUGIN = "RemovePodsViolatingNodeTaints"
 CRITICAL = 2_000_000_000
@@ -104,7 +102,4 @@ def test_who_goes(row):
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_nobody_goes_without_a_place(row):
-    alone = dataclasses.replace(
-        row, nodes=[node for node in row.nodes if node.manifest()["metadata"]["name"] != "spare"]
-    )
-    assert plan_of(PLUGIN, alone).moves == ()
+    nobody_goes_without_spare(PLUGIN, row)
