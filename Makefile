@@ -5,17 +5,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-JOBS   ?= 2
+# One test process for each core; those of the real control plane mostly wait for its servers.
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
 # the output: a test that passes then depends on the tests before it, and is to be mended.
+# Each kind of test remembers its own failures, because two kinds run at once.
 define pytest
-$(BIN)/python -m pytest $(1) || { [ -n "$$CI" ] && \
-	  $(BIN)/python -m pytest $(1) --last-failed --last-failed-no-failures none; }
+$(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ -n "$$CI" ] && \
+	  $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) --last-failed --last-failed-no-failures none; }
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog clean
+.PHONY: help install demo test tests servers lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -32,7 +34,17 @@ install: $(STAMP)  ## the virtual environment in .venv
 demo: $(STAMP)  ## the main job on the sandbox, in about a minute
 	@$(BIN)/rescheduler demo
 
-test: lint types layers unit realcluster koordinator  ## everything that must hold before a commit
+test: lint types layers tests  ## everything that must hold before a commit
+
+# Unit tests compute and the others wait for servers, so both run at once; the servers go first. Only make starts them:
+# a shell would start the second one with SIGINT ignored. What the servers' tests print comes at the end, in one piece.
+tests: $(STAMP)
+	@mkdir -p build
+	@$(MAKE) --no-print-directory -j2 --keep-going UNIT_NICE='nice -n 5' unit servers
+
+servers: $(STAMP)
+	@{ $(MAKE) --no-print-directory -j1 realcluster && $(MAKE) --no-print-directory -j1 koordinator; } > build/servers.log 2>&1; \
+	  passed=$$?; cat build/servers.log; exit $$passed
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,7 +57,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator')
+	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator',$(UNIT_NICE))
 
 controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the cache (needs Go; about 8 minutes once)
 	@$(BIN)/python -m harness.controlplane build
@@ -53,7 +65,7 @@ controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.helm && \
-	  { $(call pytest,-m realcluster); }; \
+	  { $(call pytest,-n $(JOBS) --dist loadfile -m realcluster); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
