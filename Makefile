@@ -93,6 +93,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	$(BIN)/python -m bench.crowds
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest tests/controller/test_generated_objects.py
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest tests/sandbox/test_histories_by_hypothesis.py
+	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) tests/upgrades
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
 	  tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
 	  tests/sandbox/test_whole_program.py tests/sandbox/test_start_first.py

@@ -17,7 +17,7 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.room_of_move import key_of_move, serves
+from rescheduler.model.room_of_move import key_of_move, serves, took_given_room
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
@@ -211,7 +211,7 @@ def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
         if key is not None and (migration := index.snapshot.migrations.get(key)) is not None:
             yield name, migration
     for migration in index.view.migrations.values():
-        if migration.reservation_ref and migration.status.reservation_uid:
+        if took_given_room(migration):
             yield migration.reservation_ref, migration
 
 

@@ -18,7 +18,7 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.room_of_move import key_of_move
+from rescheduler.model.room_of_move import key_of_move, took_given_room
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import placeholder_name
@@ -72,7 +72,7 @@ class Chooser:
             key = key_of_move(room)
             if key is not None and (move := snapshot.migrations.get(key)) is not None:
                 view[key] = move
-        taken = (m for m in snapshot.migrations.values() if m.reservation_ref and m.status.reservation_uid)
+        taken = (m for m in snapshot.migrations.values() if took_given_room(m))
         view |= {move.key: move for move in taken}
         wakes_s = (rooms.wake_at_s, moves.wake_at_s)
         return RoundObjects(index.about(rooms.rooms, view), moves.moves, earlier, wakes_s)

@@ -19,6 +19,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
+from rescheduler.reservations.template import reservation_name
 
 
 def may_begin(draft: Draft) -> bool:
@@ -306,11 +307,15 @@ def _create(draft: Draft, *, pre_allocation: bool = False) -> None:
     note_source(draft)
     # It must not expire while the move waits for budgets; the move deletes it when it ends.
     left_s = max(60.0, draft.end_s - draft.now_s + 60.0)
+    migration, name = observed.migration, observed.reservation_name
+    if not name.endswith(names.MOVE_SUFFIX):  # of a version whose names nobody may give any more
+        name = reservation_name(migration.key, migration.uid)
+        draft.change(reservation_name=name)
     draft.do(
         act.CreateReservation(
-            observed.reservation_name,
-            observed.migration.key,
-            observed.migration.uid,
+            name,
+            migration.key,
+            migration.uid,
             pod,
             draft.status.node_name,
             left_s,

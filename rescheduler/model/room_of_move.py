@@ -2,6 +2,9 @@
 
 Names can be computed or named by anybody. What counts is who wrote the link: annotations of a Reservation that admission
 reserves for the controller, and the status of the PodMigration, which only the controller may write.
+
+Objects of the layout before versions (``model.layout``) lack the uids. They are linked as that version linked them: by the
+annotation of the Reservation, and by the name in the status of the PodMigration.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -37,12 +40,31 @@ def refusal(migration: PodMigration, reservation: Reservation) -> str:
     if migration.reservation_ref:
         other = made_for(reservation)
         return f"Reservation {name} was made for move {other}" if other else ""
-    here = made_for(reservation) == str(migration.key)
-    if here and reservation.annotations.get(ANNOTATION_MIGRATION_UID) == migration.uid:
+    if _made_for_this(migration, reservation):
         return ""
     return (
         f"Reservation {name} was not made for this move by the controller: delete it, or move the pod again"
     )
+
+
+def _made_for_this(migration: PodMigration, reservation: Reservation) -> bool:
+    if made_for(reservation) != str(migration.key):
+        return False
+    uid = reservation.annotations.get(ANNOTATION_MIGRATION_UID)
+    if uid:
+        return uid == migration.uid
+    # Made before there were uids: the names of that time had another end, and no other move has it in its status.
+    return (
+        migration.status.reservation_name == reservation.name
+        and not reservation.name.endswith(MOVE_SUFFIX)
+        and reservation.created_at_s >= migration.created_at_s
+    )
+
+
+def took_given_room(migration: PodMigration) -> bool:
+    """True if the move took the Reservation that it names; without a uid in its status it did so before there were uids."""
+    status = migration.status
+    return bool(migration.reservation_ref and (status.reservation_uid or status.reserved_at_s))
 
 
 def room_of_move(
@@ -58,7 +80,7 @@ def serves(reservation: Reservation, migration: PodMigration) -> bool:
 
     One that people made is so only once the move took it: until then whoever names it has no say in what becomes of it.
     """
-    if migration.reservation_ref and migration.status.reservation_uid != reservation.uid:
+    if migration.reservation_ref and not took_given_room(migration):
         return False
     return not refusal(migration, reservation)
 

@@ -72,6 +72,45 @@ def test_the_room_that_was_made_for_a_move_is_its():
     assert links(mine, rooms=[own]) == {own.name: "shop/m"}
 
 
+def unmarked(name, made_for, created=5.0):
+    """A Reservation as it was made before Reservations had the uid of their move."""
+    marks = LabelSet({ANNOTATION_MIGRATION: str(made_for.key)})
+    return msgspec.structs.replace(room(name), annotations=marks, created_at_s=created)
+
+
+def in_status(mine, name):
+    status = msgspec.structs.replace(mine.status, reservation_name=name)
+    return msgspec.structs.replace(mine, status=status, created_at_s=5.0)
+
+
+@pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING, PHASE.HANDING_OVER])
+def test_a_room_without_the_uid_of_its_move_is_its_by_annotation_and_status(phase):
+    mine = in_status(move(phase=phase), "m-0123")
+    assert links(mine, rooms=[unmarked("m-0123", mine)]) == {"m-0123": "shop/m"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "found"),
+    [
+        (in_status(move(), "m-0123"), unmarked("m-0123", move("another"))),
+        (in_status(move(), "m-4567"), unmarked("m-0123", move())),
+        (in_status(move(), "m-0123.move"), unmarked("m-0123.move", move())),
+        (in_status(move(), "m-0123"), unmarked("m-0123", move(), created=4.0)),
+        (in_status(move(), "m-0123"), room("m-0123", made_for=msgspec.structs.replace(move(), uid="u"))),
+    ],
+    ids=["of another move", "not in the status", "of a name with uids", "older than its move", "another uid"],
+)
+def test_what_lacks_the_uid_is_no_room_of_the_move_for_less(mine, found):
+    assert refusal(mine, found)
+    assert not links(mine, rooms=[found])
+
+
+def test_a_given_room_that_a_move_took_before_there_were_uids_is_still_taken():
+    before = move(ref="room")
+    taken = msgspec.structs.replace(before, status=msgspec.structs.replace(before.status, reserved_at_s=9.0))
+    assert links(taken, rooms=[room()]) == {"room": "shop/m"}
+
+
 @pytest.mark.parametrize(
     "made_for",
     [None, move("another"), move(namespace="elsewhere"), msgspec.structs.replace(move(), uid="u-earlier")],

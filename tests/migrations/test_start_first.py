@@ -209,14 +209,14 @@ def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(de
     outcome = look(migration(PHASE.RESERVING, started=False), settings=settings, **REFUSED)
     assert said(outcome) == (PHASE.RESERVING, "Reserving")
     assert outcome.status.mode is mode
-    assert outcome.status.reservation_name == "r"
+    assert outcome.status.reservation_name == "r.move"
     (noted,) = [c for c in outcome.status.conditions if c.type == "StartFirst"]
     assert (noted.status, noted.reason) == ("False", "Forbidden")
     assert "components/start-first" in noted.message
     assert "pods is forbidden" in noted.message
     later = look(msgspec.structs.replace(migration(), status=outcome.status), start_first=None)
     (room,) = [a for a in later.actions if isinstance(a, act.CreateReservation)]
-    assert (room.name, room.node, room.soft) == ("r", "n2", mode is MoveMode.SOFT)
+    assert (room.name, room.node, room.soft) == ("r.move", "n2", mode is MoveMode.SOFT)
 
 
 def test_refused_by_the_server_no_room_is_taken_where_the_budget_never_allows_it():

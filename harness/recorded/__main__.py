@@ -1,0 +1,26 @@
+"""``python -m harness.recorded VERSION``: record what this version stores, into ``tests/upgrades/recorded/VERSION``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness.recorded.recording import encode
+from harness.recorded.scenes import SCENES, record
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "upgrades" / "recorded"
+
+
+def main() -> None:
+    """Record all scenes."""
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and the version
+        sys.exit("usage: python -m harness.recorded VERSION")
+    folder = FOLDER / sys.argv[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, scene in SCENES.items():
+        lines = list(encode(record(scene)))
+        (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        sys.stdout.write(f"{name}: {len(lines)} moments\n")
+
+
+main()

@@ -1,0 +1,115 @@
+"""The scenes that are recorded: a small cluster in virtual time, in which the controller moves one pod.
+
+Node ``a`` has the pod, ``b`` has room for it, ``full`` has none. Every write is a moment of the recording.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.histories.program import QUIET, Program, ProgramOptions
+from harness.recorded.recording import Moment, Obj, kept
+from rescheduler.model.names import ANNOTATION_MODE, API_VERSION
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import POD, labels
+from rescheduler.sandbox.installation import install
+from rescheduler.sandbox.kubelet import KubeletSettings
+from rescheduler.sandbox.nodes import SandboxNode
+from rescheduler.sandbox.sandbox import Sandbox
+
+KUBELET: Final = KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=2.0)
+_LASTS_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is moved, and how."""
+
+    kind: str = "Deployment"
+    annotations: Mapping[str, str] | None = None
+    given: bool = False
+    """The move goes into a Reservation that people made."""
+
+
+SCENES: Final[Mapping[str, Scene]] = {
+    "moved-deployment": Scene(),
+    "moved-statefulset": Scene("StatefulSet"),
+    "into-a-given-room": Scene(given=True),
+    "started-first": Scene(annotations={ANNOTATION_MODE: "StartFirst"}),
+}
+
+
+def record(scene: Scene) -> list[Moment]:
+    """All moments of the scene, from the request until after the end."""
+    sandbox = Sandbox([SandboxNode(name=n, cpu="4") for n in ("a", "b", "full")], seed=1, kubelet=KUBELET)
+    install(sandbox.transport)
+    sandbox.api.create(_workload("filler", Scene(), "3500m", node="full"))
+    sandbox.api.create(_workload("web", scene, "3"))
+    sandbox.advance(5)
+    sandbox.add(Program(sandbox, random.Random(1), ProgramOptions(document=QUIET)))  # noqa: S311 - reproducible
+    sandbox.advance(2)
+    (pod,) = [p for p in sandbox.api.list(POD) if labels(p).get("app") == "web"]
+    if scene.given:
+        sandbox.api.create(_room(pod))
+    moments: list[Moment] = []
+    sandbox.api.subscribe(_every_write(sandbox, moments))
+    reference = {"reservationRef": {"name": "room"}} if scene.given else {}
+    sandbox.api.create(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "PodMigration",
+            "metadata": {"name": "move", "namespace": "default"},
+            "spec": {"podRef": {"name": pod["metadata"]["name"]}, **reference},
+        }
+    )
+    sandbox.advance(_LASTS_S)
+    return moments
+
+
+def _every_write(sandbox: Sandbox, moments: list[Moment]) -> Callable[[ObjectChange], None]:
+    def look(_: ObjectChange) -> None:
+        seen = kept(sandbox.api.everything())
+        if not moments or moments[-1].objects != seen:
+            moments.append(Moment(sandbox.clock(), seen))
+
+    return look
+
+
+def _workload(name: str, scene: Scene, cpu: str, node: str = "") -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec: dict[str, Any] = {"containers": [container]}
+    if node:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    selector = {"matchLabels": {"app": name}}
+    metadata: dict[str, Any] = {"name": name, "namespace": "default"}
+    if scene.annotations:
+        metadata["annotations"] = dict(scene.annotations)
+    more = {"serviceName": name} if scene.kind == "StatefulSet" else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": scene.kind,
+        "metadata": metadata,
+        "spec": {"replicas": 1, "selector": selector, "template": template, **more},
+    }
+
+
+def _room(pod: Obj) -> Obj:
+    owner = {k: v for k, v in pod["metadata"]["ownerReferences"][0].items() if k not in _LIFE}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Reservation",
+        "metadata": {"name": "room"},
+        "spec": {
+            "template": {"metadata": {"namespace": "default"}, "spec": {"containers": [container]}},
+            "owners": [{"controller": {**owner, "namespace": "default"}}],
+            "ttl": "1h",
+        },
+    }
+
+
+_LIFE: Final = ("controller", "blockOwnerDeletion")
