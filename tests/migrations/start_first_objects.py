@@ -112,7 +112,9 @@ def migration(phase=PHASE.PENDING, *, requested=0.0, started=True, **fields):
 
 def look(m, *, now=NOW, settings=SETTINGS, **fields):
     base = {"pod": pod(), "target": "n2", "target_node": Node(name="n2"), "start_first": seen()}
-    return step(ObservedMigration(migration=m, reservation_name="r.move", **{**base, **fields}), now, settings)
+    return step(
+        ObservedMigration(migration=m, reservation_name="r.move", **{**base, **fields}), now, settings
+    )
 
 
 def kinds(outcome):
