@@ -17,14 +17,14 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 import urllib3
-from kubernetes.client.configuration import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
 from urllib3.util.ssl_ import create_urllib3_context
 
 from rescheduler import __version__
+from rescheduler.kube.credentials import with_pairs
 from rescheduler.kube.errors import KubeconfigError
-from rescheduler.kube.kubeconfig import load_configuration
+from rescheduler.kube.kubeconfig import Access, load_configuration
 from rescheduler.kube.no_answer import BROKEN, no_answer
 from rescheduler.kube.transport import Request, Response, SilenceError, TransportError
 
@@ -49,8 +49,8 @@ def connect(
 def connect_to(url: str, *, pool_size: int = DEFAULT_POOL_SIZE) -> HttpTransport:
     """A connection without credentials to ``url``, past any proxy: for servers on this machine."""
 
-    def load() -> Configuration:
-        configuration = Configuration(host=url)
+    def load() -> Access:
+        configuration = Access(host=url)
         configuration.proxy = None
         return configuration
 
@@ -62,7 +62,7 @@ class HttpTransport:
 
     def __init__(
         self,
-        load: Callable[[], Configuration],
+        load: Callable[[], Access],
         *,
         pool_size: int = DEFAULT_POOL_SIZE,
         clock: Callable[[], float] = time.monotonic,
@@ -129,7 +129,7 @@ class HttpTransport:
             return True
 
 
-def tls_context(configuration: Configuration) -> ssl.SSLContext:
+def tls_context(configuration: Access) -> ssl.SSLContext:
     """Verifies the server as every version of Python before 3.13 does, and as kubectl does.
 
     Since then certificates must have the form of RFC 5280 to the letter by default. The authorities of many clusters,
@@ -146,7 +146,7 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext:
 class _Session:
     """One set of credentials and the pool that carries its connections."""
 
-    def __init__(self, configuration: Configuration, pool_size: int) -> None:
+    def __init__(self, configuration: Access, pool_size: int) -> None:
         configuration.retries = False
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = pool_size
@@ -155,6 +155,8 @@ class _Session:
         self._lock = threading.Lock()
         self.pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
         self.pool.connection_pool_kw["ssl_context"] = tls_context(configuration)
+        if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn either
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
     def authorization(self) -> str | None:
         """The header's value, refreshed if its time is over; None without a token."""
@@ -162,9 +164,9 @@ class _Session:
             setting = self._configuration.auth_settings().get("BearerToken")
         return setting["value"] if setting else None
 
-    def identity(self) -> tuple[str | None, str | None]:
+    def identity(self) -> tuple[object, ...]:
         """What the server knows us by."""
-        return self.authorization(), self._configuration.cert_file
+        return self.authorization(), self._configuration.cert_file, self._configuration.impersonation
 
     def open(self, request: Request) -> urllib3.BaseHTTPResponse:
         """Send, and read up to the end of the headers."""
@@ -181,7 +183,7 @@ class _Session:
             request.method,
             url,
             body=request.body or None,
-            headers=headers,
+            headers=with_pairs(headers, self._configuration.impersonation),
             timeout=urllib3.Timeout(
                 connect=min(CONNECT_TIMEOUT_S, request.timeout_s), read=request.timeout_s
             ),

@@ -13,9 +13,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
-
-from kubernetes.config.exec_provider import ExecProvider
 
 from rescheduler.kube.errors import KubeconfigError
 
@@ -24,13 +23,32 @@ PERSON_DEADLINE_S: Final = 300.0
 _SAID: Final = 300
 
 
-def credential(plugin: ExecProvider, deadline_s: float = DEADLINE_S) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """What a kubeconfig says of it. ``cluster``: what it is told of the cluster, None for nothing."""
+
+    command: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    api_version: str = "client.authentication.k8s.io/v1"
+    cluster: Mapping[str, Any] | None = None
+    mode: str = ""
+    """``interactiveMode``: Never, IfAvailable (also ""), or Always."""
+    install_hint: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return f"credential plugin {self.command!r}"
+
+
+def credential(plugin: ExecPlugin, deadline_s: float = DEADLINE_S) -> Mapping[str, Any]:
     """The ``status`` of its ExecCredential.
 
     Raises:
         KubeconfigError: it cannot be started, fails, is silent for too long, or answers something else.
     """
-    name = f"credential plugin {plugin.args[0]!r}"
+    name = plugin.label
     output = _output(name, plugin, deadline_s)
     try:
         answer = json.loads(output)
@@ -45,24 +63,30 @@ def credential(plugin: ExecProvider, deadline_s: float = DEADLINE_S) -> Mapping[
     return status
 
 
-def _output(name: str, plugin: ExecProvider, deadline_s: float) -> str:
-    person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+def _output(name: str, plugin: ExecPlugin, deadline_s: float) -> str:
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if plugin.mode == "Always" and not terminal:
+        raise KubeconfigError(name, "it asks a person, and there is no terminal", "run it by hand")
+    person = terminal and plugin.mode != "Never"
     limit_s = max(deadline_s, PERSON_DEADLINE_S) if person else deadline_s
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user's kubeconfig names
-            plugin.args,
+            [plugin.command, *plugin.arguments],
             stdin=None if person else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=None if person else subprocess.PIPE,
-            cwd=plugin.cwd,
-            env={**plugin.env, "KUBERNETES_EXEC_INFO": _information(plugin, person=person)},
+            env={
+                **os.environ,
+                **plugin.environment,
+                "KUBERNETES_EXEC_INFO": _information(plugin, person=person),
+            },
             text=True,
             errors="replace",
             start_new_session=not person,
         )
     except OSError as error:
         raise KubeconfigError(
-            name, error.strerror or str(error), "install it, or correct its path"
+            name, error.strerror or str(error), plugin.install_hint or "install it, or correct its path"
         ) from error
     try:
         output, told = process.communicate(timeout=limit_s)
@@ -76,13 +100,10 @@ def _output(name: str, plugin: ExecProvider, deadline_s: float) -> str:
     return output
 
 
-def _information(plugin: ExecProvider, *, person: bool) -> str:
+def _information(plugin: ExecPlugin, *, person: bool) -> str:
     spec: dict[str, Any] = {"interactive": person}
-    if plugin.cluster:
-        spec["cluster"] = dict(plugin.cluster.value)
-        for extension in plugin.cluster.value.get("extensions") or ():
-            if extension.get("name") == "client.authentication.k8s.io/exec":
-                spec["cluster"]["config"] = extension.get("extension")
+    if plugin.cluster is not None:
+        spec["cluster"] = dict(plugin.cluster)
     return json.dumps({"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec})
 
 

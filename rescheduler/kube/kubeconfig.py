@@ -1,9 +1,8 @@
 """Address of the API server and credentials for it: kubeconfig files or the pod's service account.
 
-Reads with the official client, after checks of its own, because that one answers a malformed file with
-whatever exception comes up, goes on silently when a credential plugin fails, and asks for a password on
-the terminal. Everything wrong is a ``KubeconfigError`` before anything is sent. Order: the given
-path, ``$KUBECONFIG``, the service account inside a pod, ``~/.kube/config``.
+Order: the given path, ``$KUBECONFIG``, the service account inside a pod, ``~/.kube/config``. A kubeconfig is read by the
+rules of client-go (``kubeconfig_entries``, ``credentials``); the official client carries the result. Everything wrong is a
+``KubeconfigError`` before anything is sent.
 """
 
 from __future__ import annotations
@@ -11,52 +10,46 @@ from __future__ import annotations
 import ipaddress
 import os
 import ssl
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
-import yaml
 from kubernetes.client.configuration import Configuration
 from kubernetes.config import ConfigException, load_incluster_config
-from kubernetes.config.dateutil import parse_rfc3339
-from kubernetes.config.exec_provider import ExecProvider
 from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TOKEN_FILENAME
-from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
+from kubernetes.config.kube_config import FileOrData
 
+from rescheduler.kube.credentials import Credentials, Headers, Pem, credentials_of, pem
 from rescheduler.kube.errors import KubeconfigError
-from rescheduler.kube.exec_plugin import credential
-from rescheduler.yaml_limits import MOST_BYTES, YamlError, check_limits, decoded, syntax_error
+from rescheduler.kube.kubeconfig_entries import Entry, chosen
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _NO_NAMESPACE: Final = "default"
-_SECTIONS: Final = ("clusters", "contexts", "users")
-_MALFORMED: Final = (
-    ConfigException,
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OSError,
-    RecursionError,
-)
-"""What the official loader lets out for a file that it cannot take."""
+_PROXIES: Final = ("http", "https")
+
+
+class Access(Configuration):  # type: ignore[misc]  # the official client has no types
+    """The official client's configuration, and as whom each request is to be made."""
+
+    impersonation: Headers = ()
 
 
 def load_configuration(
     kubeconfig: str | None, context: str | None, environ: Mapping[str, str] | None = None
-) -> Configuration:
-    """The official client's configuration with fresh credentials.
+) -> Access:
+    """Where the API server is, with fresh credentials.
 
     Raises:
-        KubeconfigError: unreadable or malformed file, unknown context, failing plugin, bad certificates.
+        KubeconfigError: unreadable or malformed file, unknown context, failing plugin, bad certificates, what is not supported.
     """
     environ = os.environ if environ is None else environ
-    where = kubeconfig or environ.get("KUBECONFIG")
-    if where is None and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists():
+    if _inside_a_pod(kubeconfig, environ):
         return _checked(_in_cluster(), SERVICE_TOKEN_FILENAME)
-    where = where or DEFAULT_KUBECONFIG
-    return _checked(_from_files(where, context), where)
+    where = _where(kubeconfig, environ)
+    found = chosen(where, context, one_file=bool(kubeconfig))
+    return _checked(_access(found.cluster, credentials_of(found.user, found.cluster)), where)
 
 
 def default_namespace(
@@ -68,168 +61,79 @@ def default_namespace(
         KubeconfigError: as ``load_configuration``.
     """
     environ = os.environ if environ is None else environ
-    where = kubeconfig or environ.get("KUBECONFIG")
-    if where is None and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists():
+    if _inside_a_pod(kubeconfig, environ):
         own = Path(SERVICE_TOKEN_FILENAME).with_name("namespace")
         return own.read_text(encoding="utf-8").strip() if own.exists() else _NO_NAMESPACE
-    where = where or DEFAULT_KUBECONFIG
-    chosen = _selected(where, [_read(path) for path in _paths(where)], context).context
-    return str(chosen.get("namespace") or _NO_NAMESPACE)
+    found = chosen(_where(kubeconfig, environ), context, one_file=bool(kubeconfig))
+    return found.context.text("namespace") or _NO_NAMESPACE
 
 
-def _in_cluster() -> Configuration:
-    configuration = Configuration()
+def _inside_a_pod(kubeconfig: str | None, environ: Mapping[str, str]) -> bool:
+    named = kubeconfig or environ.get("KUBECONFIG")
+    return not named and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists()
+
+
+def _where(kubeconfig: str | None, environ: Mapping[str, str]) -> str:
+    return kubeconfig or environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
+
+
+def _in_cluster() -> Access:
+    access = Access()
     try:
-        load_incluster_config(client_configuration=configuration)
+        load_incluster_config(client_configuration=access)
     except (ConfigException, OSError) as error:
         raise KubeconfigError(
             SERVICE_TOKEN_FILENAME, str(error), "does the pod have a service account token?"
         ) from error
-    return configuration
+    return access
 
 
-def _from_files(where: str, context: str | None) -> Configuration:
-    documents = [_read(path) for path in _paths(where)]
-    cluster = _selected(where, documents, context).cluster
-    configuration = Configuration()
-    try:
-        merged = KubeConfigMerger(where)
-        loader = _Loader(
-            config_dict=merged.config, active_context=context, config_persister=merged.save_changes
+def _access(cluster: Entry, credentials: Credentials) -> Access:
+    access = Access(host=cluster.text("server").rstrip("/"))
+    authority, insecure = pem(cluster, "certificate-authority"), cluster.flag("insecure-skip-tls-verify")
+    if authority and insecure:
+        raise cluster.error(
+            "certificate-authority and insecure-skip-tls-verify are both set", "remove one of them"
         )
-        loader.load_and_set(configuration)
-    except _MALFORMED as error:
-        raise KubeconfigError(where, f"cannot be used: {error}", "kubectl config view") from error
-    if not cluster.get("proxy-url") and is_loopback(configuration.host):
-        configuration.proxy = None
-    return configuration
-
-
-class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the official client has no types
-    """The official loader; a credential plugin has a deadline, and what is wrong with it is an error."""
-
-    def _load_from_exec_plugin(self) -> bool:
-        if "exec" not in self._user:
-            return False
-        base = self._get_base_path(self._cluster.path)
-        status = credential(ExecProvider(self._user["exec"], base, self._cluster))
-        if status.get("token"):
-            self.token = f"Bearer {status['token']}"
-        else:
-            self.cert_file, self.key_file = (
-                FileOrData(
-                    status,
-                    None,
-                    data_key_name=key,
-                    file_base_path=base,
-                    base64_file_content=False,
-                    temp_file_path=self._temp_file_path,
-                ).as_file()
-                for key in ("clientCertificateData", "clientKeyData")
+    if access.host.startswith("https:"):
+        access.verify_ssl = not insecure
+        access.ssl_ca_cert = _file(authority)
+        access.cert_file, access.key_file = _file(credentials.certificate), _file(credentials.key)
+        access.tls_server_name = cluster.text("tls-server-name") or None
+    if proxy := cluster.text("proxy-url"):
+        if urlsplit(proxy).scheme not in _PROXIES or not urlsplit(proxy).hostname:
+            raise cluster.error(
+                f"proxy-url {proxy!r} is not supported", "give the address of an http(s) proxy"
             )
-        if "expirationTimestamp" in status:
-            self.expiry = parse_rfc3339(status["expirationTimestamp"])
-        return True
+        access.proxy, access.no_proxy = proxy, None
+    elif is_loopback(access.host):
+        access.proxy = None
+    if ask := credentials.authorization:
+        _set_token(access, ask)
+    access.impersonation = credentials.impersonation
+    groups = [name for name, _ in access.impersonation]
+    if access.proxy and not access.host.startswith("https:") and len(groups) > len(set(groups)):
+        raise cluster.error("several groups cannot be sent over a proxy to an http server", "use https")
+    return access
 
 
-def _paths(where: str) -> list[Path]:
-    """The files of a list like $KUBECONFIG; as in kubectl, missing ones are left out unless all are."""
-    paths = [Path(part).expanduser() for part in where.split(os.pathsep) if part]
-    present = [path for path in paths if path.exists()]
-    if not present:
-        raise KubeconfigError(
-            where,
-            "no such file",
-            "give --kubeconfig, or set KUBECONFIG; in a pod, mount a service account token",
-        )
-    return present
+def _set_token(access: Access, ask: Callable[[], str]) -> None:
+    def refresh(configuration: Configuration) -> None:
+        configuration.api_key["BearerToken"] = ask()
+
+    refresh(access)
+    access.refresh_api_key_hook = refresh
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise KubeconfigError(str(path), f"is larger than {MOST_BYTES >> 20} MiB", "is it a kubeconfig?")
-        text = decoded(content)
-        check_limits(text)
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
-    except OSError as error:
-        remedy = "give the path of a file" if path.is_dir() else "check its permissions"
-        raise KubeconfigError(str(path), error.strerror or str(error), remedy) from error
-    except YamlError as error:
-        raise KubeconfigError(str(path), f"line {error.line}: {error.message}", error.remedy) from error
-    except RecursionError as error:
-        raise KubeconfigError(str(path), "is nested too deeply", "is it a kubeconfig?") from error
-    except yaml.MarkedYAMLError as error:
-        found = syntax_error(error, text)
-        raise KubeconfigError(str(path), f"line {found.line}: {found.message}", found.remedy) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise KubeconfigError(str(path), f"not YAML: {error}", "is it a kubeconfig?") from error
-    if not isinstance(document, dict):
-        raise KubeconfigError(str(path), "is not a kubeconfig: no mapping at its root", "is it empty?")
-    for section in _SECTIONS:
-        entries = document.get(section) or []
-        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
-            raise KubeconfigError(
-                str(path), f"{section} is not a list of named entries", "kubectl config view"
-            )
-    return document
+def _file(found: Pem) -> str | None:
+    """OpenSSL reads files only: what the kubeconfig holds itself goes to a temporary one, removed at the end."""
+    if not found.data:
+        return found.path or None
+    made = FileOrData({"pem-data": b64encode(found.data).decode()}, "pem").as_file()
+    return str(made)
 
 
-class _Selected(NamedTuple):
-    context: dict[str, Any]
-    cluster: dict[str, Any]
-
-
-def _selected(where: str, documents: list[dict[str, Any]], context: str | None) -> _Selected:
-    """The context that will be used and its cluster; its user is there and well-formed."""
-    merged = {section: _by_name(documents, section) for section in _SECTIONS}
-    name = context or next(
-        (d["current-context"] for d in reversed(documents) if d.get("current-context")), None
-    )
-    known = ", ".join(sorted(merged["contexts"])) or "none"
-    if name is None:
-        raise KubeconfigError(where, "has no current-context", f"give --context; it has: {known}")
-    if name not in merged["contexts"]:
-        raise KubeconfigError(where, f"has no context {name!r}", f"it has: {known}")
-    chosen = _inner(where, merged["contexts"][name], "context")
-    cluster_name, user_name = chosen.get("cluster"), chosen.get("user")
-    if cluster_name not in merged["clusters"]:
-        raise KubeconfigError(
-            where, f"context {name!r} names an unknown cluster {cluster_name!r}", "correct it"
-        )
-    cluster = _inner(where, merged["clusters"][cluster_name], "cluster")
-    if urlsplit(str(cluster.get("server", ""))).scheme not in ("http", "https"):
-        raise KubeconfigError(
-            where, f"cluster {cluster_name!r} has no http(s) server address", "set its server"
-        )
-    if user_name and user_name not in merged["users"]:
-        raise KubeconfigError(where, f"context {name!r} names an unknown user {user_name!r}", "correct it")
-    if user_name:
-        _inner(where, merged["users"][user_name], "user")
-    return _Selected(chosen, cluster)
-
-
-def _by_name(documents: list[dict[str, Any]], section: str) -> dict[str, dict[str, Any]]:
-    """Entries of a section; the first file that names one wins, as in kubectl."""
-    result: dict[str, dict[str, Any]] = {}
-    for document in documents:
-        for entry in document.get(section) or []:
-            result.setdefault(str(entry["name"]), entry)
-    return result
-
-
-def _inner(where: str, entry: dict[str, Any], key: str) -> dict[str, Any]:
-    value = entry.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise KubeconfigError(where, f"{key} of {entry['name']!r} is not a mapping", "kubectl config view")
-    return value
-
-
-def _checked(configuration: Configuration, where: str) -> Configuration:
+def _checked(configuration: Access, where: str) -> Access:
     """Certificates are loaded once here, so that a bad one is not mistaken for a server that is away."""
     ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
     try:

@@ -3,9 +3,9 @@ import threading
 import time
 
 import pytest
-from kubernetes.client.configuration import Configuration
 
 from rescheduler.kube.connection import HttpTransport, connect_to, tls_context
+from rescheduler.kube.kubeconfig import Access
 from rescheduler.kube.transport import Request, SilenceError, TransportError
 
 GET = Request(method="GET", path="/x", timeout_s=0.5)
@@ -178,7 +178,7 @@ class Tokens:
 
     def load(self):
         self.loads += 1
-        configuration = Configuration(host=self.url)
+        configuration = Access(host=self.url)
         configuration.proxy = None
         configuration.api_key["BearerToken"] = f"Bearer {self.file}"
         return configuration
@@ -215,7 +215,7 @@ def test_credentials_that_stay_refused_are_not_loaded_in_a_loop(guarded):
 @pytest.mark.parametrize("verify", [True, False])
 def test_certificates_are_verified_without_the_strict_form_of_python_3_13(verify):
     """The authorities of many clusters lack a key usage or an identifier that it asks for."""
-    configuration = Configuration()
+    configuration = Access()
     configuration.verify_ssl = verify
     context = tls_context(configuration)
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT

@@ -6,23 +6,16 @@ import sys
 import time
 
 import pytest
-from kubernetes.config.exec_provider import ExecProvider
-from kubernetes.config.kube_config import ConfigNode
 
 from rescheduler.kube.errors import KubeconfigError
-from rescheduler.kube.exec_plugin import credential
+from rescheduler.kube.exec_plugin import ExecPlugin, credential
 
 VERSION = "client.authentication.k8s.io/v1"
 GOOD = {"apiVersion": VERSION, "kind": "ExecCredential", "status": {"token": "t"}}
 
 
-def plugin(code, **more):
-    return ExecProvider(
-        ConfigNode(
-            "exec", {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", code], **more}, None
-        ),
-        None,
-    )
+def plugin(code, command=sys.executable, args=None):
+    return ExecPlugin(command, tuple(args or ("-c", code)), api_version=VERSION)
 
 
 def test_its_token_is_taken_and_it_is_told_who_asks():
