@@ -85,7 +85,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """What a context names. ``user`` is None if it names none."""
 
     context: Entry
@@ -93,7 +93,7 @@ class Chosen:
     user: Entry | None
 
 
-def chosen(where: str, context: str | None, *, one_file: bool = False) -> Chosen:
+def chosen(where: str, context: str | None, *, one_file: bool = False) -> Selection:
     """The entries of ``context``, or of the current one. ``where``: a list of files like $KUBECONFIG, or one file.
 
     Raises:
@@ -115,7 +115,7 @@ def chosen(where: str, context: str | None, *, one_file: bool = False) -> Chosen
         raise found.error(f"names an unknown user {user_name!r}")
     cluster = entries["clusters"][cluster_name]
     _check_server(cluster)
-    return Chosen(found, cluster, entries["users"].get(user_name))
+    return Selection(found, cluster, entries["users"].get(user_name))
 
 
 def _check_server(cluster: Entry) -> None:
