@@ -52,7 +52,7 @@ def read_input(
 ) -> SnapshotInput:
     """Read a dump if paths are given, else the live cluster; warnings are written to stderr too.
 
-    ``rules``: which controllers replace their pods, by configuration; a live API server is asked about the others.
+    ``rules``: which controllers replace their pods, by configuration.
     ``namespace``: where the controller of the live cluster keeps its ConfigMaps.
 
     Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
@@ -137,7 +137,7 @@ def _live(
     api = api_of(kubeconfig, context)
     with Progress("reading the cluster") as progress:
         found = read_cluster(api, Decoder(), progress.advance_to, now_s=time.time(), namespace=namespace)
-        return found.state, found.warnings, read_rules(api, found, configured)
+        return found.state, found.warnings, read_rules(found, configured)
 
 
 def newest_time_s(state: ClusterState) -> float:

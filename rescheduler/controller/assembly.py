@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Protocol
 
 from rescheduler.configuration.document import Configuration
@@ -29,18 +28,17 @@ from rescheduler.controller.memory import sparing
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
-from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.probing import ProbingReconciler
 from rescheduler.controller.reads import AUTOSCALER, USAGE, GateReader, HelpfulRead
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
+from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.discovery import served_kinds
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import KEYS_LAST_S, PROOF, Gate
@@ -178,8 +176,7 @@ class _Assembly:
             required=not ports.dry_run,
             no_time=ports.server_time.problem,
         )
-        owner_kinds = OwnerKinds(partial(served_kinds, ports.api), ports.clock, pool=ports.pool)
-        reconciler = self._reconciler(executor, sender, recorder, owner_kinds)
+        reconciler = self._reconciler(executor, sender, recorder)
         gates.append(reconciler.gate)
         return Loop(
             informers=ports.informers,
@@ -193,7 +190,7 @@ class _Assembly:
                 clock=ports.clock,
             ),
             configuration=self.configuration,
-            owner_kinds=owner_kinds,
+            seen_replacements=SeenReplacements(),
             leads=ports.leads,
             metrics=ports.metrics,
             crashes=CrashReports(ports.metrics.crashed),
@@ -211,7 +208,6 @@ class _Assembly:
                 ),
                 recorder=recorder,
                 gate=GateReader(read=ports.gate_ready, pool=ports.pool),
-                owner_kinds=owner_kinds,
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
             deciding=ports.deciding,
@@ -243,9 +239,7 @@ class _Assembly:
         # A process that ends with its moves could not give a node back.
         return dataclasses.replace(settings, keeping=()) if self.ports.once else settings
 
-    def _reconciler(
-        self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder, owner_kinds: OwnerKinds
-    ) -> Reconciler:
+    def _reconciler(self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
             executor=executor,
             gate=self._mirror(
@@ -260,7 +254,6 @@ class _Assembly:
             pool=self.ports.pool,
             clock=self.ports.clock,
             listener=self._listener(),
-            asks_about=owner_kinds.asks_about,
             crashes=CrashReports(self.ports.metrics.crashed),
         )
 

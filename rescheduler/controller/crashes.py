@@ -41,7 +41,6 @@ class Step(enum.StrEnum):
     ROUND = "round"
     DECISION = "decision"
     CONFIGURATION = "configuration"
-    OWNER_KINDS = "owner kinds"
     ANSWER = "answer"
     PAGE = "page"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rescheduler.controller.owner_kinds import OwnerKinds
 from rescheduler.controller.reads import GateReader, HelpfulRead
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
@@ -35,7 +34,6 @@ class DecisionInputs:
     node_autoscaler: HelpfulRead[bool]
     recorder: MoveRecorder
     gate: GateReader
-    owner_kinds: OwnerKinds
 
     def current(self, now_s: float, *, first: bool, gated: bool) -> Inputs | None:
         """What is known; None while something is awaited. Begins the reads that are due.
@@ -54,5 +52,5 @@ class DecisionInputs:
 
     def awaited(self, *, first: bool) -> bool:
         """True while a decision has to wait for answers, which wake the loop."""
-        helping = self.usage.awaited or self.node_autoscaler.awaited or self.owner_kinds.awaited
+        helping = self.usage.awaited or self.node_autoscaler.awaited
         return (first and helping) or self.gate.awaited or self.recorder.awaited

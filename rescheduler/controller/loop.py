@@ -28,14 +28,14 @@ from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.issuing import Issue
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.owner_kinds import OwnerKinds
+from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.server import HealthReport, Heartbeat
 from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.cluster import ClusterState
+from rescheduler.model.cluster import ClusterState, RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import ObjectKey, Pod
@@ -124,7 +124,7 @@ class Loop:
         reconciler: Reconciles,
         cycle: Cycle,
         configuration: LiveConfiguration,
-        owner_kinds: OwnerKinds,
+        seen_replacements: SeenReplacements,
         leads: Callable[[], bool],
         metrics: Metrics,
         crashes: CrashReports,
@@ -152,7 +152,7 @@ class Loop:
         ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``cpu``: CPU seconds of this thread.
         """
         self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
-        self._configuration, self._owner_kinds = configuration, owner_kinds
+        self._configuration, self._seen = configuration, seen_replacements
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
         self._pool, self._inputs = pool, inputs
         self._deciding, self._informed, self._show = deciding, informed, show
@@ -255,14 +255,13 @@ class Loop:
     def snapshot(self) -> Snapshot:
         """The cluster now, according to the events taken so far."""
         now_s = self._wall()
-        rules = self._owner_kinds.rules(self._configuration.current.replacements)
+        rules = self._seen.rules(self._configuration.current.replacements)
         return self._informed(self._state.snapshot(now_s, rules), now_s)
 
     # Acting
 
     def _act(self, now_s: float) -> bool:
         """Reconcile and decide what is due; True if (``once``) nothing is left to do."""
-        self._attempt(Step.OWNER_KINDS, self._ask, now_s)
         if (self._dirty and now_s >= self._reconcile_after_s) or now_s >= self._reconcile_at_s:
             self._attempt(Step.ROUND, self._reconcile, now_s)
         self._issue_moves(now_s)
@@ -274,10 +273,6 @@ class Loop:
 
     def _land(self, now_s: float) -> None:
         if self._pool.land(now_s):
-            self._dirty = True
-
-    def _ask(self, _now_s: float) -> None:
-        if self._owner_kinds.ask():
             self._dirty = True
 
     def _attempt(self, step: Step, do: Callable[[float], None], now_s: float) -> None:
@@ -420,13 +415,19 @@ class Loop:
             change = self._state.apply(event.kind, event.record)
         if change is None:
             return
-        if isinstance(event.record, Pod):
-            self._owner_kinds.see((event.record.controller,))
+        if isinstance(event.record, Pod) and event.type is not ChangeType.LOST:
+            self._see(change)
         if concerns_moves(event.kind, change):
             self._dirty = True
         if matters(event.kind, change):
             soon_s = max(self._clock() + self._timings.settle_s, self._decide_after_s)
             self._decide_at_s = min(self._decide_at_s, soon_s)
+
+    def _see(self, change: RecordChange) -> None:
+        before, after = change.before, change.after
+        pods = [pod if isinstance(pod, Pod) else None for pod in (before, after)]
+        if self._seen.take(pods[0], pods[1], self._clock()):
+            self._dirty = True
 
     def _reload(self, _now_s: float) -> None:
         found = self._configuration.reload()

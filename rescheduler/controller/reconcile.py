@@ -48,8 +48,8 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
-from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import machine as reservation_machine
@@ -87,8 +87,6 @@ class Reconciler:
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds: the age of steps under way."""
     listener: Listener = silent
-    asks_about: Callable[[OwnerRef | None], bool] = lambda _: False
-    """True while it is being asked whether a kind of controller replaces its pods."""
     crashes: CrashReports = field(default_factory=CrashReports)
     lag: SchedulerLag = NO_LAG
     """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
@@ -369,7 +367,7 @@ class Reconciler:
 
     def _step_migration(self, migration: PodMigration, observer: MigrationObserver, marks: MoveMarks) -> None:
         machine = migration.key
-        if self._unseen(machine) or self._backs_off(machine) or self._owner_unknown(migration):
+        if self._unseen(machine) or self._backs_off(machine):
             return
         mark = marks.of(migration, self.recorder.history.recorded(migration))
         if (rests_until_s := self._quiet.until_s(machine, mark, self._now_s)) is not None:
@@ -399,12 +397,6 @@ class Reconciler:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""
         if not self._config_maps.gate_is_late((proof,), self._now_s):
             self._do(proof_machine(proof.controller, proof.namespace), proof, step=Step.POD_MIGRATION)
-
-    def _owner_unknown(self, migration: PodMigration) -> bool:
-        """True for a move that would begin while it is being asked who replaces its pod."""
-        pod = self._index.snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
-        pending = migration.status.phase is MigrationPhase.PENDING
-        return pending and pod is not None and self.asks_about(pod.controller)
 
     def _release(self, assignment: Assignment) -> None:
         for pod, why in assignment.released:

@@ -66,29 +66,12 @@ class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
     git_version: str = ""
 
 
-class ServedKinds(msgspec.Struct, frozen=True):
-    """The kinds of one API group."""
-
-    kinds: frozenset[str] = frozenset()
-    scalable: frozenset[str] = frozenset()
-    """Those with a ``scale`` subresource."""
-
-
 class _ApiResource(msgspec.Struct):
     name: str
-    kind: str = ""
 
 
 class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] | None = None
-
-
-class _GroupVersion(msgspec.Struct, rename="camel"):
-    group_version: str = ""
-
-
-class _ApiGroup(msgspec.Struct):
-    preferred: _GroupVersion | None = msgspec.field(default=None, name="preferredVersion")
 
 
 def discover(api: KubeApi) -> Capabilities:
@@ -129,36 +112,6 @@ def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
         raise
     listed = read_answer(body, _ApiResourceList).resources or []
     return frozenset(resource.name for resource in listed if "/" not in resource.name)
-
-
-def served_kinds(api: KubeApi, api_version: str, kind: str) -> ServedKinds:
-    """The kinds of a group version; of the group's preferred version where this one does not serve ``kind``.
-
-    Empty if the group is not served. Raises ApiError and TransportError: then nothing is known.
-    """
-    found = _kinds_of(api, api_version)
-    group = api_version.rpartition("/")[0]
-    if kind in found.kinds or not group:
-        return found
-    try:
-        listed = read_answer(api.get(f"/apis/{group}"), _ApiGroup)
-    except NotFoundError:
-        return ServedKinds()
-    preferred = listed.preferred.group_version if listed.preferred is not None else ""
-    return _kinds_of(api, preferred) if preferred not in ("", api_version) else found
-
-
-def _kinds_of(api: KubeApi, group_version: str) -> ServedKinds:
-    path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
-    try:
-        listed = read_answer(api.get(path), _ApiResourceList).resources or []
-    except NotFoundError:
-        return ServedKinds()
-    names = {resource.name: resource.kind for resource in listed}
-    return ServedKinds(
-        frozenset(kind for name, kind in names.items() if "/" not in name),
-        frozenset(kind for name, kind in names.items() if f"{name}/scale" in names),
-    )
 
 
 def _number(text: str) -> int:

@@ -4,7 +4,7 @@ Mutable, owned by one thread. Its content depends only on the newest version of 
 late, repeated and out-of-order events change nothing. A list is authoritative: it replaces all objects of its
 kind. Nothing hides an object for ever: one that was out of sight, or comes in a newer version than the one that was
 deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist; but a
-Snapshot shows no controller of another namespace (``owners_elsewhere``).
+Snapshot shows no controller of another namespace (``owners_elsewhere``), and of a pod what goes with it (``owning_pods``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.owners_elsewhere import OwnersElsewhere
+from rescheduler.model.owning_pods import Dependents, OwningPods
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
@@ -72,6 +73,8 @@ class ClusterState:
         self._pod_log = ChangeLog()
         self._elsewhere = OwnersElsewhere[ObjectKey, Pod]()
         self._workloads_elsewhere = OwnersElsewhere[str, Workload]()
+        self._owning = OwningPods()
+        self._touched_services: set[Any] | None = None
         self._touched_pods: set[Any] | None = None
         self._touched_workloads: set[Any] | None = None
         """Keys of what changed since the last snapshot; None: all may have."""
@@ -212,6 +215,17 @@ class ClusterState:
         if self._workloads_elsewhere.follow(self._all_workloads, self._all_workloads, workloads, workloads):
             self._workloads = None
         changed = self._elsewhere.follow(known, self._all_workloads, pods, workloads)
+        services: Any = self._objects[Kind.SERVICE]
+        changed += self._owning.follow(
+            lambda key: self._elsewhere.without.get(key) or known.get(key),
+            None if pods is None else {*pods, *changed},
+            (
+                Dependents(known, pods),
+                Dependents(self._all_workloads, workloads),
+                Dependents(services, self._touched_services),
+            ),
+        )
+        self._touched_services = set()
         if changed:
             self._copies.pop(Kind.POD, None)
             self._pods_and_rooms = None
@@ -225,6 +239,7 @@ class ClusterState:
             objects: dict[Any, Any] = dict(self._objects[kind])
             if kind is Kind.POD:
                 objects.update(self._elsewhere.without)
+                objects.update(self._owning.shown)
             copy = self._copies[kind] = MappingProxyType(objects)
         return copy
 
@@ -249,6 +264,8 @@ class ClusterState:
         self._copies.pop(kind, None)
         if kind is Kind.POD:
             self._touched_pods = _with_key(self._touched_pods, key)
+        if kind is Kind.SERVICE:
+            self._touched_services = _with_key(self._touched_services, key)
         if kind in (Kind.POD, Kind.KOORDINATOR_RESERVATION):
             self._pods_and_rooms = None
             if isinstance(key, str):

@@ -171,6 +171,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     priority_class: str = ""
     deadline_s: int | None = None
     """activeDeadlineSeconds: a quota with scopes counts a pod that has one as terminating."""
+    restarts_always: bool = True
+    """restartPolicy is Always. False: it runs to its end (Never, OnFailure)."""
     preempts: bool = True
     scheduler_name: str = "default-scheduler"
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -220,6 +222,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: LabelSet = NO_LABELS
     annotations: LabelSet = NO_LABELS
     controller: OwnerRef | None = None
+    owner_pods: tuple[OwnerRef, ...] = ()
+    """Its owners if all of them are pods: the garbage collector deletes it with the last one."""
+    owns: str = ""
+    """An object that the garbage collector deletes with this pod, such as ``StatefulSet shop/llm-0``; a Snapshot shows it."""
     held: Resources = NO_RESOURCES
     """Resources that the pod occupies on its node; they differ from its request during an in-place resize."""
     held_score_cpu_milli: int = 0
@@ -348,6 +354,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     api_version: str = "apps/v1"
     resource_version: str = ""
     controller: OwnerRef | None = None
+    owner_pods: tuple[OwnerRef, ...] = ()
+    """Its owners if all of them are pods."""
     selector: LabelSelector | None = None
     replicas: int = 0
     """Desired number of pods; 0 for a DaemonSet."""
@@ -444,6 +452,8 @@ class Service(msgspec.Struct, frozen=True, gc=False):
     name: str
     selector: tuple[tuple[str, str], ...] | None = None
     """None: the Service has no selector."""
+    owner_pods: tuple[OwnerRef, ...] = ()
+    """Its owners if all of them are pods."""
 
     @property
     def key(self) -> ObjectKey:

@@ -6,6 +6,8 @@ Part of a Snapshot, so that everything that asks for a replacement (plans, rooms
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from rescheduler.model.records import PodSpec
@@ -13,6 +15,14 @@ from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 GroupKind = tuple[str, str]
 """API group (empty for the core group) and kind."""
+
+
+class KindThere(NamedTuple):
+    """A kind of controllers in one namespace."""
+
+    namespace: str
+    group: str
+    kind: str
 
 
 class ReplacementRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +34,8 @@ class ReplacementRules(msgspec.Struct, frozen=True, kw_only=True):
     """Custom controllers that replace their pods, by configuration."""
     not_replacing: frozenset[GroupKind] = frozenset()
     """Those that do not, by configuration; it goes before everything else."""
-    scalable: frozenset[GroupKind] = frozenset()
-    """Kinds that the API server serves with a ``scale`` subresource: they keep a number of pods."""
-    not_scalable: frozenset[GroupKind] = frozenset()
-    """Kinds that it serves without one, or not at all. A kind in neither set is not known: its pods do not move."""
+    seen: frozenset[KindThere] = frozenset()
+    """Kinds whose controller was seen to replace a pod. A kind in neither set is not known: its pods do not move."""
     watched: frozenset[GroupKind] = frozenset()
     """Kinds of Kubernetes' own controllers whose objects are all in the Snapshot: an owner of such a kind that is not
     there is gone. Empty for a dump, which may be incomplete, and where no API server is asked for other kinds."""

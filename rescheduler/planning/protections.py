@@ -120,7 +120,16 @@ class Protector:
 
     def _shared_refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
         """The first reason that does not depend on the single pod."""
-        key = (pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller), lifted)
+        key = (
+            pod.namespace,
+            id(pod.spec),
+            id(pod.labels),
+            id(pod.annotations),
+            id(pod.controller),
+            pod.owns,
+            pod.owner_pods,
+            lifted,
+        )
         if key not in self._shared:
             self._shared[key] = next(self._judge(pod, lifted=lifted), None)
         return self._shared[key]

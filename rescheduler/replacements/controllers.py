@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import OwnerRef, Pod, Workload
-from rescheduler.model.replacement_rules import GroupKind, ReplacementRules
+from rescheduler.model.replacement_rules import GroupKind, KindThere, ReplacementRules
 from rescheduler.replacements.jobs import ending, job_refusal, wanted_pods
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 
@@ -21,6 +21,10 @@ BUILT_IN: Final[frozenset[GroupKind]] = frozenset(
 )
 """Controllers of Kubernetes that replace their pods. DaemonSets do, too, but on the same node."""
 _DEPLOYMENT: Final[GroupKind] = ("apps", "Deployment")
+_MAKES_CONTROLLERS: Final[frozenset[GroupKind]] = frozenset({_DEPLOYMENT, ("batch", "CronJob")})
+"""Kinds of Kubernetes whose pods belong to the controllers that they make."""
+_GROUPS: Final = ("leaderworkerset.sigs.k8s.io/name",)
+"""Labels of groups whose controller restarts all pods for one that is lost."""
 _CORE: Final = '""'
 """The core API group, as it is written in YAML."""
 
@@ -52,7 +56,7 @@ def not_replaced(asked: Asked) -> NotReplaced | None:
     owner = asked.pod.controller
     if owner is None:
         return None
-    return next(_of_controller(asked, owner), None)
+    return next(_with_others(asked), None) or next(_of_controller(asked, owner), None)
 
 
 def none_comes(owner: OwnerRef, workload: Workload | None, rules: ReplacementRules, now_s: float) -> str:
@@ -76,7 +80,7 @@ def _of_controller(asked: Asked, owner: OwnerRef) -> Iterator[NotReplaced]:
         )
         yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
     if kind not in BUILT_IN:
-        yield from _custom(rules, owner, kind)
+        yield from _custom(asked, owner, kind)
         return
     if kind == JOB and not rules.jobs:
         message = (
@@ -90,18 +94,64 @@ def _of_controller(asked: Asked, owner: OwnerRef) -> Iterator[NotReplaced]:
         yield from _of_workload(asked, asked.workload)
 
 
-def _custom(rules: ReplacementRules, owner: OwnerRef, kind: GroupKind) -> Iterator[NotReplaced]:
-    if kind in rules.replacing or kind in rules.scalable:
+def _with_others(asked: Asked) -> Iterator[NotReplaced]:
+    """Pods with which others end, or that end with others: a move of one is none of one."""
+    pod = asked.pod
+    if pod.owns:
+        message = f"owns {pod.owns}, which the garbage collector deletes with it"
+        yield NotReplaced(NoReplacement.OWNS_OBJECTS, message)
+    if pod.owner_pods:
+        yield _owned_by_pod("is", pod.namespace, pod.owner_pods)
+    for workload in (asked.workload, asked.above):
+        if workload is not None and workload.owner_pods:
+            yield _owned_by_pod(
+                f"belongs to {_named(workload)}, which is", pod.namespace, workload.owner_pods
+            )
+    group = next((key for key in _GROUPS if pod.labels.get(key) is not None), None)
+    if group is not None:
+        message = f"belongs to the group {pod.labels.get(group)} (label {group}), which restarts as a whole when a pod is lost"
+        yield NotReplaced(NoReplacement.GROUP, message)
+
+
+def _owned_by_pod(words: str, namespace: str, owners: tuple[OwnerRef, ...]) -> NotReplaced:
+    message = (
+        f"{words} owned by pod {namespace}/{owners[0].name}, which counts on it and with which it is deleted"
+    )
+    return NotReplaced(NoReplacement.OWNED_BY_POD, message)
+
+
+def _custom(asked: Asked, owner: OwnerRef, kind: GroupKind) -> Iterator[NotReplaced]:
+    pod, rules = asked.pod, asked.rules
+    if kind in _MAKES_CONTROLLERS:
+        message = (
+            f"belongs to {kind[1]} {owner.name} itself, which creates no pods, only controllers of pods: "
+            "another program made it, and what that does is not known"
+        )
+        yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
+    if kind in rules.replacing:
         return
-    if kind in rules.not_scalable:
-        why = "which the API server serves without a scale subresource, so nothing shows that it replaces its pods"
-    elif rules.watched:
-        why = "of which the API server has not answered yet whether it has a scale subresource"
-    else:
-        why = "and a dump does not show whether it replaces its pods"
     entry = f"{{apiGroup: {kind[0] or _CORE}, kind: {kind[1]}}}"
-    message = f"belongs to {_full(owner)}, {why}; if it does, add {entry} to replacements.controllers in the configuration"
-    yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
+    configure = f"if it does, add {entry} to replacements.controllers in the configuration"
+    if not pod.spec.restarts_always:
+        message = (
+            f"belongs to {_full(owner)} and runs to its end (restartPolicy), so an eviction would be its failure "
+            f"unless that creates another one; {configure}"
+        )
+        yield NotReplaced(NoReplacement.RUNS_TO_ITS_END, message)
+    if not of_kubernetes(kind) and KindThere(pod.namespace, *kind) in rules.seen:
+        return
+    if of_kubernetes(kind):
+        why = "a kind of Kubernetes that creates no pods"
+    elif rules.watched:
+        why = f"which was not seen to replace a pod in namespace {pod.namespace} since the controller started"
+    else:
+        why = "and what is read now does not show whether it replaces its pods"
+    yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, f"belongs to {_full(owner)}, {why}; {configure}")
+
+
+def of_kubernetes(kind: GroupKind) -> bool:
+    """True for the kinds of Kubernetes itself: the API group of every custom kind has a dot."""
+    return "." not in kind[0]
 
 
 def _missing(rules: ReplacementRules, owner: OwnerRef, kind: GroupKind) -> Iterator[NotReplaced]:
@@ -122,6 +172,9 @@ def _of_workload(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
         message = f"would not be replaced: its {named} is being deleted"
         yield NotReplaced(NoReplacement.CONTROLLER_GONE, message)
     yield from _deployment_gone(asked, workload)
+    if workload.kind == "StatefulSet" and not _is_member(pod, workload):
+        message = f"would not be replaced: its name is none of those that its {named} gives"
+        yield NotReplaced(NoReplacement.RELEASED, message)
     if workload.selector is not None and not workload.selector.matches(pod.labels):
         message = f"would not be replaced: its labels do not match the selector of its {named} any more"
         yield NotReplaced(NoReplacement.RELEASED, message)
@@ -146,11 +199,19 @@ def _deployment_gone(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
 def _surplus(asked: Asked, workload: Workload) -> bool:
     """True if the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
     if workload.kind == "StatefulSet":
-        ordinal = asked.pod.name.rpartition("-")[2]
-        if ordinal.isascii() and ordinal.isdigit():
-            return int(ordinal) >= workload.first_ordinal + workload.replicas
+        return int(_ordinal(asked.pod)) >= workload.first_ordinal + workload.replicas
     wanted = workload.replicas if workload.job is None else wanted_pods(workload, workload.job)
     return asked.live_pods > wanted
+
+
+def _is_member(pod: Pod, workload: Workload) -> bool:
+    """As ``isMemberOf`` of the StatefulSet controller."""
+    ordinal = _ordinal(pod)
+    return pod.name == f"{workload.name}-{ordinal}" and ordinal.isascii() and ordinal.isdigit()
+
+
+def _ordinal(pod: Pod) -> str:
+    return pod.name.rpartition("-")[2]
 
 
 def _template_refuses(workload: Workload, named: str) -> Iterator[NotReplaced]:

@@ -63,7 +63,7 @@ class Replacements:
         """``pods_of``: the pods of a controller by its uid; without it all pods are read once, or ``alike``, which are the same."""
         self.snapshot = snapshot
         self._newest = NewestPods(snapshot, pods_of, alike)
-        self._made: dict[tuple[int, int, int], Replacement] = {}
+        self._made: dict[tuple[object, ...], Replacement] = {}
         self._last: tuple[Pod, Replacement] | None = None
         """The pod asked about last, with the answer: several questions about one pod follow each other."""
 
@@ -74,7 +74,8 @@ class Replacements:
         return self._last[1]
 
     def _found(self, pod: Pod) -> Replacement:
-        key = (id(pod.spec), id(pod.labels), id(pod.controller))
+        named_once = pod.name if keeps_name(pod) else ""
+        key = (id(pod.spec), id(pod.labels), id(pod.controller), pod.owns, pod.owner_pods, named_once)
         first = self._made.get(key)
         if first is None:
             first = self._made[key] = self._of(pod)
@@ -100,6 +101,8 @@ class Replacements:
             newest.of(uid, ""),
             newest.foreign_gates(uid),
         )
+        if pod.owns or pod.owner_pods:
+            return rules, pod.owns, pod.owner_pods
         if workload is None:
             return rules, live, own, gates, snapshot.admitted.get(TemplateKey(uid, ""))
         revision = revision_to_come(pod, workload)

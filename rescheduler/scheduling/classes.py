@@ -42,6 +42,8 @@ class ClassKey(NamedTuple):
     """Only of pods whose claims are named after them (ephemeral volumes)."""
     pod_uid: str = ""
     """Likewise: such a claim must be owned by the pod."""
+    owns: str = ""
+    """Only of pods that other objects are deleted with."""
 
 
 def class_key(pod: Pod) -> ClassKey:
@@ -51,7 +53,16 @@ def class_key(pod: Pod) -> ClassKey:
     if spec.volumes and any(volume.kind is VolumeKind.EPHEMERAL for volume in spec.volumes):
         name, uid = pod.name, pod.uid
     return ClassKey(
-        pod.namespace, spec, pod.labels, pod.controller, pod.annotations, pod.held, pod.deleting, name, uid
+        pod.namespace,
+        spec,
+        pod.labels,
+        pod.controller,
+        pod.annotations,
+        pod.held,
+        pod.deleting,
+        name,
+        uid,
+        pod.owns,
     )
 
 

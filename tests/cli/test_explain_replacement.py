@@ -87,7 +87,7 @@ def test_a_pod_of_a_job_comes_back_later(asked):
 @pytest.mark.parametrize(
     ("name", "reason", "word"),
     [
-        ("widget-1", "ControllerNotKnown", "a dump does not show whether it replaces its pods"),
+        ("widget-1", "ControllerNotKnown", "does not show whether it replaces its pods"),
         ("work-1", "Job", "replacements.jobs: true"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_statefulset_keeps_the_name(command, dump):
     assert "once the old pod has ended, with the same name" in shown
 
 
-def test_a_live_api_server_is_asked_about_other_kinds_of_owners(command, cluster):
+def test_one_look_at_a_cluster_sees_no_other_kind_replace_a_pod(command, cluster):
     """A ConfigMap stands for a custom resource without a scale subresource."""
     api, kubeconfig = cluster
     head = {"apiVersion": "v1", "metadata": {"name": "x", "namespace": "default"}}
@@ -137,4 +137,4 @@ def test_a_live_api_server_is_asked_about_other_kinds_of_owners(command, cluster
     words = ["explain", "pod", "--replacement", "--kubeconfig", kubeconfig]
     shown = command(*words, "kept").stdout
     assert "no pod comes back (ControllerNotKnown)" in shown
-    assert "which the API server serves without a scale subresource" in shown
+    assert "a kind of Kubernetes that creates no pods" in shown

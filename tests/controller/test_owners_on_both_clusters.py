@@ -223,28 +223,48 @@ def keeper(world, owner):
         thread.join(10.0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "scale", "replacements"),
-    [("Scaled", True, {}), ("Single", False, CONFIGURED)],
-    ids=["scale subresource", "configured"],
-)
-def test_a_pod_of_a_custom_controller_that_replaces_it_is_moved(world, kind, scale, replacements):
-    owner = owner_of(world, kind, scale=scale)
+def test_a_pod_of_a_custom_controller_that_is_configured_is_moved(world):
+    owner = owner_of(world, "Single", scale=False)
     world.node("src")
     with keeper(world, owner) as pod:
         target = world.node("dst")
-        with at_work(world, replacements):
+        with at_work(world, CONFIGURED):
+            moves_to(world, pod, target)
+
+
+def test_a_pod_of_a_custom_controller_is_moved_once_that_was_seen_to_replace_one(world):
+    owner = owner_of(world, "Scaled", scale=True)
+    world.node("src")
+    with keeper(world, owner) as pod:
+        target = world.node("dst")
+        with at_work(world):
             status = ended(world, world.migrate(pod, target))
-            assert outcome(status) == ("Succeeded", "Landed"), status
-            (new,) = world.wait_ready("kept", 1, 30)
-            assert node_of(new) == target
-            assert world.wait(lambda: not leftovers(world) or None)
+            assert outcome(status) == ("Failed", "NotMovable")
+            assert "was not seen to replace a pod" in status["message"]
+            lost = pod["metadata"]["name"]
+            world.api.delete(world.path("pods", lost), gracePeriodSeconds=0).expect()
+            new = world.wait(lambda: next((p for p in world.pods("kept") if ready_other(p, lost)), None), 30)
+            moves_to(world, new, target if node_of(new) != target else "")
+
+
+def ready_other(pod, lost):
+    return pod["metadata"]["name"] != lost and is_ready(pod)
+
+
+def moves_to(world, pod, target):
+    target = target or world.node("dst-2")
+    status = ended(world, world.migrate(pod, target))
+    assert outcome(status) == ("Succeeded", "Landed"), status
+    (new,) = world.wait_ready("kept", 1, 30)
+    assert node_of(new) == target
+    assert world.wait(lambda: not leftovers(world) or None)
 
 
 @pytest.mark.parametrize(
     ("kind", "scale", "replacements", "word"),
     [
-        ("Single", False, {}, "without a scale subresource"),
+        ("Single", False, {}, "was not seen to replace a pod"),
+        ("Scaled", True, {}, "was not seen to replace a pod"),
         (
             "Scaled",
             True,
@@ -252,7 +272,7 @@ def test_a_pod_of_a_custom_controller_that_replaces_it_is_moved(world, kind, sca
             "replacements.notReplacing",
         ),
     ],
-    ids=["nothing shows it", "excluded"],
+    ids=["nothing shows it", "a scale subresource shows nothing", "excluded"],
 )
 def test_a_pod_of_any_other_custom_controller_stays(world, kind, scale, replacements, word):
     owner = owner_of(world, kind, scale=scale)
@@ -265,3 +285,24 @@ def test_a_pod_of_any_other_custom_controller_stays(world, kind, scale, replacem
         message = stays(world, pod, world.migrate(pod, target))
     assert word in message
     assert f"API group {GROUP}" in message
+
+
+# Pods that are more than themselves
+
+
+def test_a_pod_that_owns_the_statefulset_of_others_stays_with_them(world):
+    source = world.node("src")
+    world.workload("StatefulSet", "lead", 1)
+    (leader,) = world.wait_ready("lead", 1, 30)
+    workers = world.workload("StatefulSet", "work", 1)
+    owner = {"apiVersion": "v1", "kind": "Pod", **{key: leader["metadata"][key] for key in ("name", "uid")}}
+    path = world.path("statefulsets", workers["metadata"]["name"], group="apps/v1")
+    world.api.patch(path, {"metadata": {"ownerReferences": [owner]}}).expect()
+    (worker,) = world.wait_ready("work", 1, 30)
+    target = world.node("dst")
+    taint(world, source)
+    with at_work(world):
+        assert "which the garbage collector deletes with it" in stays(
+            world, leader, world.migrate(leader, target)
+        )
+        assert "is owned by pod" in stays(world, worker, world.migrate(worker, target))

@@ -8,7 +8,6 @@ from scenes import Scene, refusal
 from rescheduler.controller.carrying_out import FRESH_S, SentStep
 from rescheduler.controller.issuing import Creations
 from rescheduler.controller.one_call import OneCall
-from rescheduler.controller.owner_kinds import ASKED
 from rescheduler.controller.reads import USAGE
 from rescheduler.migrations import actions as moves
 
@@ -202,18 +201,3 @@ def test_a_claim_that_is_being_written_gives_the_pod_no_second_room(scene):
     owners = [o["uid"] for n in (1, 2, 3) for o in scene.state(f"room-{n}").get("currentOwners") or ()]
     assert len(owners) == len(set(owners)) == 2
     assert not scene.faults
-
-
-def test_a_move_waits_for_the_answer_whether_its_controller_replaces_pods(scene):
-    """To end it as not movable, because nothing is known yet, would be wrong a moment later."""
-    scene.workload(nodes=["n1"])
-    program = scene.start()
-    slow(program, lambda work: asks(work, ASKED), 20.0)
-    pod = scene.pods()[0]
-    owner = {**pod["metadata"]["ownerReferences"][0], "apiVersion": "example.com/v1", "kind": "Widget"}
-    scene.api.patch(pod, {"metadata": {"ownerReferences": [owner]}})
-    name = scene.move(scene.pods()[0], "n2")
-    scene.advance(15.0)
-    assert scene.phase(name) == "Pending"
-    scene.until(lambda: scene.over(name))
-    assert scene.reason(name) == "NotMovable"

@@ -12,7 +12,7 @@ from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.answers import NotAnApiServerError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
-from rescheduler.kube.discovery import discover, served_kinds
+from rescheduler.kube.discovery import discover
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.list_page import read_page
@@ -30,7 +30,6 @@ LOGIN = b"\n<!DOCTYPE html><html><body>Please sign in</body></html>"
 OWNER = OwnerRef("apps/v1", "ReplicaSet", "web", "u")
 READERS = {
     "discover": discover,
-    "served kinds": lambda api: served_kinds(api, "apps/v1", "ReplicaSet"),
     "config map": lambda api: read_config_map(api, "rescheduler", "gate-keys"),
     "gate": lambda api: Gate(api).holds_for(OWNER, "default"),
     "usage": node_usage,

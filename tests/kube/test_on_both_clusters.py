@@ -14,7 +14,7 @@ from harness.controlplane.world import keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.connection import connect
-from rescheduler.kube.discovery import ServerVersion, discover, served_kinds
+from rescheduler.kube.discovery import ServerVersion, discover
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
@@ -146,24 +146,6 @@ def mirror(informers, known=None):
         else:
             known[key] = event.record
     return known
-
-
-@pytest.mark.parametrize(
-    ("api_version", "kind", "scalable"),
-    [
-        ("apps/v1", "Deployment", True),
-        ("apps/v1", "DaemonSet", False),
-        ("v1", "ReplicationController", True),
-        ("apps/v1beta9", "Deployment", True),
-        ("rescheduler.dev/v1alpha1", "Reservation", False),
-        ("away.example.com/v1", "Widget", False),
-    ],
-)
-def test_discovery_tells_which_kinds_can_be_scaled(api, api_version, kind, scalable):
-    """A version that is not served any more is looked up under the preferred version of its group."""
-    found = served_kinds(api, api_version, kind)
-    assert (kind in found.scalable) is scalable
-    assert (kind in found.kinds) is (not api_version.startswith("away"))
 
 
 def test_discovery(api):

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.replacement_rules import KindThere, ReplacementRules
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.protections import Protector
 from rescheduler.replacements.controllers import BUILT_IN, none_comes
@@ -16,6 +16,7 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
 
 WIDGET = ("example.com", "Widget")
+SEEN = KindThere("default", *WIDGET)
 LIVE = ReplacementRules(watched=BUILT_IN)
 JOBS = ReplacementRules(jobs=True)
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
@@ -42,17 +43,17 @@ def owned(kind, api_version):
     ("rules", "why"),
     [
         (ReplacementRules(replacing=frozenset({WIDGET})), None),
-        (ReplacementRules(scalable=frozenset({WIDGET})), None),
+        (ReplacementRules(seen=frozenset({SEEN})), None),
         (
-            ReplacementRules(scalable=frozenset({WIDGET}), not_replacing=frozenset({WIDGET})),
+            ReplacementRules(seen=frozenset({SEEN}), not_replacing=frozenset({WIDGET})),
             "replacements.notReplacing",
         ),
         (
-            ReplacementRules(not_scalable=frozenset({WIDGET}), watched=BUILT_IN),
-            "without a scale subresource",
+            ReplacementRules(seen=frozenset({SEEN._replace(namespace="other")}), watched=BUILT_IN),
+            "was not seen",
         ),
-        (LIVE, "has not answered yet"),
-        (ReplacementRules(), "a dump does not show"),
+        (LIVE, "was not seen to replace a pod in namespace default"),
+        (ReplacementRules(), "does not show whether it replaces its pods"),
     ],
 )
 def test_a_custom_controller_replaces_its_pods_only_where_something_shows_it(rules, why):
@@ -83,6 +84,64 @@ def test_what_the_configuration_excludes_stays_even_if_kubernetes_replaces_it():
     owner = b.replicaset("x")
     rules = ReplacementRules(not_replacing=frozenset({("apps", "ReplicaSet")}))
     assert answer(owner, owner.pod("x-0").on("n1"), rules=rules).reason is NoReplacement.CONTROLLER_NOT_KNOWN
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_a_pod_that_runs_to_its_end_stays_even_where_its_kind_replaces_others(policy):
+    """A worker of a training job: evicted, it is a failed worker."""
+    worker = owned("Widget", "example.com/v1").set("spec.restartPolicy", policy)
+    found = answer(worker, rules=ReplacementRules(seen=frozenset({SEEN}), watched=BUILT_IN))
+    assert found.reason is NoReplacement.RUNS_TO_ITS_END
+    assert "replacements.controllers" in found.message
+    assert answer(worker, rules=ReplacementRules(replacing=frozenset({WIDGET}))).pod is not None
+
+
+@pytest.mark.parametrize("rules", [LIVE, ReplacementRules(replacing=frozenset({("apps", "Deployment")}))])
+def test_a_pod_that_names_a_deployment_as_its_controller_is_none_of_it(rules):
+    """Native Flink: the JobManager's Deployment is the owner of TaskManagers that another program makes."""
+    above = b.deployment("x").replicas(1)
+    found = answer(above, b.pod("x-0").on("n1").owned_by(above), rules=rules)
+    assert (found.pod, found.reason) == (None, NoReplacement.CONTROLLER_NOT_KNOWN)
+    assert "creates no pods" in found.message
+
+
+def test_a_pod_whose_name_its_statefulset_does_not_give_is_not_replaced():
+    owner = b.statefulset("x").replicas(1)
+    assert answer(owner, owner.pod("x-helper").on("n1"), pod="x-helper").reason is NoReplacement.RELEASED
+    assert answer(owner, owner.pod("y-0").on("n1"), pod="y-0").reason is NoReplacement.RELEASED
+
+
+# Pods that stand and fall with others
+
+
+def owned_by_pod(builder, name):
+    ref = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"pod-default-{name}", "controller": True}
+    return builder.set("metadata.ownerReferences", [ref])
+
+
+def test_a_pod_that_owns_others_stays_and_the_next_one_moves():
+    leaders, workers = b.statefulset("x").replicas(2), owned_by_pod(b.statefulset("x-0-w").replicas(1), "x-0")
+    pods = [leaders.pod(f"x-{number}").on("n1") for number in range(2)]
+    found = answer(leaders, workers, *pods)
+    assert found.reason is NoReplacement.OWNS_OBJECTS
+    assert found.message == "owns StatefulSet default/x-0-w, which the garbage collector deletes with it"
+    assert answer(leaders, workers, *pods, pod="x-1").pod is not None
+
+
+def test_pods_below_a_pod_stay():
+    leader, workers = b.pod("lead").on("n1"), owned_by_pod(b.deployment("w").replicas(1), "lead")
+    below = b.replicaset("x").replicas(1).owned_by(workers)
+    found = answer(leader, workers, below, below.pod("x-0").on("n1"))
+    assert found.reason is NoReplacement.OWNED_BY_POD
+    assert "Deployment default/w, which is owned by pod default/lead" in found.message
+    assert answer(leader, owned_by_pod(b.pod("x-0").on("n1"), "lead")).reason is NoReplacement.OWNED_BY_POD
+
+
+def test_a_pod_of_a_group_that_restarts_as_a_whole_stays():
+    owner = b.statefulset("x").replicas(1)
+    found = answer(owner, owner.pod("x-0").on("n1").label({"leaderworkerset.sigs.k8s.io/name": "llm"}))
+    assert found.reason is NoReplacement.GROUP
+    assert "llm" in found.message
 
 
 # Controllers of Kubernetes that are about to do something else

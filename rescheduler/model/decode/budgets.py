@@ -87,10 +87,11 @@ def priority_class(wire: PriorityClassWire, meta: MetaWire, shared: SharedParts)
 
 def service(wire: ServiceWire, meta: MetaWire, shared: SharedParts) -> Service:
     """The record of a Service."""
-    del shared
     selector = (wire.spec.selector if wire.spec else None) or {}
     pairs = tuple(sorted((key, value or "") for key, value in selector.items()))
-    return Service(meta.namespace or "default", meta.name or "", pairs or None)
+    namespace = meta.namespace or "default"
+    owner_pods = shared.owner_pods(meta.owner_references, namespace)
+    return Service(namespace, meta.name or "", pairs or None, owner_pods)
 
 
 def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> ConfigMap:

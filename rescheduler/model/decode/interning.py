@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from sys import intern
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -71,10 +71,9 @@ class SharedParts:
     def __init__(self) -> None:
         self._labels: InternTable[bytes, LabelSet] = InternTable()
         self._equal_labels: InternTable[LabelSet, LabelSet] = InternTable()
-        self._owners: InternTable[bytes, tuple[OwnerRef | None]] = InternTable()
+        self._owners: InternTable[bytes, _Owners] = InternTable()
         self._images: InternTable[bytes, Image] = InternTable()
         self._decode_labels = msgspec.json.Decoder(dict[str, str | None])
-        self._decode_owners = msgspec.json.Decoder(list[OwnerReferenceWire])
         self._decode_image = msgspec.json.Decoder(ImageWire)
 
     def labels(self, raw: Raw) -> LabelSet:
@@ -91,10 +90,15 @@ class SharedParts:
         key = bytes(raw)
         if key in _EMPTY_PARTS:
             return None
-        owner = self._owners.get(key, self._make_owner)[0]
-        if owner is not None and not owner.uid:
-            return msgspec.structs.replace(owner, uid=substitute_uid(owner.kind, namespace, owner.name))
-        return owner
+        owner = self._owners.get(key, _read_owners).controller
+        return _with_uid(owner, namespace) if owner is not None else None
+
+    def owner_pods(self, raw: Raw, namespace: str) -> tuple[OwnerRef, ...]:
+        """The owners if all of them are pods, else ()."""
+        key = bytes(raw)
+        if key in _EMPTY_PARTS:
+            return ()
+        return tuple(_with_uid(owner, namespace) for owner in self._owners.get(key, _read_owners).pods)
 
     def images(self, raws: Iterable[Raw] | None) -> tuple[Image, ...]:
         """The images of a node."""
@@ -104,16 +108,41 @@ class SharedParts:
         decoded = self._decode_labels.decode(key)
         return self.equal_labels(LabelSet({intern(k): intern(v or "") for k, v in decoded.items()}))
 
-    def _make_owner(self, key: bytes) -> tuple[OwnerRef | None]:
-        for owner in self._decode_owners.decode(key):
-            if owner.controller:
-                kind, name = intern(owner.kind or ""), owner.name or ""
-                return (OwnerRef(intern(owner.api_version or ""), kind, name, owner.uid or ""),)
-        return (None,)
-
     def _make_image(self, key: bytes) -> Image:
         image = self._decode_image.decode(key)
         return Image(tuple(image.names or ()), image.size_bytes or 0)
+
+
+_decode_owners = msgspec.json.Decoder(list[OwnerReferenceWire]).decode
+
+
+class _Owners(NamedTuple):
+    """What is read of a list of owner references."""
+
+    controller: OwnerRef | None
+    pods: tuple[OwnerRef, ...]
+    """All owners, if all of them are pods."""
+
+
+def _read_owners(key: bytes) -> _Owners:
+    controller = None
+    pods: list[OwnerRef] = []
+    wires = _decode_owners(key)
+    for wire in wires:
+        owner = OwnerRef(
+            intern(wire.api_version or ""), intern(wire.kind or ""), wire.name or "", wire.uid or ""
+        )
+        if wire.controller and controller is None:
+            controller = owner
+        if owner.kind == "Pod" and "/" not in owner.api_version:
+            pods.append(owner)
+    return _Owners(controller, tuple(pods) if len(pods) == len(wires) else ())
+
+
+def _with_uid(owner: OwnerRef, namespace: str) -> OwnerRef:
+    if owner.uid:
+        return owner
+    return msgspec.structs.replace(owner, uid=substitute_uid(owner.kind, namespace, owner.name))
 
 
 def substitute_uid(kind: str, namespace: str, name: str) -> str:

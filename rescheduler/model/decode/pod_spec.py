@@ -42,6 +42,7 @@ from rescheduler.model.selectors import LabelSet
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - what an empty hostIP means; nothing is bound here
 _DEFAULT_GRACE_S: Final = 30
+_ALWAYS: Final = (None, "", "Always")
 
 
 class SpecError(ReschedulerError, ValueError):
@@ -72,6 +73,7 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         priority=wire.priority or 0,
         priority_class=intern(wire.priority_class_name or ""),
         deadline_s=wire.active_deadline_seconds,
+        restarts_always=wire.restart_policy in _ALWAYS,
         preempts=wire.preemption_policy != "Never",
         scheduler_name=intern(wire.scheduler_name or "default-scheduler"),
         node_selector=tuple(sorted((key, value or "") for key, value in (wire.node_selector or {}).items())),

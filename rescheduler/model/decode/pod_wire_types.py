@@ -107,6 +107,7 @@ class PodSpecHead(Wire):
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
     preemption_policy: str | None = None
+    restart_policy: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
     host_users: bool | None = None
@@ -338,6 +339,7 @@ class PodSpecWire(Wire):
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
     preemption_policy: str | None = None
+    restart_policy: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
     host_users: bool | None = None

@@ -96,6 +96,7 @@ class PodDecoder:
             labels=self._shared.labels(meta.labels),
             annotations=_annotations(meta.annotations),
             controller=self._shared.controller(meta.owner_references, namespace),
+            owner_pods=self._shared.owner_pods(meta.owner_references, namespace),
             held=before.holds.resources,
             held_score_cpu_milli=before.holds.score_cpu_milli,
             held_score_memory_bytes=before.holds.score_memory_bytes,

@@ -123,6 +123,7 @@ def workload(
         api_version=f"{resource.group}/{resource.version}" if resource.group else resource.version,
         resource_version=meta.resource_version or "",
         controller=shared.controller(meta.owner_references, namespace),
+        owner_pods=shared.owner_pods(meta.owner_references, namespace),
         selector=_selector(kind, spec.selector),
         replicas=_replicas(kind, spec),
         ready_replicas=status.ready_replicas or status.ready or status.number_ready or 0,
