@@ -18,14 +18,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
-
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.bounds import LONGEST_CRON, LONGEST_ZONE, MOST_WINDOW
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_duration, parse_duration
+from rescheduler.room_sets.cron import Cron, CronError, cron_of
 
 LONGEST_WINDOW_S: Final = parse_duration(MOST_WINDOW)
+_LONGEST_WINDOW_DAYS: Final = int(LONGEST_WINDOW_S // 86400) + 1
 _FIELDS: Final = 5
 _HOURS: Final = 24
 _DASH: Final = re.compile(r"\s*-\s*")
@@ -50,8 +50,8 @@ class Window(NamedTuple):
 class Schedule:
     """When windows begin and end."""
 
-    cron: str
-    """Five fields; the hours are one number if they were a range."""
+    cron: Cron
+    """Its hours are one number if they were a range."""
     zone: ZoneInfo
     duration_s: float | None
     end: dt.time | None
@@ -59,31 +59,20 @@ class Schedule:
 
     def window_at(self, now_s: float) -> Window | None:
         """The window that is open at that time; of several the one that began last."""
-        start_s = self._start(now_s + 1.0, backwards=True)
-        if start_s is None or start_s > now_s:
+        if not 0 <= now_s < _LAST_START:
+            return None
+        start_s = self.cron.last_until(now_s, self.zone, days_back=_LONGEST_WINDOW_DAYS)
+        if start_s is None:
             return None
         found = self._window(start_s)
         return found if now_s < found.end_s else None
 
     def next_after(self, now_s: float) -> Window | None:
         """The first window that begins later than ``now_s``; None: there is none any more."""
-        start_s = self._start(now_s)
+        if not 0 <= now_s < _LAST_START:
+            return None
+        start_s = self.cron.first_after(now_s, self.zone)
         return self._window(start_s) if start_s is not None else None
-
-    def _start(self, after_s: float, *, backwards: bool = False) -> float | None:
-        """The first start later than that, or the last one before it."""
-        if not 0 <= after_s < _LAST_START:
-            return None
-        moment = dt.datetime.fromtimestamp(int(after_s), self.zone)
-        try:
-            found = next(CronSim(self.cron, moment, reverse=backwards))
-        except StopIteration:
-            return None
-        found_s = found.timestamp()
-        if (found_s < after_s) == backwards and found_s != after_s:
-            return found_s
-        # In the second of two equal hours cron's clock shows a time that has been: it is passed over.
-        return None if backwards else self._start(after_s + 3600.0)
 
     def _window(self, start_s: float) -> Window:
         if self.end is None:
@@ -123,12 +112,11 @@ def _schedule(cron: str, zone: str, duration_s: float | None, end: str) -> Sched
     if duration_s is not None and not 0 < duration_s <= LONGEST_WINDOW_S:
         most = format_duration(LONGEST_WINDOW_S)
         raise ScheduleError(f"duration {format_duration(duration_s)} is not above 0s and at most {most}")
-    made = Schedule(" ".join(fields), _zone_of(zone), duration_s, ends)
     try:
-        CronSim(made.cron, dt.datetime(2026, 1, 1, tzinfo=made.zone))
-    except (CronSimError, ValueError) as error:
+        starts = cron_of(" ".join(fields))
+    except CronError as error:
         raise ScheduleError(f"cron {cron!r}: {error}") from error
-    return made
+    return Schedule(starts, _zone_of(zone), duration_s, ends)
 
 
 def _zone_of(name: str) -> ZoneInfo:
