@@ -6,13 +6,18 @@ sandbox carries it out, so that pods of controllers and dry-run creations of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from rescheduler.model.names import ZONE
+from rescheduler.model.names import LABEL_PLACEHOLDER, ZONE
 from rescheduler.sandbox.controllers.unstructured import Obj
 
 NAME: Final = "mesh.example.com"
 """Of the policy and of its binding: there is one at a time."""
+OF_PLACEHOLDERS: Final = "placeholders.example.com"
+"""The same for that of placeholders."""
+NAMESPACE: Final = "rescheduler"
+"""Where placeholders are."""
 SIDECAR: Final = "proxy"
 TAINT: Final = "example.com/retired"
 """Key of the taint that workloads and policies tolerate."""
@@ -44,7 +49,47 @@ def node_selector(zone: str) -> str:
     return f"[JSONPatch{{op: 'add', path: '/spec/nodeSelector', value: {{'{ZONE}': '{zone}'}}}}]"
 
 
-def policy(expression: str) -> tuple[Obj, Obj]:
+def _put(path: str, value: str) -> str:
+    """A patch that adds or replaces one field."""
+    return f"[JSONPatch{{op: 'add', path: '{path}', value: {value}}}]"
+
+
+SPOILED: Final = {
+    "requests": _put("/spec/containers/0/resources/requests/cpu", "'10m'"),
+    "finalizer": _put("/metadata/finalizers", "['example.com/audit']"),
+    "gate": _put("/spec/schedulingGates", "[{'name': 'example.com/queue'}]"),
+    "scheduler": _put("/spec/schedulerName", "'other-scheduler'"),
+    "node selector": _put("/spec/nodeSelector", "{'example.com/pool': 'other'}"),
+    "toleration": _put("/spec/tolerations", "[{'operator': 'Exists'}]"),
+    "priority class": _put("/spec/priorityClassName", "'low'"),
+    "priority": _put("/spec/priority", "-5"),
+    "preemption": _put("/spec/preemptionPolicy", "'PreemptLowerPriority'"),
+    "affinity": "[JSONPatch{op: 'remove', path: '/spec/affinity'}]",
+    "owner": "[JSONPatch{op: 'remove', path: '/metadata/ownerReferences'}]",
+    "deadline": _put("/spec/activeDeadlineSeconds", "600"),
+}
+"""What makes a placeholder hold less than was asked, hold it otherwise, or stay when it is deleted."""
+
+HARMLESS: Final = {
+    "label": _put("/metadata/labels/example.com~1team", "'a'"),
+    "annotation": _put("/metadata/annotations/example.com~1note", "'a'"),
+    "sidecar": sidecar(100),
+    "limits": _put("/spec/containers/0/resources/limits", "{'cpu': '8', 'memory': '8Gi'}"),
+    "pull secret": _put("/spec/imagePullSecrets", "[{'name': 'registry'}]"),
+    "host's time": _put("/spec/terminationGracePeriodSeconds", "30"),
+}
+"""What changes a placeholder, and nothing that it promises."""
+
+
+def placeholder_policy(expression: str) -> tuple[Obj, Obj]:
+    """The policy that applies the patch to new placeholders, and its binding."""
+    labelled = f"has(object.metadata.labels) && '{LABEL_PLACEHOLDER}' in object.metadata.labels"
+    return policy(expression, NAMESPACE, [{"name": "placeholder", "expression": labelled}], OF_PLACEHOLDERS)
+
+
+def policy(
+    expression: str, namespace: str = "default", conditions: Sequence[Obj] = (), name: str = NAME
+) -> tuple[Obj, Obj]:
     """The policy that applies the patch of ``expression``, and its binding. Placeholders are in another namespace."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     spec = {
@@ -52,12 +97,13 @@ def policy(expression: str) -> tuple[Obj, Obj]:
         "reinvocationPolicy": "Never",
         "matchConstraints": {
             "resourceRules": [rule],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         },
+        "matchConditions": list(conditions),
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     }
-    head = {"apiVersion": _GROUP, "metadata": {"name": NAME}}
+    head = {"apiVersion": _GROUP, "metadata": {"name": name}}
     return (
         {**head, "kind": "MutatingAdmissionPolicy", "spec": spec},
-        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": NAME}},
+        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}},
     )

@@ -100,7 +100,10 @@ class MigrationObserver:
             reservation=reservation,
             reservation_refused=refused,
             # A claim that was written and is not in the cache yet takes the room away from this move.
-            room_held=room is not None and room.held and not self.memory.expectations.claims.get(name),
+            room_held=room is not None
+            and room.held
+            and not room.changed
+            and not self.memory.expectations.claims.get(name),
             owner_of_reservation=self._owns((replacement and replacement.pod) or pod, reservation),
             budgets=budgets,
             availability=self.unbudgeted.of(migration, pod) if same and not budgets else None,

@@ -14,6 +14,7 @@ from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
+from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -25,7 +26,8 @@ from rescheduler.replacements.identity import lacks_pods, may_replace
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
-from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.placeholder import pinned_node, placeholder_name
+from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
 from rescheduler.reservations.template import name_of_reservation
 
 
@@ -90,6 +92,8 @@ class ReservationObserver:
             others_wanted=self.index.made_rooms.why_others(reservation),
             step_aside=self.index.made_rooms.step_aside(reservation),
             volumes=volumes.affinities,
+            changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),
+            unremovable=unremovable(placeholders),
             unbound_claims=volumes.unbound,
         )
         holder = observed.placeholder
@@ -118,10 +122,17 @@ class ReservationObserver:
         """Its placeholders; more than one only while it is split."""
         if reservation.allocate_once:
             pod = self.index.snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation)))
-            mine = pod is not None and pod.controller is not None and pod.controller.uid == reservation.uid
+            # Without any owner it is ours all the same, and is not what was asked for: its name has the digest of our uid.
+            mine = pod is not None and (pod.controller is None or pod.controller.uid == reservation.uid)
             return (pod,) if pod is not None and mine else ()
         found = [pod for pod in self.index.pods_of(reservation.uid) if pod.namespace == self.namespace]
         return tuple(sorted(found, key=lambda pod: (pod.created_at_s, pod.name)))
+
+    def _changed(self, reservation: Reservation, holder: Pod) -> str:
+        snapshot, pin = self.index.snapshot, pinned_node(holder)
+        asked = names.PRIORITY_CLASS_SOFT if soft_mode(reservation) else names.PRIORITY_CLASS
+        around = Surroundings(snapshot.nodes.get(pin), snapshot.priority_classes.get(asked))
+        return unlike_asked(reservation, holder, around)
 
     def _choice(self, reservation: Reservation, placeholder: Pod | None) -> Choice:
         machine = ObjectKey("", reservation.name)

@@ -76,6 +76,9 @@ ANNOTATION_REPLACES: Final = "rescheduler.dev/replaces"
 LABEL_START_FIRST: Final = "rescheduler.dev/start-first"
 """On a replacement of mode StartFirst: uid of its PodMigration; keeps selectors of other pods off it."""
 
+ANNOTATION_PART: Final = "rescheduler.dev/part"
+"""On a placeholder of a part of a room: the requests that were asked for, as a JSON object."""
+
 ANNOTATION_ORDER: Final = "rescheduler.dev/order"
 """On a Reservation: integer; of several Reservations that fit a pod the one with the smallest order is taken (K68)."""
 
@@ -154,6 +157,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         ANNOTATION_RESERVATION,
         ANNOTATION_REPLACES,
         ANNOTATION_EVICT,
+        ANNOTATION_PART,
         DESCHEDULER_EVICT,
         DESCHEDULER_PREFER_NO_EVICTION,
         SAFE_TO_EVICT,

@@ -209,6 +209,14 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     uid: str
 
 
+class FieldWriter(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """One entry of metadata.managedFields."""
+
+    manager: str
+    fields: bytes
+    """fieldsV1, as JSON."""
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod."""
 
@@ -244,6 +252,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Since when that condition says so; 0.0: it does not."""
     disruption_reason: str = ""
     """Reason of the DisruptionTarget condition while it is True, for example EvictionByEvictionAPI."""
+    finalizers: tuple[str, ...] = ()
+    writers: tuple[FieldWriter, ...] = ()
+    """metadata.managedFields, of placeholders only."""
 
     @property
     def key(self) -> ObjectKey:

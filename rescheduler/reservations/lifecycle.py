@@ -43,6 +43,7 @@ class ReservationEvent(enum.StrEnum):
     NODE_DELETED = "NodeDeleted"
     NODE_NOT_READY = "NodeNotReady"
     PLACEHOLDER_LOST = "PlaceholderLost"
+    PLACEHOLDER_CHANGED = "PlaceholderChanged"
     NODE_LOST = "NodeLost"
     ABANDONED = "Abandoned"
 
@@ -65,6 +66,8 @@ class ReservationReason(enum.StrEnum):
     NODE_DELETED = "NodeDeleted"
     NODE_NOT_READY = "NodeNotReady"
     PLACEHOLDER_LOST = "PlaceholderLost"
+    PLACEHOLDER_CHANGED = "PlaceholderChanged"
+    """What the API server has stored is not what was asked for: it holds less, or cannot be removed."""
     NODE_LOST = "NodeLost"
     LANDED_ELSEWHERE = "LandedElsewhere"
     CLAIMANT_LOST = "ClaimantLost"
@@ -101,6 +104,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.PENDING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.PENDING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.PENDING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
+    (_P.PENDING, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
     (_P.PENDING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
     (_P.WAITING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.WAITING, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
@@ -114,6 +118,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
     (_P.WAITING, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
     (_P.WAITING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
+    (_P.WAITING, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
     (_P.WAITING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
     (_P.WAITING, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.WAITING, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
@@ -131,6 +136,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.AVAILABLE, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.AVAILABLE, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
     (_P.AVAILABLE, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
+    (_P.AVAILABLE, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
     (_P.AVAILABLE, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
 }
 

@@ -50,7 +50,7 @@ from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
-from rescheduler.reservations.unbound import why_unbound
+from rescheduler.reservations.unbound import what_was_changed, why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -100,6 +100,8 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
         draft.status = reservation.status  # a finished status is never written again, not even its generation
     elif observed.by_koordinator:
         _held_by_koordinator(draft, observed, now_s, settings)
+    elif why := what_was_changed(observed):
+        _enter(draft, observed, ReservationEvent.PLACEHOLDER_CHANGED, why, now_s)
     elif phase is ReservationPhase.PENDING:
         _pending(draft, observed, now_s, settings)
     elif not reservation.allocate_once:
@@ -232,6 +234,8 @@ def _unbound(
         draft.wake(retarget_at_s)
     if unbound := why_unbound(placeholder, retarget_at_s, now_s):
         _enter(draft, observed, unbound.event, unbound.message, now_s)
+    if draft.status.phase in FINISHED:
+        return
     if observed.reservation.template_node:
         if observed.choice.message:
             draft.actions.append(act.delete_placeholder(placeholder))

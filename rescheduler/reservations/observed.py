@@ -126,6 +126,10 @@ class ObservedReservation:
     """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
     volumes: tuple[NodeSelector, ...] = ()
     """Node affinity of the volumes that the template's claims are bound to."""
+    changed: str = ""
+    """Why its placeholder does not hold what was asked for; "": it does, or there is none."""
+    unremovable: str = ""
+    """Why a placeholder of it stays when it is deleted; "": none does."""
     unbound_claims: tuple[str, ...] = ()
     """Claims of the template that have no volume yet."""
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import HostPort, Pod, PodSpec
+from rescheduler.model.quantity import QuantityError
+from rescheduler.model.records import HostPort, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.resources import Resources, encode_resources
+from rescheduler.model.resources import Resources, encode_resources, parse_resources
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.naming import digest, label_value, slug
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
@@ -85,6 +86,40 @@ def pinned_node(pod: Pod) -> str:
     return ""
 
 
+def pinned_nodes(pod: Pod) -> frozenset[str]:
+    """The nodes that its required node affinity names; empty if one of the terms, which are ORed, names none."""
+    affinity = pod.spec.node_affinity
+    found: set[str] = set()
+    for term in affinity.terms if affinity else ():
+        if term.invalid:
+            continue
+        named = [
+            set(field.values)
+            for field in term.fields
+            if field.key == _NODE_NAME and field.operator is Operator.IN
+        ]
+        if not named:
+            return frozenset()
+        found |= set.intersection(*named)
+    return frozenset(found)
+
+
+def requests_of_part(reservation: Reservation, holder: Pod) -> Resources | None:
+    """What was asked for that placeholder; None: it is of an earlier version, which did not note down what a part is."""
+    if noted := holder.annotations.get(names.ANNOTATION_PART):
+        try:
+            return parse_resources(msgspec.json.decode(noted, type=dict[str, str]))
+        except (msgspec.MsgspecError, QuantityError):
+            return None
+    whole = holder.name == placeholder_name(reservation)
+    return reservation.template.requests if whole and reservation.template is not None else None
+
+
+def hand_over_tolerated(toleration: Toleration) -> bool:
+    """True for the toleration that parts and gated placeholders have of their own."""
+    return toleration == Toleration(**_HAND_OVER_TOLERATION)
+
+
 def placeholder_manifest(
     reservation: Reservation, node: str, settings: ReservationSettings, part: Part = WHOLE
 ) -> bytes:
@@ -107,7 +142,7 @@ def _metadata(reservation: Reservation, settings: ReservationSettings, part: Par
             names.LABEL_PLACEHOLDER: label_value(reservation.name),
             names.LABEL_CREATED_BY: names.CREATED_BY,
         },
-        "annotations": {names.SAFE_TO_EVICT: "false", names.DO_NOT_DISRUPT: "true"},
+        "annotations": {names.SAFE_TO_EVICT: "false", names.DO_NOT_DISRUPT: "true", **_noted(part)},
         "ownerReferences": [
             {
                 "apiVersion": names.API_VERSION,
@@ -119,6 +154,13 @@ def _metadata(reservation: Reservation, settings: ReservationSettings, part: Par
             }
         ],
     }
+
+
+def _noted(part: Part) -> dict[str, str]:
+    """The size of a part is computed anew in each step, so what was asked for is kept on the placeholder itself."""
+    if part.size is None:
+        return {}
+    return {names.ANNOTATION_PART: msgspec.json.encode(encode_resources(part.size)).decode()}
 
 
 def _spec(reservation: Reservation, node: str, settings: ReservationSettings, part: Part) -> Json:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rescheduler.model.foreign_gates import foreign_gates
-from rescheduler.model.names import GATE_ROOM
 from rescheduler.model.records import Pod
+from rescheduler.reservations.handover import in_flight
 from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.placeholder_check import gates_of_others
 
 
 class Unbound(NamedTuple):
@@ -20,9 +21,20 @@ class Unbound(NamedTuple):
     message: str
 
 
+def what_was_changed(observed: ObservedReservation) -> str:
+    """Why the room ends because of what others have made of its placeholder; "": it does not.
+
+    Once a pod has claimed a room for one pod, its placeholder is only deleted: then nothing matters but that this can be done. A
+    claimant that waited for it would stay gated up to its limit. Of a room for several the rest has a new placeholder.
+    """
+    if not observed.reservation.allocate_once or not observed.reservation.status.current_owners:
+        return observed.changed
+    return observed.unremovable if in_flight(observed) else ""
+
+
 def held_by_others(holder: Pod) -> str:
     """For people, if another program has put a scheduling gate on the placeholder; "" if none has."""
-    gates = [gate for gate in foreign_gates(holder.spec.gates) if gate != GATE_ROOM]
+    gates = gates_of_others(holder)
     if not gates:
         return ""
     return (
@@ -32,9 +44,12 @@ def held_by_others(holder: Pod) -> str:
 
 
 def why_unbound(holder: Pod, silent_from_s: float, now_s: float) -> Unbound | None:
-    """None: its scheduler has been given no time to answer yet, which is until ``silent_from_s``."""
+    """None: its scheduler has been given no time to answer yet, which is until ``silent_from_s``. A gate of others ends the room then."""
     if gated := held_by_others(holder):
-        return Unbound(ReservationEvent.NOT_SCHEDULED, gated)
+        lasts = now_s >= silent_from_s  # a queue may let it through in a moment
+        return Unbound(
+            ReservationEvent.PLACEHOLDER_CHANGED if lasts else ReservationEvent.NOT_SCHEDULED, gated
+        )
     if holder.unschedulable_message:
         return Unbound(ReservationEvent.UNSCHEDULABLE, holder.unschedulable_message)
     if now_s < silent_from_s:

@@ -29,7 +29,11 @@ from rescheduler.room_sets.actions import CreateRoom
 
 _DIGEST_BYTES: Final = 6
 _LONGEST_STEM: Final = 200
-_REFUSED: Final = (ReservationReason.INVALID, ReservationReason.NOT_SUPPORTED)
+_REFUSED: Final = (
+    ReservationReason.INVALID,
+    ReservationReason.NOT_SUPPORTED,
+    ReservationReason.PLACEHOLDER_CHANGED,
+)
 _ROOM_IMAGE: Final = "room"
 _LONGEST_COUNT: Final = 6
 

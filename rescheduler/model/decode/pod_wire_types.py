@@ -47,6 +47,8 @@ class PodMetaHead(Wire):
     labels: Raw = ABSENT
     annotations: PodAnnotationsHead | None = None  # type: ignore[valid-type]
     owner_references: Raw = ABSENT
+    finalizers: list[str] | None = None
+    managed_fields: Raw = ABSENT
 
 
 class MountHead(Wire):
@@ -141,6 +143,13 @@ class PodHead(Wire):
     metadata: PodMetaHead | None = None
     spec: PodSpecHead | None = None
     status: PodStatusHead | None = None
+
+
+class ManagedFieldsWire(Wire):
+    """v1.ManagedFieldsEntry."""
+
+    manager: str | None = None
+    fields_v1: Raw = ABSENT
 
 
 class HeldKey(Wire):

@@ -1,0 +1,259 @@
+"""Whether a placeholder is what was asked for: as the API server has stored it, and as it is bound (pure).
+
+Admission of others (webhooks, policies, a LimitRange) may change each pod that is created, and a resize or a patch each pod that runs.
+``unlike_asked`` compares the parts that carry the promise of a Reservation. It answers with words for the condition Ready
+if the placeholder holds less than was asked, stands or may stand elsewhere, keeps to other rules, can be preempted earlier,
+or cannot be removed. What does none of this passes: more labels, annotations, a token, a larger request that still fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.foreign_gates import foreign_gates
+from rescheduler.model.records import FieldWriter, Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
+from rescheduler.model.reservation import Reservation
+from rescheduler.model.resources import Resources, format_amount
+from rescheduler.reservations.naming import label_value
+from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.placeholder import hand_over_tolerated, pinned_nodes, requests_of_part
+
+_OWN_MANAGER: Final = names.CREATED_BY
+_NODE_TAINTS: Final = "node.kubernetes.io/"
+_BY_THE_API_SERVER: Final = frozenset(
+    {
+        (f"{_NODE_TAINTS}not-ready", "NoExecute"),
+        (f"{_NODE_TAINTS}unreachable", "NoExecute"),
+        (f"{_NODE_TAINTS}memory-pressure", "NoSchedule"),
+    }
+)
+"""Tolerations that Kubernetes itself adds to pods."""
+_OF_GARBAGE_COLLECTION: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers of a deletion that is asked for with ``--cascade``; Kubernetes takes them off."""
+_HARMLESS_VOLUMES: Final = frozenset({VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH})
+_METADATA: Final = "f:metadata"
+_SPEC: Final = "f:spec"
+
+
+class Difference(NamedTuple):
+    """One part of a placeholder that is not as asked."""
+
+    field: str
+    asked: str
+    stored: str
+    path: tuple[str, ...]
+    """Of the field in ``metadata.managedFields``."""
+
+    def words(self, writers: Iterable[FieldWriter]) -> str:
+        """For people, with who has written it, as far as that is recorded."""
+        found = ", ".join(sorted(_writers_of(self.path, writers)))
+        by = f"written by {found}" if found else "changed while it was created, by admission"
+        return f"{self.field} is {self.stored} instead of {self.asked} ({by})"
+
+
+class Surroundings(NamedTuple):
+    """What a placeholder is compared with besides its Reservation."""
+
+    node: Node | None
+    """The one that it is pinned to."""
+    priority_class: PriorityClass | None
+    """The one that was asked for; None: it cannot be seen."""
+
+
+def unlike_asked(reservation: Reservation, holder: Pod, around: Surroundings) -> str:
+    """What makes the placeholder hold less than was asked, or otherwise; "": nothing does."""
+    found = differences(reservation, holder, around)
+    return _words(holder, list(found))
+
+
+def unremovable(holders: Iterable[Pod]) -> str:
+    """Why one of these placeholders is not gone when it is deleted: another program must take its finalizer off first; "": it is."""
+    return next(filter(None, (_words(pod, list(_finalizers(pod))) for pod in holders)), "")
+
+
+def differences(reservation: Reservation, holder: Pod, around: Surroundings) -> Iterator[Difference]:
+    """All parts that are not as asked and matter."""
+    yield from _finalizers(holder)
+    yield from _identity(reservation, holder)
+    yield from _amounts(reservation, holder)
+    yield from _place(reservation, holder, around.node)
+    yield from _scheduling(reservation, holder)
+    yield from _priority(reservation, holder, around.priority_class)
+
+
+def _words(holder: Pod, found: list[Difference]) -> str:
+    if not found:
+        return ""
+    listed = "; ".join(one.words(holder.writers) for one in found)
+    return (
+        f"placeholder {holder.key} is not as asked: {listed}; leave pods of namespace {holder.namespace} "
+        f"with label {names.LABEL_PLACEHOLDER} out of what changes them"
+    )
+
+
+def _finalizers(holder: Pod) -> Iterator[Difference]:
+    foreign = [one for one in holder.finalizers if one not in _OF_GARBAGE_COLLECTION]
+    if foreign:
+        yield Difference("metadata.finalizers", "none", ", ".join(foreign), (_METADATA, "f:finalizers"))
+
+
+def _identity(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
+    controller, path = holder.controller, (_METADATA, "f:ownerReferences")
+    if controller is None or controller.uid != reservation.uid:
+        stored = "none" if controller is None else f"{controller.kind} {controller.name}"
+        yield Difference("metadata.ownerReferences", f"Reservation {reservation.name}", stored, path)
+    label, asked = holder.labels.get(names.LABEL_PLACEHOLDER), label_value(reservation.name)
+    if label != asked:
+        path = (_METADATA, "f:labels")
+        yield Difference(f"label {names.LABEL_PLACEHOLDER}", asked, label or "absent", path)
+
+
+def _amounts(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
+    asked = requests_of_part(reservation, holder)
+    if asked is None:
+        return
+    exact = not reservation.allocate_once  # what is left of a room that is split is read off its placeholders
+    path = (_SPEC, "f:containers")
+    stored = holder.spec.requests
+    wanted = {name for name, _ in asked.items()} | ({name for name, _ in stored.items()} if exact else set())
+    for name in sorted(wanted):
+        want, have, held = asked.amount(name), stored.amount(name), _held(holder).amount(name)
+        if have < want or (exact and have > want):
+            yield Difference(
+                f"request for {name}", format_amount(name, want), format_amount(name, have), path
+            )
+        elif held < want:
+            yield Difference(
+                f"{name} that is held", format_amount(name, want), format_amount(name, held), path
+            )
+    ports = (reservation.template or PodSpec()).host_ports
+    missing = [port for port in ports if port not in holder.spec.host_ports]
+    if missing:
+        listed = ", ".join(f"{port.protocol} {port.port}" for port in missing)
+        yield Difference("host ports", listed, "none of these", path)
+
+
+def _held(holder: Pod) -> Resources:
+    """What it occupies on its node: smaller than its request while a resize waits."""
+    return holder.held if holder.node else holder.spec.requests
+
+
+def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator[Difference]:
+    path = (_SPEC, "f:affinity")
+    pins = pinned_nodes(holder)
+    asked = reservation.template_node
+    if len(pins) != 1 or (asked and pins != {asked}):
+        stored = ", ".join(sorted(pins)) or "no node"
+        yield Difference("spec.affinity.nodeAffinity", f"node {asked}" if asked else "one node", stored, path)
+        return
+    pin = next(iter(pins))
+    if holder.node and holder.node != pin:
+        yield Difference("spec.nodeName", pin, holder.node, (_SPEC, "f:nodeName"))
+    if holder.node or node is None:
+        return  # its scheduler has judged it
+    wanted = reservation.template or PodSpec()
+    if _selects(wanted, node) and not _selects(holder.spec, node):
+        selector = holder.spec.node_selector
+        differs = selector != wanted.node_selector
+        field = "spec.nodeSelector" if differs else "spec.affinity.nodeAffinity"
+        stored = (
+            ", ".join(f"{key}={value}" for key, value in selector)
+            if differs
+            else "terms that do not match it"
+        )
+        words = (
+            ", ".join(f"{key}={value}" for key, value in wanted.node_selector) or f"what node {pin} matches"
+        )
+        yield Difference(field, words, stored, (_SPEC, "f:nodeSelector") if differs else path)
+
+
+def _selects(spec: PodSpec, node: Node) -> bool:
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    return spec.node_affinity is None or spec.node_affinity.matches(node.labels, node.name)
+
+
+def _scheduling(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
+    asked, stored = reservation.template or PodSpec(), holder.spec
+    if stored.scheduler_name != asked.scheduler_name:
+        path = (_SPEC, "f:schedulerName")
+        yield Difference("spec.schedulerName", asked.scheduler_name, stored.scheduler_name, path)
+    yield from _tolerations(asked, holder)
+    rules = (
+        ("spec.affinity.podAffinity", stored.pod_affinity, "f:affinity"),
+        ("spec.affinity.podAntiAffinity", stored.pod_anti_affinity, "f:affinity"),
+        (
+            "spec.topologySpreadConstraints",
+            [c for c in stored.spread if c.hard],
+            "f:topologySpreadConstraints",
+        ),
+        ("spec.resourceClaims", stored.resource_claims, "f:resourceClaims"),
+        ("spec.schedulingGroup", stored.scheduling_group, "f:schedulingGroup"),
+        ("spec.volumes", [v for v in stored.volumes if v.kind not in _HARMLESS_VOLUMES], "f:volumes"),
+    )
+    for field, added, key in rules:
+        if added:
+            yield Difference(field, "none", "a rule that may keep it off its node", (_SPEC, key))
+    if stored.deadline_s is not None:
+        path = (_SPEC, "f:activeDeadlineSeconds")
+        yield Difference("spec.activeDeadlineSeconds", "none", f"{stored.deadline_s} s", path)
+
+
+def _tolerations(asked: PodSpec, holder: Pod) -> Iterator[Difference]:
+    wanted, stored = set(asked.tolerations), set(holder.spec.tolerations)
+    path = (_SPEC, "f:tolerations")
+    extended = {name for name, amount in asked.requests.scalars if amount}
+    added = [t for t in stored - wanted if not _harmless(t, extended) and not hand_over_tolerated(t)]
+    missing = wanted - stored
+    if added:
+        yield Difference("spec.tolerations", "no further one", ", ".join(sorted(map(_taint, added))), path)
+    if missing:
+        yield Difference("spec.tolerations", ", ".join(sorted(map(_taint, missing))), "none of these", path)
+
+
+def _harmless(toleration: Toleration, extended: set[str]) -> bool:
+    return (toleration.key, toleration.effect) in _BY_THE_API_SERVER or toleration.key in extended
+
+
+def _taint(toleration: Toleration) -> str:
+    return f"{toleration.key or 'any taint'}:{toleration.effect or 'any effect'}"
+
+
+def _priority(reservation: Reservation, holder: Pod, known: PriorityClass | None) -> Iterator[Difference]:
+    soft, stored = soft_mode(reservation), holder.spec
+    asked = names.PRIORITY_CLASS_SOFT if soft else names.PRIORITY_CLASS
+    if stored.priority_class != asked:
+        path = (_SPEC, "f:priorityClassName")
+        yield Difference("spec.priorityClassName", asked, stored.priority_class or "none", path)
+    elif known is not None and (stored.priority > known.value if soft else stored.priority < known.value):
+        yield Difference("spec.priority", str(known.value), str(stored.priority), (_SPEC, "f:priority"))
+    if stored.preempts:
+        path = (_SPEC, "f:preemptionPolicy")
+        yield Difference("spec.preemptionPolicy", "Never", "PreemptLowerPriority", path)
+
+
+def gates_of_others(holder: Pod) -> tuple[str, ...]:
+    """Scheduling gates of the placeholder that other programs must remove."""
+    return tuple(gate for gate in foreign_gates(holder.spec.gates) if gate != names.GATE_ROOM)
+
+
+def _writers_of(path: tuple[str, ...], writers: Iterable[FieldWriter]) -> Iterator[str]:
+    for writer in writers:
+        if writer.manager and writer.manager != _OWN_MANAGER and _owns(path, writer.fields):
+            yield writer.manager
+
+
+def _owns(path: tuple[str, ...], fields: bytes) -> bool:
+    try:
+        at = msgspec.json.decode(fields) if fields else None
+    except msgspec.DecodeError:
+        return False
+    for part in path:
+        if not isinstance(at, dict) or part not in at:
+            return False
+        at = at[part]
+    return True

@@ -1,0 +1,115 @@
+"""Placeholders that others change, with the whole controller on the sandbox in virtual time.
+
+No pod is evicted for a room that is smaller than asked, elsewhere, or whose placeholder cannot be removed.
+"""
+
+from __future__ import annotations
+
+import pytest
+from scenes import Scene
+
+from harness.histories.admission import HARMLESS, SPOILED, placeholder_policy
+from rescheduler.model.names import GATE
+from rescheduler.sandbox.controllers.unstructured import condition, deleting, spec
+
+FINALIZER = {"metadata": {"finalizers": ["example.com/audit"]}}
+
+
+def scene():
+    world = Scene({"n1": 4, "n2": 4})
+    world.workload()
+    return world
+
+
+def admit(world, expression):
+    for obj in placeholder_policy(expression):
+        world.api.create(obj)
+
+
+def evicted(world):
+    return world.calls.of(lambda call: call.evicts)
+
+
+def created(world):
+    return world.calls.of(lambda c: c.method == "POST" and c.path.endswith("/rescheduler/pods") and not c.dry)
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_nobody_is_evicted_for_a_placeholder_that_is_not_as_asked(what):
+    world = scene()
+    admit(world, SPOILED[what])
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: world.over(name))
+    state = world.state(name)
+    assert (state["phase"], state["reason"]) == ("Failed", "ReservationFailed"), state
+    assert "is not as asked" in state["message"] or "another program keeps" in state["message"]
+    assert not evicted(world)
+    world.advance(60.0)
+    assert len(created(world)) == 1, "what is refused is not created again and again"
+    assert not [p for p in world.placeholders() if not deleting(p)]
+    assert not world.faults
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_changes_no_promise_changes_no_move(what):
+    world = scene()
+    admit(world, HARMLESS[what])
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: world.over(name))
+    assert world.state(name)["phase"] == "Succeeded", world.state(name)
+
+
+def test_a_room_of_people_fails_with_what_was_stored():
+    world = scene()
+    world.start()
+    room = world.room(node="n2")
+    world.until(lambda: world.state(room).get("phase") == "Available")
+    (holder,) = world.placeholders()
+    world.api.patch(holder, FINALIZER)
+    world.until(lambda: world.state(room).get("phase") == "Failed")
+    ready = condition({"status": world.state(room)}, "Ready")
+    assert ready["reason"] == "PlaceholderChanged"
+    assert "metadata.finalizers is example.com/audit instead of none" in ready["message"]
+
+
+def test_a_room_for_several_ends_when_admission_makes_its_rest_smaller():
+    world = scene()
+    world.start()
+    room = world.room(node="n2", cpu="3", allocateOnce=False)
+    world.until(lambda: world.state(room).get("phase") == "Available")
+    admit(world, SPOILED["requests"])
+    begun_s = world.now_s
+    world.scale(2)
+    world.until(lambda: world.state(room).get("phase") == "Failed" and len(world.ready()) == 2)
+    assert world.reason(room) == "PlaceholderChanged"
+    assert world.now_s < begun_s + 15.0, "its claimant does not stay gated up to its limit"
+
+
+def test_a_finalizer_that_comes_before_the_eviction_ends_the_move():
+    world = scene()
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: [p for p in world.placeholders() if spec(p).get("nodeName")])
+    (holder,) = world.placeholders()
+    world.api.patch(holder, FINALIZER)
+    world.until(lambda: world.over(name))
+    assert not evicted(world)
+    assert "example.com/audit" in world.state(name)["message"]
+
+
+def test_a_claimant_is_not_kept_for_a_placeholder_that_cannot_be_removed():
+    world = scene()
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: evicted(world))
+    (holder,) = world.placeholders()
+    world.api.patch(holder, FINALIZER)
+    begun_s = world.now_s
+    world.until(lambda: world.over(name) and len(world.ready()) == 1)
+    assert world.now_s < begun_s + 15.0, "it does not stay gated up to its limit"
+    assert not [
+        p for p in world.pods() if any(g["name"] == GATE for g in spec(p).get("schedulingGates") or ())
+    ]
+    assert "example.com/audit" in world.state(name)["message"]
