@@ -8,7 +8,6 @@ It meets the Pod Security level restricted, except where host ports must be held
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,8 +18,9 @@ from rescheduler.model.quantity import QuantityError
 from rescheduler.model.records import HostPort, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import Resources, encode_resources, parse_resources
-from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
+from rescheduler.model.selectors import NodeSelector, Operator, Requirement
 from rescheduler.reservations.naming import digest, label_value, slug
+from rescheduler.reservations.node_terms import all_of
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
 
 Json = dict[str, Any]
@@ -28,7 +28,6 @@ Json = dict[str, Any]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 _USER: Final = 65_535
-_TERM_FIELDS: Final = ("matchExpressions", "matchFields")
 _HAND_OVER_TOLERATION: Final[Json] = {
     "key": names.ANNOTATION_HANDOVER_TAINT,
     "operator": "Exists",
@@ -167,6 +166,8 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
     template = _template_spec(reservation)
     scheduling = reservation.template or PodSpec()
     requests = scheduling.requests if part.size is None else part.size
+    own = (scheduling.node_affinity,) if scheduling.node_affinity is not None else ()
+    pin = Requirement(_NODE_NAME, Operator.IN, (node,))
     spec: Json = {
         "priorityClassName": names.PRIORITY_CLASS_SOFT if soft_mode(reservation) else names.PRIORITY_CLASS,
         "preemptionPolicy": "Never",
@@ -174,7 +175,7 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": {_REQUIRED: _pinned(template, node, part.volumes)}},
+        "affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": all_of([*own, *part.volumes], pin)}}},
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -221,15 +222,6 @@ def port_entry(port: HostPort) -> Json:
     return entry
 
 
-def _pinned(template: Json, node: str, volumes: Sequence[NodeSelector]) -> Json:
-    """The template's required node affinity, narrowed to where its volumes are, and to the node in each term."""
-    affinity = (template.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    pin = Requirement(_NODE_NAME, Operator.IN, (node,))
-    here = NodeSelector((NodeSelectorTerm(fields=(pin,)),))
-    return {"nodeSelectorTerms": narrowed(terms, [*volumes, here])}
-
-
 def template_of(reservation: Reservation) -> Json:
     """The template as it was written; empty if it is none."""
     template = msgspec.json.decode(reservation.template_raw or b"{}")
@@ -239,38 +231,3 @@ def template_of(reservation: Reservation) -> Json:
 def _template_spec(reservation: Reservation) -> Json:
     spec = template_of(reservation).get("spec")
     return spec if isinstance(spec, dict) else {}
-
-
-# Required node affinity: terms are ORed, so ANDing selectors is their product ----------------------
-
-
-def narrowed(terms: list[Json], selectors: Iterable[NodeSelector]) -> list[Json]:
-    """Terms for the nodes that one of ``terms`` and all ``selectors`` match; empty and malformed ones match none."""
-    for selector in selectors:
-        terms = [
-            _both(term, _term(other)) for term in terms for other in selector.terms if _term_matches(other)
-        ]
-    return terms
-
-
-def _term_matches(term: NodeSelectorTerm) -> bool:
-    return not term.invalid and bool(term.expressions or term.fields)
-
-
-def _both(one: Json, other: Json) -> Json:
-    joined = {field: [*(one.get(field) or ()), *(other.get(field) or ())] for field in _TERM_FIELDS}
-    return {field: found for field, found in joined.items() if found}
-
-
-def _term(term: NodeSelectorTerm) -> Json:
-    return {
-        "matchExpressions": [_requirement(r) for r in term.expressions],
-        "matchFields": [_requirement(r) for r in term.fields],
-    }
-
-
-def _requirement(requirement: Requirement) -> Json:
-    entry: Json = {"key": requirement.key, "operator": str(requirement.operator)}
-    if requirement.values:
-        entry["values"] = list(requirement.values)
-    return entry

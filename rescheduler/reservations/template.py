@@ -21,7 +21,8 @@ from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resources import encode_resources
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.reservations.naming import digest, slug
-from rescheduler.reservations.placeholder import narrowed, port_entry
+from rescheduler.reservations.node_terms import all_of
+from rescheduler.reservations.placeholder import port_entry
 
 Json = dict[str, Any]
 
@@ -117,8 +118,8 @@ def template_of(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], n
     if pod.scheduler_name != "default-scheduler":
         spec["schedulerName"] = pod.scheduler_name
     selectors = [*((pod.node_affinity,) if pod.node_affinity is not None else ()), *volumes]
-    if selectors:
-        terms = narrowed([{}], selectors)
+    terms = all_of(selectors)
+    if terms is not None:
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
     return {"metadata": {"namespace": namespace}, "spec": spec}
 

@@ -37,6 +37,7 @@ RAW = {
 
 
 def manifest(raw=RAW, annotations=None):
+    terms = tuple(NodeSelectorTerm(expressions=(Requirement(key, Operator.EXISTS),)) for key in "ab")
     reservation = Reservation(
         name="r",
         uid="u1",
@@ -46,6 +47,7 @@ def manifest(raw=RAW, annotations=None):
         template=PodSpec(
             requests=Resources(cpu_milli=250, memory_bytes=2**20, scalars=(("gpu.io/a", 2),)),
             host_ports=(HostPort("TCP", "", 80),),
+            node_affinity=NodeSelector(terms) if "spec" in raw else None,
         ),
     )
     return json.loads(placeholder_manifest(reservation, "n2", ReservationSettings()))
