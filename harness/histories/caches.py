@@ -15,7 +15,7 @@ from typing import Final
 
 from harness.histories.watch import Reachable, Watch
 from rescheduler.kube.informer import Events
-from rescheduler.kube.reflector import Gaps, InformerEvent
+from rescheduler.kube.reflector import EndKind, Gaps, InformerEvent
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.sandbox.controllers.api import ObjectChange
@@ -47,6 +47,7 @@ class Caches:
         """Events that the watches have received and that are not in the queue of the loop yet."""
         self._decoder = Decoder()
         self._refused_until_s: dict[Kind, float] = {}
+        self._unserved: dict[Kind, tuple[float, EndKind]] = {}
         self.events: Events = SimpleQueue()
         api.subscribe(self._hear)
 
@@ -63,6 +64,10 @@ class Caches:
     def waiting_for(self) -> tuple[Kind, ...]:
         """Kinds whose first list is not complete."""
         return tuple(kind for kind, watch in self._watches.items() if not watch.synced)
+
+    def unknown(self) -> dict[Kind, str]:
+        """Kinds that were read and of which nothing is known now, each with the reason."""
+        return {kind: watch.unknown for kind, watch in self._watches.items() if watch.unknown}
 
     def problems(self) -> dict[Kind, str]:
         """Kinds that cannot be read, each with the reason."""
@@ -90,6 +95,8 @@ class Caches:
         }
         for kind, until_s in self._refused_until_s.items():
             self._watches[kind].refused_until_s = until_s
+        for kind, (until_s, end) in self._unserved.items():
+            self._watches[kind].unserved_until_s, self._watches[kind].unserved = until_s, end
         self.connect(now_s)
 
     def break_off(self, now_s: float, *, forgotten: bool) -> None:
@@ -107,6 +114,17 @@ class Caches:
         self._refused_until_s[kind] = until_s
         self._watches[kind].refused_until_s = until_s
         self._arrived += self._watches[kind].break_off(self._clock(), forgotten=False)
+
+    def unserve(self, kind: Kind, until_s: float, end: EndKind) -> None:
+        """Until then requests for this kind are answered with 404: its watch ends."""
+        self._unserved[kind] = until_s, end
+        self._watches[kind].unserved_until_s, self._watches[kind].unserved = until_s, end
+        self._arrived += self._watches[kind].break_off(self._clock(), forgotten=False)
+
+    def empty(self, kind: Kind, lists: int) -> None:
+        """The watch of this kind ends, and so many lists that follow are empty."""
+        self._watches[kind].empty_lists = lists
+        self._arrived += self._watches[kind].break_off(self._clock(), forgotten=True)
 
     def connect(self, now_s: float) -> int:
         """Broken watches that are due reconnect. Returns how many tried."""

@@ -52,7 +52,10 @@ _OF_READS: Final = (Fault.BUSY, Fault.BROKEN, Fault.AWAY, Fault.LOST_REQUEST)
 
 
 class Line:
-    """A transport with faults. ``trouble``: share of the requests that fail. ``away``: intervals in which no request is answered."""
+    """A transport with faults. ``trouble``: share of the requests that fail. ``away``: intervals in which no request is answered.
+
+    ``unserved``: parts of paths, and until when requests for them are answered with 404 in plain text.
+    """
 
     def __init__(self, transport: Transport, rng: random.Random, clock: Callable[[], float]) -> None:
         self._transport, self._rng, self._clock = transport, rng, clock
@@ -61,6 +64,7 @@ class Line:
         self._after = False
         self.trouble = 0.0
         self.away: list[tuple[float, float]] = []
+        self.unserved: dict[str, float] = {}
         self.sending = False
         self.met: Counter[str] = Counter()
 
@@ -73,6 +77,9 @@ class Line:
         self._count()
         if self.is_away():
             raise TransportError("connection refused")
+        if any(part in request.path and self._clock() < until_s for part, until_s in self.unserved.items()):
+            self.met["answer: 404 of no object"] += 1
+            return Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
         last = self._is_last(request)
         if last and not self._after:
             raise Killed

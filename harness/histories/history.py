@@ -24,6 +24,7 @@ from harness.histories.pending_owners import PendingOwners
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
+from harness.histories.sights import Sights
 from harness.histories.stepping_aside import POLICY, SteppingAside
 from harness.histories.user_requests import Asks
 from rescheduler.configuration.document import Configuration
@@ -193,6 +194,7 @@ class History:
             server=self._clocks.server,
             make_room=self._aside.at_work,
         )
+        self._sights = Sights(self._cluster, seed, script=self._script, program=self._program)
         self._rough = self._write_script()
         if not self._aside.at_work:
             self._chains.write_script(self._script)
@@ -200,6 +202,7 @@ class History:
         self._room_sets.write_script()
         self._clocks.write_script()
         self._aside.write_script(self._checker.seen)
+        self._sights.write_script()
         if self._owners_change:
             self._owners.write_script()
 
@@ -215,6 +218,7 @@ class History:
             self._disturbances.calm_down()
             self._room_sets.undo()
             self._clocks.undo()
+            self._sights.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)

@@ -16,6 +16,7 @@ import msgspec
 from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import GROUP
 from rescheduler.model.records import ObjectKey
 from rescheduler.sandbox.controllers.api import ObjectChange
 from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, key, uid
@@ -49,7 +50,8 @@ class Watch:
         self.decode_errors = 0
         self._api, self._rng, self._reachable = api, rng, reachable
         self._decoder, self._encoder = decoder, msgspec.json.Encoder()
-        self._reflector = Reflector(kind, optional=resource.optional, watch_list=False)
+        own = resource.group == GROUP
+        self._reflector = Reflector(kind, optional=resource.optional and not own, kept=own, watch_list=False)
         self._forgotten = False
         self._clock, self._started_at_s = clock, clock()
         self.asks_at_s: float | None = 0.0
@@ -57,6 +59,12 @@ class Watch:
         self.stalled_until_s = 0.0
         self.refused_until_s = 0.0
         """The server refuses this kind until then."""
+        self.unserved_until_s = 0.0
+        """Until then every request for it is answered with 404."""
+        self.unserved = EndKind.UNPROVEN
+        """ABSENT: the server's list of kinds does not have it, either."""
+        self.empty_lists = 0
+        """So many lists that come next are empty, whatever is there."""
         self.news: deque[ObjectChange] = deque()
 
     @property
@@ -73,6 +81,11 @@ class Watch:
     def problem(self) -> str:
         """Why it is not up to date; "" if it is."""
         return self._reflector.problem
+
+    @property
+    def unknown(self) -> str:
+        """As ``Informer.unknown``."""
+        return self._reflector.unknown
 
     @property
     def objects(self) -> int:
@@ -107,12 +120,17 @@ class Watch:
             return self._ended(End(EndKind.BROKEN, "connection refused"), now_s)
         if now_s < self.refused_until_s:
             return self._ended(End(EndKind.REFUSED, "the server is currently unable to handle it"), now_s)
+        if now_s < self.unserved_until_s:
+            return self._ended(End(self.unserved, "404 page not found"), now_s)
         events: list[InformerEvent] = []
         if isinstance(self._reflector.next_step(), ListRequest):
             self._forgotten = False
             self.news.clear()
-            listed = map(self._record, self._api.list(self._group_kind))
+            listed = map(self._record, [] if self.empty_lists else self._api.list(self._group_kind))
+            self.empty_lists = max(0, self.empty_lists - 1)
             events = self._reflector.on_page([r for r in listed if r is not None], _VERSION, "", now_s)
+            if self._reflector.doubt is not None:
+                return events + self._ended(self._reflector.doubt, now_s)
         elif self._forgotten:
             return self._ended(End(EndKind.EXPIRED, "too old resource version"), now_s)
         self._reflector.on_opened(now_s)

@@ -16,7 +16,7 @@ from rescheduler.cli.controller_presence import Leader, Presence
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.gate import Gate
 from rescheduler.model.migration import MoveMode
 from rescheduler.webhook.registration import CONFIGURATION_NAME
@@ -41,7 +41,7 @@ def gate_state(api: KubeApi, namespace: str) -> str:
         if Gate(api, namespace=namespace).installed():
             return "InForce"
         api.get(_WEBHOOK)
-    except NotFoundError:
+    except (NotFoundError, NotServedError):
         return "Missing"
     except ForbiddenError:
         return "Unknown"

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ForbiddenError, NotFoundError, NotServedError
 from rescheduler.model.names import API_VERSION
 
 _INSTALL = "install it: kubectl apply -k manifests/, docs/installing.md"
@@ -17,7 +17,7 @@ def installed(plural: str) -> Iterator[None]:
     """Around calls of the collection itself: it is not found only where its kind is not served. Raises CommandError."""
     try:
         yield
-    except NotFoundError as error:
+    except (NotFoundError, NotServedError) as error:
         message = f"rescheduler is not installed in this cluster: it does not serve {plural} of {API_VERSION}"
         raise CommandError(f"{message} ({_INSTALL})") from error
 

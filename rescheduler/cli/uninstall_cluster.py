@@ -17,7 +17,8 @@ import yaml
 from rescheduler.cli.uninstall_steps import Removal
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.discovery import proves_absent, resource_of
+from rescheduler.kube.errors import NotFoundError, NotServedError
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, parse_kept_empty
 from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
@@ -239,13 +240,19 @@ class InstalledCluster:
     def _items(self, path: str, **query: str) -> list[Json]:
         try:
             return [item for page in self.api.list(path, query) for item in _decoded(page).get("items") or ()]
-        except NotFoundError:
+        except NotServedError:
+            if not proves_absent(self.api, resource_of(path)):
+                raise
             return []
 
     def _read(self, path: str) -> Json | None:
         try:
             return _decoded(self.api.get(path))
         except NotFoundError:
+            return None
+        except NotServedError:
+            if not proves_absent(self.api, resource_of(path)):
+                raise
             return None
 
 

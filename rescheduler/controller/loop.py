@@ -74,6 +74,10 @@ class InformerCaches(Protocol):
         """Kinds whose first list is not complete."""
         ...
 
+    def unknown(self) -> Mapping[Kind, str]:
+        """Kinds of which nothing is known now although they were read before, each with the reason."""
+        ...
+
     def problems(self) -> Mapping[Kind, str]:
         """Kinds that are not up to date, each with the reason."""
         ...
@@ -88,6 +92,10 @@ class Reconciles(Protocol):
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Returns when to reconcile again at the latest (epoch seconds); None: only when something changes."""
+        ...
+
+    def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
+        """Let go the pods that were gated for too long, and do nothing else."""
         ...
 
 
@@ -217,6 +225,7 @@ class Loop:
             self._look_at_s = now_s + self._timings.turn_s
             if not ready:
                 self._count_not_ready(now_s)
+                self._attempt(Step.ROUND, self._release_overdue, now_s)
             return False
         try:
             return self._act(now_s)
@@ -247,6 +256,9 @@ class Loop:
         # The lists are complete, but their events are still queued: a decision would plan for half of the cluster.
         if self.decision is None and self._informers.events.qsize() >= _BACKLOG:
             return HealthReport(ok=False, reason="the first lists are being taken in")
+        unknown = "; ".join(f"{kind}: {why}" for kind, why in self._informers.unknown().items())
+        if unknown:
+            return HealthReport(ok=False, reason=f"unknown, so nothing is done: {unknown}")
         age_s = self._informers.stale_for_s()
         if age_s > self._timings.stale_s:
             return HealthReport(ok=False, reason=f"a cache has not been proven fresh for {age_s:.0f} s")
@@ -270,6 +282,11 @@ class Loop:
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._attempt(Step.DECISION, self._decide, now_s)
         return False
+
+    def _release_overdue(self, _now_s: float) -> None:
+        unknown = self._informers.unknown()
+        if unknown and Kind.POD not in unknown and self._informers.synced() and self._leads():
+            self._reconciler.release_overdue(self.snapshot(), self._wall())
 
     def _land(self, now_s: float) -> None:
         if self._pool.land(now_s):

@@ -117,6 +117,10 @@ class ProbingReconciler:
         wakes.append(self._tidy(now_s))
         return min((at_s for at_s in wakes if at_s is not None), default=None)
 
+    def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
+        """See ``Reconciler.release_overdue``."""
+        self.reconciler.release_overdue(snapshot, now_s)
+
     def _look_at_gaps(self, now_s: float) -> None:
         gaps = self.gaps()
         if gaps == self._gaps:

@@ -15,7 +15,8 @@ import msgspec
 from rescheduler.controller.seen_replacements import WATCHED
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
-from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.kube.discovery import proves_absent
+from rescheduler.kube.errors import ForbiddenError, NotServedError
 from rescheduler.kube.list_page import read_page
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
@@ -110,6 +111,7 @@ def _read_kind(api: KubeApi, decoder: Decoder, state: ClusterState, kind: Kind) 
             page = read_page(body, decoder, kind)
             state.add(kind, page.records)
             warnings += [f"{kind} {bad.name} cannot be read in full: {bad.error}" for bad in page.bad]
-    except NotFoundError:
-        return warnings
+    except NotServedError:
+        if not (RESOURCES[kind].optional and proves_absent(api, RESOURCES[kind])):
+            raise
     return warnings

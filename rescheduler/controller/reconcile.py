@@ -34,7 +34,7 @@ from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
-from rescheduler.coordination.leftovers import Leftover, leftovers
+from rescheduler.coordination.leftovers import Leftover, leftovers, release_machine
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
@@ -125,8 +125,8 @@ class Reconciler:
             memory=self.memory,
             unadopted=self._unadopted,
             unseen=self._unseen,
-            releasing=lambda pod: self._carrier.carries(_pod_machine(pod.uid)),
-            resting=lambda pod: self._backs_off(_pod_machine(pod.uid)),
+            releasing=lambda pod: self._carrier.carries(release_machine(pod.uid)),
+            resting=lambda pod: self._backs_off(release_machine(pod.uid)),
             crashed=self._crashed_in_gathering,
         )
         self._config_maps = OwnConfigMaps(
@@ -167,6 +167,15 @@ class Reconciler:
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
         self._end(objects)
         return self._wake_at_s
+
+    def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
+        """While the kinds are unknown by which pods get their rooms: nothing holds a pod for longer than its limit."""
+        self._now_s, self._index = now_s, RoundIndex.of(snapshot, self._kept)
+        limit_s = self.settings.reservations.gate_limit_s
+        for pod in self._index.gated:
+            if now_s >= pod.created_at_s + limit_s and not pod.deleting:
+                why = f"held for {limit_s:g} s, and its room is unknown"
+                self._do(release_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
 
     def _begin(self, snapshot: Snapshot, now_s: float) -> _Begun:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
@@ -286,7 +295,7 @@ class Reconciler:
         index = self._index
         yield from (GATE, AVOID, HISTORY)
         for pod in (*index.gated, *self._prepared):
-            yield _pod_machine(pod.uid)
+            yield release_machine(pod.uid)
         yield from self.memory.proofs.machines()
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
@@ -401,14 +410,14 @@ class Reconciler:
     def _release(self, assignment: Assignment) -> None:
         for pod, why in assignment.released:
             if holds_gate(pod):
-                self._do(_pod_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
+                self._do(release_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
 
     def _prepare(self, found: Gathered) -> None:
         self._prepared = tuple(pod for pod, _ in found.assignment.preparing)
         for pod, room in found.assignment.preparing:
             tolerations = as_released(pod, found.rooms[room].reservation.status.node_name).spec.tolerations
             action = Tolerate(pod.key, pod.uid, pod.resource_version, room, tolerations)
-            self._do(_pod_machine(pod.uid), action)
+            self._do(release_machine(pod.uid), action)
 
     # Carrying out
 
@@ -481,7 +490,3 @@ class Reconciler:
     def _wake(self, at_s: float | None) -> None:
         if at_s is not None:
             self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
-
-
-def _pod_machine(uid: str) -> ObjectKey:
-    return ObjectKey("release", uid)

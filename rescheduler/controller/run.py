@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -316,13 +316,21 @@ def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:
 
 
 def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
-    """The kinds to follow; those of Koordinator, Volcano and scheduler-plugins only if the cluster serves them."""
+    """The kinds to follow; those of Koordinator, Volcano and scheduler-plugins only if the cluster serves them.
+
+    Of our own kinds, once they are found to be installed, nothing else than a list says what there is.
+    """
     served = {
         Kind.KOORDINATOR_RESERVATION: capabilities.koordinator_reservations,
         Kind.VOLCANO_POD_GROUP: capabilities.volcano_pod_groups,
         Kind.COSCHEDULING_POD_GROUP: capabilities.coscheduling_pod_groups,
     }
-    return {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
+    found = {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
+    if capabilities.installed:
+        found |= {
+            kind: replace(found[kind], optional=False) for kind in (Kind.RESERVATION, Kind.POD_MIGRATION)
+        }
+    return found
 
 
 def source_of(api: KubeApi, options: Options) -> FileSource | ConfigMapSource:

@@ -57,7 +57,7 @@ def leftovers(
     lost = unsteered(index.waiting, snapshot.reservations)
     return (
         *(Leftover(_machine("orphan", pod.uid), (action,)) for pod, action in orphans),
-        *(Leftover(_machine("release", action.uid), (action,)) for action in lost),
+        *(Leftover(release_machine(action.uid), (action,)) for action in lost),
         *(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
             for room, why in index.made_rooms.given_up(now_s)
@@ -65,6 +65,11 @@ def leftovers(
         *_ownerless(index, sightings, settings, now_s),
         *_unanswered(index, sightings, settings, now_s),
     )
+
+
+def release_machine(uid: str) -> ObjectKey:
+    """Under which machine a pod is let go that no Reservation lets go."""
+    return ObjectKey("release", uid)
 
 
 def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tuple[ReservationAction, ...]:

@@ -1,7 +1,7 @@
 """What the API server at hand can do: its version and the API groups that the program can use.
 
 Asked once at start and again when something that was there is missing. Reading only; nothing is cached
-on disk.
+on disk. That a kind is not served is proven by a list of what is served, never by a 404: a proxy says that, too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import NotAnApiServerError, read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, NotFoundError
+from rescheduler.kube.errors import ApiError, NotFoundError, NotServedError
+from rescheduler.model.kinds import Resource
 from rescheduler.model.names import API_VERSION
 
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -71,7 +72,21 @@ class _ApiResource(msgspec.Struct):
 
 
 class _ApiResourceList(msgspec.Struct):
+    kind: str = ""
     resources: list[_ApiResource] | None = None
+
+
+class _GroupVersion(msgspec.Struct, rename="camel"):
+    group_version: str = ""
+
+
+class _ApiGroup(msgspec.Struct):
+    versions: list[_GroupVersion] | None = None
+
+
+class _ApiGroupList(msgspec.Struct):
+    kind: str = ""
+    groups: list[_ApiGroup] | None = None
 
 
 def discover(api: KubeApi) -> Capabilities:
@@ -103,15 +118,51 @@ def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
     A group whose own server is away (503) is not there either: metrics.k8s.io is often so.
     """
     try:
-        body = api.get(f"/apis/{group_version}")
-    except NotFoundError:
-        return frozenset()
+        listed = _resources(api, group_version)
     except ApiError as error:
         if error.status == 503:  # noqa: PLR2004 - Service Unavailable, from the aggregator
             return frozenset()
         raise
-    listed = read_answer(body, _ApiResourceList).resources or []
     return frozenset(resource.name for resource in listed if "/" not in resource.name)
+
+
+def proves_absent(api: KubeApi, resource: Resource) -> bool:
+    """True if the API server lists what it serves, and that kind is not in it. Raises ApiError, TransportError: nothing is known."""
+    group_version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    return all(listed.name != resource.plural for listed in _resources(api, group_version))
+
+
+def resource_of(path: str) -> Resource:
+    """The kind of a collection or an object at ``path``."""
+    root, *parts = path.strip("/").split("/")
+    group = parts.pop(0) if root == "apis" else ""
+    version = parts.pop(0)
+    namespaced = parts[0] == "namespaces" and len(parts) > 2  # noqa: PLR2004 - namespaces/NAME/PLURAL
+    return Resource(group, version, parts[2] if namespaced else parts[0], namespaced=namespaced)
+
+
+def _resources(api: KubeApi, group_version: str) -> list[_ApiResource]:
+    """What a group version serves; nothing only if the list of all groups does not have it."""
+    path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    try:
+        body = api.get(path)
+    except (NotServedError, NotFoundError):
+        if "/" not in group_version or group_version in _group_versions(api):
+            raise
+        return []
+    found = read_answer(body, _ApiResourceList)
+    if found.kind != "APIResourceList":
+        raise NotAnApiServerError(body, "it is no list of resources")
+    return found.resources or []
+
+
+def _group_versions(api: KubeApi) -> frozenset[str]:
+    body = api.get("/apis")
+    found = read_answer(body, _ApiGroupList)
+    if found.kind != "APIGroupList":
+        raise NotAnApiServerError(body, "it is no list of API groups")
+    groups = found.groups or []
+    return frozenset(version.group_version for group in groups for version in group.versions or [])
 
 
 def _number(text: str) -> int:

@@ -4,13 +4,14 @@
 
     ApiError                    any answer that is not a success
     ├── TryLaterError           nothing: time cures it (429, 5xx)
+    │   └── NotServedError      404 that names no object: the path is not served now, or something else answered
     ├── AccessError             the administrator: rights or credentials
     │   ├── UnauthorizedError   401: credentials are not accepted
     │   └── ForbiddenError      403: rights are missing, or an admission webhook refuses
     ├── StaleError              the caller: look again, then decide again
     │   ├── ConflictError       409 (422 to a guarded JSON patch): the object was changed or replaced in between
     │   ├── AlreadyExistsError  409: an object of that name is there
-    │   ├── NotFoundError       404: no such object, or no such kind
+    │   ├── NotFoundError       404 of the API server that names the object: it does not exist
     │   └── ExpiredError        410: the resource version or the page token is too old; list again
     └── RejectedError           the author of the object: it is invalid (400, 422, ...)
 
@@ -83,6 +84,14 @@ class TryLaterError(ApiError):
     """Overloaded or failing server."""
 
 
+class NotServedError(TryLaterError):
+    """404 without a Status that names an object: from a proxy, or of a kind that is not served at the moment.
+
+    It proves nothing of any object. Whether a kind is served is told by ``discovery.proves_absent``. A call that ends so is
+    not sent again by itself, since it may take until somebody installs the kind.
+    """
+
+
 class AccessError(ApiError):
     """Credentials or rights are missing."""
 
@@ -108,7 +117,9 @@ class AlreadyExistsError(StaleError):
 
 
 class NotFoundError(StaleError):
-    """404."""
+    """404 of the API server about one object. ``about``: what it does not have, by plural name of the kind: "pods"."""
+
+    about = ""
 
 
 class ExpiredError(StaleError):
@@ -122,6 +133,8 @@ class RejectedError(ApiError):
 class Details(msgspec.Struct, frozen=True, rename="camel"):
     """``Status.details``."""
 
+    name: str = ""
+    kind: str = ""
     causes: tuple[Cause, ...] | None = None
     retry_after_seconds: float | None = None
 
@@ -157,22 +170,35 @@ def error_of(code: int, body: bytes, headers: Mapping[str, str] | None = None) -
     details = status.details if status else None
     causes = (details.causes or ()) if details else ()
     retry_after = _retry_after(headers or {}, details)
-    return _class_of(code, reason)(code, reason, message, causes, retry_after)
+    error = _class_of(code, reason, status)(code, reason, message, causes, retry_after)
+    return _naming(error, details)
 
 
 def error_of_status(status: Status) -> ApiError:
     """The exception for a Status that came inside a stream (watch event ERROR)."""
     details = status.details
-    return _class_of(status.code, status.reason)(
+    error = _class_of(status.code, status.reason, status)(
         status.code,
         status.reason,
         status.message,
         (details.causes or ()) if details else (),
         _retry_after({}, details),
     )
+    return _naming(error, details)
 
 
-def _class_of(code: int, reason: str) -> type[ApiError]:
+def _naming(error: ApiError, details: Details | None) -> ApiError:
+    if isinstance(error, NotFoundError) and details is not None:
+        error.about = details.kind
+    return error
+
+
+def _class_of(code: int, reason: str, status: Status | None) -> type[ApiError]:
+    if code == HTTPStatus.NOT_FOUND:
+        named = status is not None and status.details is not None and bool(status.details.name)
+        return NotFoundError if named else NotServedError
+    if status is None and code in _OF_OBJECTS:
+        return TryLaterError  # something that stands before the API server says so, of nothing that it knows
     if code == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExistsError
     if code == HTTPStatus.TOO_MANY_REQUESTS or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -182,10 +208,12 @@ def _class_of(code: int, reason: str) -> type[ApiError]:
     return _CLASSES.get(code, RejectedError)
 
 
+_OF_OBJECTS: Final = (HTTPStatus.CONFLICT, HTTPStatus.GONE, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Answers that say what is stored; only the API server knows it, and it says it in a Status."""
+
 _CLASSES: Final[Mapping[int, type[ApiError]]] = {
     HTTPStatus.UNAUTHORIZED: UnauthorizedError,
     HTTPStatus.FORBIDDEN: ForbiddenError,
-    HTTPStatus.NOT_FOUND: NotFoundError,
     HTTPStatus.CONFLICT: ConflictError,
     HTTPStatus.GONE: ExpiredError,
 }

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from rescheduler.kube.answers import is_object, may_have_happened
-from rescheduler.kube.errors import ApiError, error_of, error_of_status, parse_status
+from rescheduler.kube.errors import ApiError, NotFoundError, error_of, error_of_status, parse_status
 from rescheduler.kube.transport import Response
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 
@@ -69,8 +69,8 @@ def _outcome(error: ApiError) -> EvictionOutcome:
     match error.status:
         case HTTPStatus.TOO_MANY_REQUESTS:
             return _outcome_of_429(error)
-        # A balancer without a server behind it says 404, too, without a Status: then it is not known that the pod is gone.
-        case HTTPStatus.NOT_FOUND if error.reason:
+        # Only a Status that names a pod proves that it is gone; any other 404 is UNKNOWN (``NotServedError``).
+        case HTTPStatus.NOT_FOUND if isinstance(error, NotFoundError) and error.about == "pods":
             return EvictionOutcome.GONE
         case HTTPStatus.CONFLICT:
             # Any other conflict is a write that came in between: the same eviction may pass next time.

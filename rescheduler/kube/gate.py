@@ -21,7 +21,7 @@ from tenacity import stop_before_delay, wait_fixed, wait_random_exponential
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
-from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.errors import NotFoundError, NotServedError
 from rescheduler.kube.retry import Retry
 from rescheduler.model.controller_key import controller_keys
 from rescheduler.model.names import (
@@ -97,7 +97,7 @@ class Gate:
         try:
             self.api.get(f"{_ADMISSION}/mutatingadmissionpolicies/{POLICY_NAME}")
             self.api.get(f"{_ADMISSION}/mutatingadmissionpolicybindings/{POLICY_NAME}")
-        except NotFoundError:
+        except (NotFoundError, NotServedError):
             return False
         return True
 

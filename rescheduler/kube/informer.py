@@ -18,7 +18,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from rescheduler.kube.client import PAGE_LIMIT
+from rescheduler.kube.client import PAGE_LIMIT, KubeApi
+from rescheduler.kube.discovery import proves_absent
 from rescheduler.kube.errors import ApiError, error_of
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.kube.reflector import (
@@ -30,6 +31,7 @@ from rescheduler.kube.reflector import (
     Reflector,
     WatchRequest,
 )
+from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import (
     LineSplitter,
     LineTooLongError,
@@ -42,6 +44,7 @@ from rescheduler.kube.transport import (
 from rescheduler.logs import Seldom
 from rescheduler.model.decode import BadObject, Decoder, EventType, ListPage, UndecodableError, WatchEvent
 from rescheduler.model.kinds import Kind, Resource
+from rescheduler.model.names import GROUP
 from rescheduler.model.records import ObjectKey
 
 SILENCE_S: Final = 75.0
@@ -109,7 +112,10 @@ class Informer:
         self._selector = {"fieldSelector": field_selector} if field_selector else {}
         self._silence_s = silence_s
         self._clock, self._chance = clock, chance
-        self._reflector = Reflector(kind, optional=resource.optional, watch_list=watch_list)
+        self._resource = resource
+        self._api = KubeApi(transport, NO_RETRY)
+        own = resource.group == GROUP
+        self._reflector = Reflector(kind, optional=resource.optional, kept=own, watch_list=watch_list)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._stream: Stream | None = None
@@ -159,6 +165,11 @@ class Informer:
         return self._reflector.problem
 
     @property
+    def unknown(self) -> str:
+        """Why nothing is known of the kind now although it was read before; empty if the cache is what is known."""
+        return self._reflector.unknown
+
+    @property
     def objects(self) -> int:
         """Number of objects known."""
         return self._reflector.objects
@@ -191,10 +202,20 @@ class Informer:
     def _ended(self, end: End) -> float:
         """Seconds to wait before the next request."""
         was_absent = self.absent
+        if end.kind is EndKind.UNPROVEN:
+            end = self._proven(end)
         wait_s, events = self._reflector.on_end(end, self._clock(), self._chance())
         self._put(events)
         self._tell(end, wait_s, newly_absent=self.absent and not was_absent)
         return wait_s
+
+    def _proven(self, end: End) -> End:
+        """The end after a 404: ABSENT if the server's list of kinds does not have this one."""
+        try:
+            absent = proves_absent(self._api, self._resource)
+        except (ApiError, TransportError) as error:
+            return End(EndKind.UNPROVEN, f"{end.message}; what is served is not known: {error}")
+        return End(EndKind.ABSENT, end.message) if absent else end
 
     def _fill(self, pause: ExitStack) -> End | None:
         """Steps until something ends; the pause of the collector is left once the list is complete."""
@@ -231,10 +252,15 @@ class Informer:
             return End(EndKind.UNDECODABLE, str(error))
         for bad in page.bad:
             self._warn(bad)
+        if not page.resource_version:
+            self.decode_errors += 1
+            return End(
+                EndKind.UNDECODABLE, "the answer is no list of an API server: it has no resourceVersion"
+            )
         self._put(
             self._reflector.on_page(page.records, page.resource_version, page.continue_token, self._clock())
         )
-        return None
+        return self._reflector.doubt
 
     def _watch(self, step: WatchRequest, pause: ExitStack) -> End:
         try:
@@ -304,7 +330,7 @@ class Informer:
             deleted = event.type is EventType.DELETED
             changes = self._reflector.on_change(event.record, version, deleted=deleted, now_s=now_s)
         self._put(changes)
-        return None
+        return self._reflector.doubt
 
     def _put(self, events: Iterable[InformerEvent]) -> None:
         for event in events:
@@ -348,7 +374,7 @@ def end_of(error: ApiError, *, initial: bool = False) -> End:
         case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY if initial:
             kind = EndKind.UNSUPPORTED
         case HTTPStatus.NOT_FOUND:
-            kind = EndKind.ABSENT
+            kind = EndKind.UNPROVEN
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             kind = EndKind.DENIED
         case _:

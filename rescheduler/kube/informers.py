@@ -1,8 +1,9 @@
 """The informers of all kinds that a Snapshot is made of: one queue of changes, one answer to "may I decide?".
 
-Nothing may be decided unless ``synced`` and ``stale_for_s`` is small. A kind that the server does not have
-counts as empty if it is optional, and is looked for now and then. A kind that may not be read keeps the
-whole unsynced: ``problems`` says which, and what is missing.
+Nothing may be decided unless ``synced``, ``unknown`` is empty and ``stale_for_s`` is small. A kind that the server
+never had counts as empty if it is optional, and is looked for now and then. A kind that was read and is not served now, or
+that suddenly is nearly empty, is unknown until a list of it is complete. A kind that may not be read keeps the whole
+unsynced: ``problems`` says which, and what is missing.
 """
 
 from __future__ import annotations
@@ -91,6 +92,10 @@ class Informers:
     def waiting_for(self) -> tuple[Kind, ...]:
         """Kinds whose first list is not complete."""
         return tuple(kind for kind, informer in self._informers.items() if not informer.synced)
+
+    def unknown(self) -> dict[Kind, str]:
+        """Kinds of which nothing is known now although they were read before, each with the reason."""
+        return {kind: why for kind, informer in self._informers.items() if (why := informer.unknown)}
 
     def problems(self) -> dict[Kind, str]:
         """What keeps kinds from being up to date, in the words of the server or the network."""

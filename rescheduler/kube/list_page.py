@@ -14,6 +14,9 @@ def read_page(body: bytes, decoder: Decoder, kind: Kind) -> ListPage:
         NotAnApiServerError: it is no list.
     """
     try:
-        return decoder.page(kind, body)
+        page = decoder.page(kind, body)
     except UndecodableError as error:
         raise NotAnApiServerError(body, str(error)) from error
+    if not page.resource_version:
+        raise NotAnApiServerError(body, "a list without a resourceVersion")
+    return page

@@ -24,10 +24,13 @@ UNANSWERED_CAP_S: Final = 4.0
 """While no server answers: asking is no load then, and the slowest kind decides when the caches are complete again."""
 LIVED_S: Final = 20.0
 """A stream that lived so long proves the connection: the next wait is short again."""
-GONE_AFTER: Final = 3
-"""A kind that was there is taken for removed after so many 404 in a row: an API server that starts may err."""
+REMOVED_AFTER_S: Final = 600.0
+"""A kind of others that was there is taken for removed once the server has not listed it for so long. Until then, and of
+our own kinds always, its objects are unknown: kinds are removed and made again within seconds when they are installed anew."""
 PROBE_S: Final = 30.0
 """Half of the mean pause between two looks for a kind that the server does not have."""
+CONFIRM_S: Final = 1.0
+"""Pause before the second list, where the first one lacks most of what was there."""
 
 
 class ChangeType(enum.StrEnum):
@@ -95,7 +98,11 @@ class EndKind(enum.StrEnum):
     UNSUPPORTED = "unsupported"
     """400 or 422 to sendInitialEvents: the server has no WatchList."""
     ABSENT = "absent"
-    """404: the kind is not served."""
+    """404, and the server's list of kinds does not have it: the kind is not served."""
+    UNPROVEN = "unproven"
+    """404, and nothing proves that the kind is not served: something else than the API server may have answered."""
+    UNCONFIRMED = "unconfirmed"
+    """A complete list that lacks most of what was there."""
     DENIED = "denied"
     """401 or 403."""
 
@@ -130,9 +137,12 @@ def full_jitter_s(failures: int, base_s: float, cap_s: float, chance: float) -> 
 class Reflector:
     """The machine for one kind. Not thread-safe: one thread feeds it; properties may be read by others."""
 
-    def __init__(self, kind: Kind, *, optional: bool = False, watch_list: bool = True) -> None:
+    def __init__(
+        self, kind: Kind, *, optional: bool = False, kept: bool = False, watch_list: bool = True
+    ) -> None:
+        """``optional``: the server may not have the kind. ``kept``: once seen, it is never taken for removed."""
         self.kind = kind
-        self._optional = optional
+        self._optional, self._kept = optional, kept
         self._watch_list = watch_list
         self._phase = _Phase.INITIAL if watch_list else _Phase.LISTING
         self._cache = Store()
@@ -141,7 +151,16 @@ class Reflector:
         self._version = ""
         self._failures = 0
         self._unanswered = 0
-        self._missing = 0
+        self._refusals = 0
+        """404 in a row."""
+        self._absent_since_s: float | None = None
+        """Since when it is proven without a break that the kind is not served."""
+        self._second_look = False
+        """The list that is on its way confirms the one before, or does not."""
+        self.doubt: End | None = None
+        """The list that was complete just now must be read again: pass this to ``on_end``."""
+        self.unknown = ""
+        """Why nothing is known of a kind that was seen: its objects are those of before, and nothing may depend on them."""
         self._opened_at_s: float | None = None
         self.synced = False
         self.absent = False
@@ -223,6 +242,12 @@ class Reflector:
         opened = self._opened_at_s is not None
         lived = self._opened_at_s is not None and now_s - self._opened_at_s >= LIVED_S
         self._opened_at_s = None
+        if end.kind in (EndKind.ABSENT, EndKind.UNPROVEN):
+            return self._not_served(end, now_s, chance)
+        self._refusals, self._absent_since_s = 0, None
+        if end.kind is EndKind.UNCONFIRMED:
+            self.doubt = None
+            return CONFIRM_S * (1 + chance), []
         if end.kind is EndKind.UNSUPPORTED:
             # Not a failure: the same is asked at once in the older way, without a pause.
             self._watch_list = False
@@ -231,12 +256,6 @@ class Reflector:
         self.problem = "" if end.kind in (EndKind.CLEAN, EndKind.SILENT) else end.message
         if self.synced and end.kind not in (EndKind.CLEAN, EndKind.SILENT):
             self._lose_connection(now_s)
-        self._missing = self._missing + 1 if end.kind is EndKind.ABSENT else 0
-        # A kind that never was there counts as absent at the first 404. One that was there would be deleted
-        # with all its objects, and an API server that starts answers 404 for a moment before it has read its CRDs.
-        if self._optional and self._missing >= (GONE_AFTER if self.synced and not self.absent else 1):
-            self.problem = ""
-            return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
         # No server answered at all: counted apart, with a shorter longest wait, so that every informer is back soon
         # after an outage. A list that breaks off may have been answered, and lists are work: it backs off as usual.
         unanswered = end.kind is EndKind.BROKEN and not opened and self._phase is not _Phase.LISTING
@@ -256,6 +275,28 @@ class Reflector:
         jitter_s = full_jitter_s(tries, BASE_S, cap_s, chance)
         return (end.retry_after_s or 0.0) + jitter_s, []
 
+    def _not_served(self, end: End, now_s: float, chance: float) -> tuple[float, list[InformerEvent]]:
+        """A kind that was never seen is absent as soon as that is proven. One that was seen is unknown, and asked for again."""
+        if end.kind is EndKind.UNPROVEN or not self._optional:
+            self._absent_since_s = None
+        elif self._absent_since_s is None:
+            self._absent_since_s = now_s
+        since_s = self._absent_since_s
+        seen = self.synced and not self.absent
+        removed = since_s is not None and not self._kept and now_s >= since_s + REMOVED_AFTER_S
+        self._refusals += 1
+        if since_s is not None and (removed or not seen):
+            self._refusals, self._absent_since_s = 0, None
+            self.problem = self.unknown = ""
+            return PROBE_S + 2 * PROBE_S * chance, self._vanish(now_s)
+        self.problem = end.message or "404"
+        if self.synced:
+            self.unknown = f"it was served and is not now ({self.problem})"
+            self._lose_connection(now_s)
+        self._restart(end)  # what was deleted with the kind is found by a list only
+        wait_s = full_jitter_s(self._refusals, BASE_S, UNANSWERED_CAP_S, chance)
+        return (end.retry_after_s or 0.0) + wait_s, []
+
     def _restart(self, end: End) -> None:
         """Forget the version: the next step lists from the beginning; the objects stay until then."""
         if self.synced:
@@ -274,6 +315,10 @@ class Reflector:
 
     def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
         missed = [key for key in self._cache if key not in self._seen]
+        if self.synced and not self._second_look and 2 * len(missed) > len(self._cache):
+            return self._look_again(len(missed))
+        self._second_look, self._refusals, self._absent_since_s = False, 0, None
+        self.unknown = ""
         events = [event for key in missed for event in self._remove(key)]
         self._seen = Store()
         self._version, self._token = version, ""
@@ -284,6 +329,16 @@ class Reflector:
         self.gaps = Gaps(self.gaps.number + 1, away_s)
         self._lost_at_s = None
         return events + self._now_synced()
+
+    def _look_again(self, missed: int) -> list[InformerEvent]:
+        """Most of what was there is not in the list: a second one must confirm it before anything depends on it."""
+        message = f"a list lacks {missed} of {len(self._cache)} objects that were there"
+        self.doubt = End(EndKind.UNCONFIRMED, message)
+        self.problem, self.unknown = message, f"{message}; it is read again"
+        self.relists[EndKind.UNCONFIRMED] += 1
+        self._second_look = True
+        self._phase, self._version, self._token, self._seen = _Phase.LISTING, "", "", Store()
+        return []
 
     def _lose_connection(self, now_s: float) -> None:
         """The connection is lost: counted once, however many tries to get it back fail."""

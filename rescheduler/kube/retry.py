@@ -28,7 +28,7 @@ from tenacity import (
 from tenacity.stop import StopBaseT
 from tenacity.wait import WaitBaseT
 
-from rescheduler.kube.errors import ApiError, TryLaterError
+from rescheduler.kube.errors import ApiError, NotServedError, TryLaterError
 from rescheduler.kube.transport import TransportError
 
 T = TypeVar("T")
@@ -45,6 +45,8 @@ def retryable(error: BaseException, *, repeatable: bool) -> bool:
     """
     if isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
+    if isinstance(error, NotServedError):
+        return False  # a kind that is not installed is not installed a moment later, either
     return repeatable and isinstance(error, TryLaterError | TransportError)
 
 

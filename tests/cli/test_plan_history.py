@@ -66,7 +66,7 @@ def test_without_the_right_to_read_it_the_plan_says_what_it_does_not_know():
         def send(self, request):
             if request.path.endswith("/move-history"):
                 return Response(403, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}')
-            return Response(200, b'{"items":[],"metadata":{}}')
+            return Response(200, b'{"items":[],"metadata":{"resourceVersion":"1"}}')
 
     found = read_cluster(KubeApi(Refuses()), Decoder(), lambda *_: None, now_s=0.0)
     assert found.state.snapshot(0.0).past_moves == {}

@@ -15,6 +15,8 @@ LATE_S = 2.5
 ANSWERS = {
     "500 of a slow storage": refusal(500, "InternalError"),
     "503 of a proxy": Response(503, b"upstream connect error or disconnect/reset before headers", {}),
+    "404 of a proxy": Response(404, b"404 page not found\n", {"content-type": "text/plain"}),
+    "404 of no object": refusal(404, "NotFound"),
     "504": refusal(504, "Timeout"),
     "504 of a proxy": Response(504, b"<html>Gateway Time-out</html>", {}),
     "a page": Response(200, b"<html>one moment</html>", {"content-type": "text/html"}),

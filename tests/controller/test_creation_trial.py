@@ -47,7 +47,9 @@ def created(*, gates=(GATE, "other"), containers=(*CONTAINERS, SIDECAR)):
 
 
 def refusal(code, message="no", reason=""):
-    return answer({"kind": "Status", "code": code, "reason": reason, "message": message}, code)
+    status = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    named = {"details": {"name": "shop", "kind": "namespaces"}} if "shop" in message else {}
+    return answer(status | named, code)
 
 
 @pytest.fixture

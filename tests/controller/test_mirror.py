@@ -31,11 +31,13 @@ class Server:
         if self.fails:
             return Response(503, b"")
         if self.data is None and request.method != "POST":
-            return Response(404, b"")
+            return Response(
+                404, b'{"kind":"Status","code":404,"details":{"name":"gate-keys","kind":"configmaps"}}'
+            )
         if request.method != "GET":
             body = msgspec.json.decode(request.body)
             if request.method == "PATCH" and body["metadata"]["resourceVersion"] != str(self.version):
-                return Response(409, msgspec.json.encode({"reason": "Conflict"}))
+                return Response(409, msgspec.json.encode({"kind": "Status", "reason": "Conflict"}))
             self.store({**(self.data or {}), **body["data"]})
             self.annotations = self.annotations | body["metadata"].get("annotations", {})
         metadata = {"resourceVersion": str(self.version), "annotations": self.annotations}

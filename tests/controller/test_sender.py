@@ -52,6 +52,7 @@ DRY_RUN_EVICT = moves.DryRunEvict(MOVE, WEB, "u")
 
 def refusal(code, reason="", message="no"):
     status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    status |= {"details": {"name": "p", "kind": "pods"}}
     return Response(code, msgspec.json.encode(status))
 
 

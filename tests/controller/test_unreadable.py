@@ -4,9 +4,7 @@ import msgspec
 import pytest
 from scenes import Scene
 
-from rescheduler.kube.reflector import End, EndKind
 from rescheduler.model.decode import Decoder
-from rescheduler.model.kinds import Kind
 from rescheduler.sandbox.controllers.unstructured import POD, meta
 
 TTL = {"spec": {"ttl": "9999999999h"}}
@@ -144,19 +142,3 @@ def test_the_unreadable_reservations_of_one_do_not_keep_others_waiting(scene, sp
     name = scene.move(scene.pods()[0], "n2")
     scene.until(lambda: scene.over(name))
     assert scene.phase(name) == "Succeeded"
-
-
-def test_a_kind_that_was_not_served_for_a_while_is_seen_again(scene):
-    """As an API server that starts, or an administrator who installs the kinds anew, answers 404 for a while."""
-    program = scene.start()
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
-    watch = next(w for w in program.caches.watches() if w.kind is Kind.RESERVATION)
-    for _ in range(3):
-        for event in watch._ended(End(EndKind.ABSENT, "404"), scene.now_s):
-            program.caches._arrived.append(event)
-    assert watch.objects == 0
-    scene.advance(2.0)
-    assert not program.loop.snapshot().reservations
-    scene.advance(120.0)
-    assert list(program.loop.snapshot().reservations) == ["room"]

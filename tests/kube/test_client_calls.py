@@ -146,7 +146,7 @@ def test_dry_runs_go_through_the_url(api):
 
 
 def test_errors_reach_the_caller_as_they_are(api, refusal):
-    client, sent = api(refusal(404, "NotFound", "no such pod"))
+    client, sent = api(refusal(404, "NotFound", "no such pod", name="p", kind="pods"))
     with pytest.raises(NotFoundError, match="no such pod"):
         client.get("/p")
     assert len(sent) == 1

@@ -28,7 +28,7 @@ def failing(*failures, result="done"):
         (400, "BadRequest", errors.RejectedError),
         (401, "Unauthorized", errors.UnauthorizedError),
         (403, "Forbidden", errors.ForbiddenError),
-        (404, "NotFound", errors.NotFoundError),
+        (404, "NotFound", errors.NotServedError),
         (409, "Conflict", errors.ConflictError),
         (409, "AlreadyExists", errors.AlreadyExistsError),
         (410, "Expired", errors.ExpiredError),

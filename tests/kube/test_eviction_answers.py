@@ -50,7 +50,16 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
         (504, "Timeout", "the request was not completed in time", {}, Outcome.UNKNOWN, None),
         (503, "ServiceUnavailable", "etcd", {}, Outcome.UNKNOWN, None),
         (500, "InternalError", 'failed calling webhook "x"', {}, Outcome.OVERLOADED, None),
-        (404, "NotFound", 'pods "p" not found', {}, Outcome.GONE, None),
+        (404, "NotFound", 'pods "p" not found', {"name": "p", "kind": "pods"}, Outcome.GONE, None),
+        (404, "NotFound", 'pods "p" not found', {}, Outcome.UNKNOWN, None),
+        (
+            404,
+            "NotFound",
+            'namespaces "n" not found',
+            {"name": "n", "kind": "namespaces"},
+            Outcome.FAILED,
+            None,
+        ),
         (
             409,
             "Conflict",
@@ -120,7 +129,7 @@ def test_html_from_a_proxy_is_no_eviction(answer):
 
 
 def test_a_balancer_without_a_server_does_not_say_that_the_pod_is_gone(answer):
-    assert interpret(answer(404, b"404 page not found")).outcome is Outcome.FAILED
+    assert interpret(answer(404, b"404 page not found")).outcome is Outcome.UNKNOWN
     assert interpret(answer(302, b"")).outcome is Outcome.UNKNOWN
 
 

@@ -28,11 +28,11 @@ class GateServer:
         if request.path.endswith("/pods"):
             return self.probe(request)
         if "mutatingadmission" in request.path:
-            return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound")
+            return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound", name="gate")
         assert request.path == "/api/v1/namespaces/ns/configmaps/gate-keys"
         self.reads += 1
         if self.data is None:
-            return self.refusal(404, "NotFound")
+            return self.refusal(404, "NotFound", name="gate-keys", kind="configmaps")
         return self.answer(200, {"data": self.data or None})
 
     def probe(self, request):
@@ -112,12 +112,15 @@ def test_whether_it_is_installed(gate):
 
 def test_discovery_of_a_bare_server(fake_transport, refusal):
     groups = {
+        "/apis": {"kind": "APIGroupList", "groups": []},
         "/version": {"major": "1", "minor": "36+", "gitVersion": "v1.36.2-vendor"},
         "/apis/admissionregistration.k8s.io/v1": {
-            "resources": [{"name": "mutatingadmissionpolicies"}, {"name": "mutatingadmissionpolicybindings"}]
+            "kind": "APIResourceList",
+            "resources": [{"name": "mutatingadmissionpolicies"}, {"name": "mutatingadmissionpolicybindings"}],
         },
         "/apis/rescheduler.dev/v1alpha1": {
-            "resources": [{"name": "reservations"}, {"name": "reservations/status"}]
+            "kind": "APIResourceList",
+            "resources": [{"name": "reservations"}, {"name": "reservations/status"}],
         },
     }
     transport = fake_transport(

@@ -429,7 +429,9 @@ def until(condition):
 
 def test_a_missing_optional_kind_does_not_hold_the_others_up(two_kinds):
     def handler(x):
-        if "reservations" in x.call.path:
+        if x.call.path == "/apis":
+            x.json(200, {"kind": "APIGroupList", "groups": []})
+        elif x.call.path.startswith("/apis/rescheduler.dev"):
             x.answer(404, b"404 page not found")
         else:
             quiet(x) if "watch" in x.call.query else x.json(200, node_list(node("a")))
@@ -442,10 +444,35 @@ def test_a_missing_optional_kind_does_not_hold_the_others_up(two_kinds):
     assert informers.dead() == ()
 
 
+@pytest.mark.parametrize(
+    "served",
+    [
+        {"kind": "APIGroupList", "groups": [{"versions": [{"groupVersion": "rescheduler.dev/v1alpha1"}]}]},
+        {"groups": []},
+        None,
+    ],
+)
+def test_a_404_alone_does_not_prove_that_a_kind_is_not_served(two_kinds, served):
+    def handler(x):
+        if x.call.path == "/apis" and served is not None:
+            x.json(200, served)
+        elif x.call.path.startswith("/apis"):
+            x.answer(404, b"404 page not found")
+        else:
+            quiet(x) if "watch" in x.call.query else x.json(200, node_list(node("a")))
+
+    informers = two_kinds(handler)
+    assert until(lambda: Kind.RESERVATION in informers.problems())
+    assert until(lambda: informers.waiting_for() == (Kind.RESERVATION,))
+    assert not informers.of(Kind.RESERVATION).absent
+
+
 def test_missing_rights_are_named_and_nothing_is_synced(two_kinds):
     def handler(x):
         if "nodes" in x.call.path:
             x.status(403, "Forbidden", 'nodes is forbidden: User "x" cannot list resource "nodes"')
+        elif x.call.path == "/apis":
+            x.json(200, {"kind": "APIGroupList", "groups": []})
         else:
             x.answer(404, b"404 page not found")
 
@@ -468,6 +495,7 @@ def test_a_fault_of_the_program_itself_is_seen_and_nothing_is_decided_any_more(t
     informers = two_kinds(lambda x: quiet(x) if "watch" in x.call.query else x.json(200, node_list()))
     assert until(informers.synced)
     informer = informers.of(Kind.NODE)
+    assert until(lambda: informer._stream is not None)
     monkeypatch.setattr(informer, "_fill", None)
     informer._stream.close()
     assert until(lambda: informers.dead() == (Kind.NODE,))

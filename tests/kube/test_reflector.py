@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from rescheduler.kube.reflector import (
     BASE_S,
     CAP_S,
+    CONFIRM_S,
     LIVED_S,
+    REMOVED_AFTER_S,
     UNANSWERED_CAP_S,
     ChangeType,
     End,
@@ -213,16 +215,63 @@ def test_an_optional_kind_that_is_absent_is_empty_and_looked_for_now_and_then():
     assert (machine.absent, machine.objects) == (False, 1)
 
 
-def test_a_kind_that_was_there_is_removed_only_after_several_refusals_in_a_row():
+@pytest.mark.parametrize("kind", [EndKind.ABSENT, EndKind.UNPROVEN])
+def test_a_kind_that_was_seen_and_is_not_served_is_unknown_and_asked_for_within_seconds(kind):
+    machine = listed(Thing("a"), optional=True, kept=True)
+    for at_s in range(2, 4_000, 2):
+        wait_s, events = end(machine, kind, now_s=float(at_s))
+        assert (events, machine.objects, machine.absent) == ([], 1, False)
+        assert wait_s <= UNANSWERED_CAP_S
+        assert "was served and is not now" in machine.unknown
+    assert machine.next_step() == ListRequest("")
+    machine.on_page([Thing("a"), Thing("b")], "20", "", 4_001.0)
+    assert (machine.unknown, machine.problem, machine.objects) == ("", "", 2)
+
+
+def test_a_kind_of_others_is_removed_once_it_was_proven_for_long_that_it_is_not_served():
     machine = listed(Thing("r"), optional=True)
-    for _ in range(2):
-        assert end(machine, EndKind.ABSENT)[1] == []
-    end(machine, EndKind.BROKEN)
-    for _ in range(2):
-        assert end(machine, EndKind.ABSENT)[1] == []
-    assert (machine.objects, machine.absent) == (1, False)
-    assert summary(end(machine, EndKind.ABSENT)[1]) == [(ChangeType.LOST, "r")]
-    assert (machine.objects, machine.absent) == (0, True)
+    end(machine, EndKind.ABSENT, now_s=10.0)
+    assert end(machine, EndKind.ABSENT, now_s=10.0 + REMOVED_AFTER_S - 1)[1] == []
+    end(machine, EndKind.UNPROVEN, now_s=10.0 + REMOVED_AFTER_S)
+    assert end(machine, EndKind.ABSENT, now_s=900.0)[1] == []
+    assert machine.unknown
+    removed = end(machine, EndKind.ABSENT, now_s=900.0 + REMOVED_AFTER_S)[1]
+    assert summary(removed) == [(ChangeType.LOST, "r")]
+    assert (machine.objects, machine.absent, machine.unknown) == (0, True, "")
+
+
+def test_what_an_unproven_404_leaves_is_not_taken_for_absent_at_the_start():
+    machine = Reflector(Kind.RESERVATION, optional=True)
+    wait_s, events = end(machine, EndKind.UNPROVEN)
+    assert (events, machine.synced, machine.absent) == ([], False, False)
+    assert wait_s <= UNANSWERED_CAP_S
+
+
+@pytest.mark.parametrize("again", [[], ["a"], ["a", "b", "c", "d"]])
+def test_a_list_that_lacks_most_of_what_was_there_is_read_again(again):
+    machine = listed(*map(Thing, "abcd"))
+    end(machine, EndKind.EXPIRED)
+    assert machine.on_page([Thing("a")], "20", "", 2.0) == []
+    assert machine.doubt is not None
+    assert "lacks 3 of 4" in machine.unknown
+    wait_s, events = machine.on_end(machine.doubt, 2.0, 1.0)
+    assert (events, machine.doubt) == ([], None)
+    assert CONFIRM_S <= wait_s <= 2 * CONFIRM_S
+    assert machine.next_step() == ListRequest("")
+    gone = machine.on_page(list(map(Thing, again)), "21", "", 4.0)
+    assert summary(gone) == [(ChangeType.DELETED, name) for name in "abcd" if name not in again]
+    assert (machine.unknown, machine.doubt, machine.next_step()) == (
+        "",
+        None,
+        WatchRequest("21", initial=False),
+    )
+
+
+def test_most_of_what_is_deleted_one_by_one_is_believed():
+    machine = listed(Thing("a"), Thing("b"))
+    for name in "ab":
+        machine.on_change(Thing(name), "11", deleted=True, now_s=2.0)
+    assert (machine.objects, machine.unknown) == (0, "")
 
 
 def test_a_kind_that_must_be_there_is_never_taken_as_empty():
