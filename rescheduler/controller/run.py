@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -328,7 +328,7 @@ def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
     found = {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
     if capabilities.installed:
         found |= {
-            kind: replace(found[kind], optional=False) for kind in (Kind.RESERVATION, Kind.POD_MIGRATION)
+            kind: found[kind]._replace(optional=False) for kind in (Kind.RESERVATION, Kind.POD_MIGRATION)
         }
     return found
 
