@@ -155,4 +155,5 @@ def _has_lost_its_target(move: PodMigration) -> bool:
 def told(plan: DrainPlan) -> list[str]:
     """What a person should know before the drain begins."""
     lines = [f"{pod.key} stays: {why}" for pod, why in plan.stays if why is Stays.DAEMON]
+    lines += [f"{pod.key} waits for its budget: {why}" for pod, why in plan.waits]
     return lines + [f"{pod.key} will be evicted without room: {why}" for pod, why in plan.evictions]

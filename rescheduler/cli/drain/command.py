@@ -59,6 +59,11 @@ _NO_DELETION = (
     help="Evict what cannot be moved (kube-system, system-critical, other schedulers) without room, as kubectl drain does.",
 )
 @click.option(
+    "--evict-pinned",
+    is_flag=True,
+    help="Evict pods that no other node can take (local volume, nodeSelector) when all others have left, without room: they wait for their node.",
+)
+@click.option(
     "--grace-period", type=int, default=-1, metavar="SECONDS", help="Of the pods; default: their own."
 )
 @click.option("--disable-eviction", is_flag=True, hidden=True)
@@ -77,6 +82,7 @@ def drain_command(
     delete_emptydir_data: bool,
     force: bool,
     evict_unmovable: bool,
+    evict_pinned: bool,
     grace_period: int,
     disable_eviction: bool,
     timeout: str,
@@ -112,6 +118,7 @@ def drain_command(
         delete_emptydir_data=delete_emptydir_data,
         force=force,
         evict_unmovable=evict_unmovable,
+        evict_pinned=evict_pinned,
     )
 
     def planned() -> DrainPlan:

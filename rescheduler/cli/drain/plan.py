@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,10 +21,13 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gate import UNGATED_NAMESPACES
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
-from rescheduler.model.records import ObjectKey, Pod, VolumeKind
+from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, VolumeKind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.pinned_pods import pinned_by
 from rescheduler.planning.start_first_mode import StartFirst
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.state import SchedulingState
 
 _ORDERS: Final = 4
 """So many orders are tried for each stage until all pods have a place."""
@@ -48,6 +52,8 @@ class DrainOptions:
     """Evict pods without a controller, too, which nothing brings back."""
     evict_unmovable: bool = False
     """Evict what cannot be moved without room held for it, as kubectl drain does with all pods."""
+    evict_pinned: bool = False
+    """Evict pods that no other node can take without room held for them: they wait for their node."""
     keeps_protections: bool = False
     """Protections of the configuration keep a pod on its node, as for other moves."""
 
@@ -71,6 +77,8 @@ class DrainPlan:
     """Pods that a PodMigration moves already."""
     evictions: tuple[tuple[Pod, str], ...] = ()
     """Pods that are evicted without room, and why they are not moved."""
+    waits: tuple[tuple[Pod, str], ...] = ()
+    """Pods among the moves whose budget allows nothing as things are, and why it may once the nodes are cordoned."""
     stays: tuple[tuple[Pod, Stays], ...] = ()
     refused: tuple[tuple[Pod, str], ...] = ()
     """Pods that keep the nodes from being drained, and why."""
@@ -113,15 +121,18 @@ def plan_drain(
             movable.append(pod)
     moves, left = _staged(cordoned, configuration, movable, drained=not options.keeps_protections)
     for check in left:
-        if judge.may_be_evicted(check):
-            evictions.append((check.pod, check.refusal))
+        pinned = "" if check.unmovable else judge.pinned(check.pod, {*nodes, *closed})
+        if judge.may_be_evicted(check, pinned=bool(pinned)):
+            waits = f"{pinned}: it waits until that takes pods again" if pinned else check.refusal
+            evictions.append((check.pod, waits))
         else:
-            refused.append((check.pod, check.refusal + judge.remedy(check)))
+            refused.append((check.pod, (pinned or check.refusal) + judge.remedy(check, pinned=bool(pinned))))
     return DrainPlan(
         nodes=tuple(nodes),
         moves=tuple(moves),
         under_way=tuple(under_way),
         evictions=tuple(evictions),
+        waits=tuple((m.pod, why) for m in moves if (why := judge.budget_that_may_pass_on(m.pod))),
         stays=tuple(stays),
         refused=tuple(sorted(refused, key=lambda item: item[0].key)),
     )
@@ -131,9 +142,14 @@ class _Judge:
     """What the flags and the budgets say of single pods."""
 
     def __init__(self, snapshot: Snapshot, configuration: Configuration, options: DrainOptions) -> None:
+        self._snapshot = snapshot
+        self._configuration = configuration
         self._options = options
         self._budgets = BudgetLedger(snapshot)
         self._start_first = StartFirst(snapshot, configuration.mode)
+        self._siblings = _by_controller(snapshot.pods.values())
+        self._replacements = Replacements(snapshot)
+        self._state: SchedulingState | None = None
 
     def flag_missing(self, pod: Pod) -> str:
         """The flag of kubectl drain without which the pod is not touched; "" if there is none."""
@@ -155,25 +171,63 @@ class _Judge:
         if len(budgets) > 1:
             return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
         for budget in budgets:
-            never = (
-                budget.observed
-                and budget.expected_pods > 0
-                and budget.desired_healthy >= budget.expected_pods
-            )
-            if never and pod.ready and not self._start_first.keeps_budgets(pod):
+            if self._never(pod, budget) and not self._may_pass_on(pod, budget):
                 return (
                     f"PodDisruptionBudget {names} never allows a disruption ({budget.desired_healthy} of "
                     f"{budget.expected_pods} pods must be healthy): declare mode StartFirst, or loosen the budget"
                 )
         return ""
 
-    def may_be_evicted(self, check: CheckedMove) -> bool:
-        """True if the flags allow to evict a pod that cannot be moved at all. One that only lacks room is never evicted."""
-        return self._options.evict_unmovable and check.unmovable
+    def budget_that_may_pass_on(self, pod: Pod) -> str:
+        """What its budget waits for, if it allows nothing as things are and the pod may leave the budget; else "".
 
-    def remedy(self, check: CheckedMove) -> str:
+        So operators of databases keep a primary: its budget selects the role of the primary, which they give to another
+        pod once the node is cordoned.
+        """
+        for budget in self._budgets.of(pod):
+            if self._never(pod, budget) and self._may_pass_on(pod, budget):
+                return (
+                    f"PodDisruptionBudget {budget.name} allows it once it selects another pod of "
+                    f"{pod.controller.kind if pod.controller else 'its controller'}, or it is loosened"
+                )
+        return ""
+
+    def _never(self, pod: Pod, budget: DisruptionBudget) -> bool:
+        exhausted = budget.observed and budget.desired_healthy >= budget.expected_pods > 0
+        return exhausted and pod.ready and not self._start_first.keeps_budgets(pod)
+
+    def _may_pass_on(self, pod: Pod, budget: DisruptionBudget) -> bool:
+        """True if the budget selects only some pods of the controller: by a label that another pod may get instead."""
+        if self._options.keeps_protections or pod.controller is None or budget.selector is None:
+            return False
+        selects = budget.selector.matches
+        return any(not selects(other.labels) for other in self._siblings.get(pod.controller.uid, ()))
+
+    def pinned(self, pod: Pod, leaving: Collection[str]) -> str:
+        """Why it can only come back to a node that is drained; "" if other nodes could take it, were there room."""
+        if self._state is None:
+            self._state = SchedulingState(self._snapshot, self._configuration.profile)
+        replacement = self._replacements.of(pod).pod or pod
+        found = pinned_by(self._state, pod, replacement, leaving)
+        return f"no node but {pod.node} can take it because of {found}" if found else ""
+
+    def may_be_evicted(self, check: CheckedMove, *, pinned: bool) -> bool:
+        """True if the flags allow to evict a pod that cannot be moved at all. One that only lacks room is never evicted."""
+        return self._options.evict_pinned if pinned else self._options.evict_unmovable and check.unmovable
+
+    def remedy(self, check: CheckedMove, *, pinned: bool) -> str:
         """What to do about a pod that cannot be moved."""
+        if pinned:
+            return ": evict it, to wait until its node takes pods again, with --evict-pinned"
         return ": evict it without room held with --evict-unmovable" if check.unmovable else ""
+
+
+def _by_controller(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.controller is not None and not pod.terminal and not pod.deleting:
+            found[pod.controller.uid].append(pod)
+    return found
 
 
 def landed(snapshot: Snapshot, places: Mapping[ObjectKey, str]) -> Snapshot:

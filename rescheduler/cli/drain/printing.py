@@ -28,6 +28,8 @@ def plan_text(plan: DrainPlan) -> str:
         lines += ["", *table(("MOVING ALREADY", "FROM", "BY"), rows)]
     if plan.evictions:
         lines += ["", *table(("EVICTED WITHOUT ROOM", "NODE", "WHY"), [_why(*one) for one in plan.evictions])]
+    if plan.waits:
+        lines += ["", *table(("WAITS FOR ITS BUDGET", "NODE", "WHY"), [_why(*one) for one in plan.waits])]
     if plan.stays:
         lines += ["", *table(("STAYS", "NODE", "WHY"), [_why(*one) for one in plan.stays])]
     return "\n".join(lines) + "\n"
@@ -47,6 +49,7 @@ def plan_json(plan: DrainPlan) -> str:
             for pod, key in plan.under_way
         ],
         "evictions": [{"pod": _ref(pod), "message": why} for pod, why in plan.evictions],
+        "waits": [{"pod": _ref(pod), "message": why} for pod, why in plan.waits],
         "stays": [{"pod": _ref(pod), "reason": why.name, "message": why.value} for pod, why in plan.stays],
         "refused": [{"pod": _ref(pod), "message": why} for pod, why in plan.refused],
     }
