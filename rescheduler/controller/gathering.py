@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.coordination.assumed import Written
+from rescheduler.coordination.contested_rooms import contested_rooms
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.isolation import isolated
@@ -140,8 +141,11 @@ class Gatherer:
         replacements = Replacements(index.view, index.pods_of)
         given.placement.begin(replacements, written)
         start_first = self._start_first(given)
-        rooms = self._ordered(self._observed(given, written), given)
-        assignment = self._assigned(rooms, start_first, given)
+        rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), given)
+        contested = contested_rooms(
+            rooms, self._assigned(rooms, start_first, given), index.waiting, given.placement
+        )
+        rooms, assignment = contested.rooms, contested.assignment
         gate = gate_keys(rooms.values(), index)
         keys = {**gate.keys, **start_first.gate_keys()}
         rooms = {**rooms, **gate.left_out}

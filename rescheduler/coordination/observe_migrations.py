@@ -31,6 +31,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import HeldBack
+from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, group_kind, none_comes
 from rescheduler.replacements.jobs import LONGEST_BACK_OFF_S
@@ -76,6 +77,9 @@ class MigrationObserver:
         waits = held_back is not None or bool(earlier.waits_for)
         seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen, waits=waits)
         choice, movable, fits = judged
+        higher = (
+            None if waits else self._higher_waits(migration, pod if same else None, reservation, seen, judged)
+        )
         replacement = self.replacements.of(pod) if pod else None
         key = migration.key
         calls = self.memory.answers.of(key)
@@ -94,6 +98,7 @@ class MigrationObserver:
             target_message=choice.message,
             target_node=snapshot.nodes.get(choice.node) if choice.node else None,
             fits=fits,
+            higher_waits=higher,
             replacement=replacement,
             creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
@@ -190,6 +195,28 @@ class MigrationObserver:
         if starts_first:
             return choice, movable, self.placement.fits_beside(pod, choice.node)
         return choice, movable, self.placement.fits(pod, choice.node, reservation)
+
+    def _higher_waits(
+        self,
+        migration: PodMigration,
+        pod: Pod | None,
+        reservation: Reservation | None,
+        seen: ObservedStartFirst | None,
+        judged: _Judged,
+    ) -> HigherPriorityWaits | None:
+        """Asked wherever ``_judged`` finds that the replacement fits the target, and of a replacement that was started first."""
+        phase, (choice, movable, fits) = migration.status.phase, judged
+        if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
+            return None
+        node = choice.node
+        if not (movable.ok and fits.ok) or node not in self.index.snapshot.nodes or node == pod.node:
+            return None
+        if phase is MigrationPhase.EVICTING and migration.status.mode is MoveMode.START_FIRST:
+            started = seen.replacement if seen is not None else None
+            if started is None or started.node != node:
+                return None
+            return self.placement.taken_from_owners((started,), node, None, ())
+        return self.placement.taken_from_replacement(pod, node, reservation)
 
     def _held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
         """Asked only of moves that could begin now, because the answer looks at all past moves."""

@@ -5,13 +5,14 @@ The answers are predictions: kube-scheduler decides about every placeholder and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from rescheduler.coordination.assumed import Written
 from rescheduler.migrations.observed import Permission
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.replacement import Replacements
 
@@ -72,4 +73,20 @@ class Placement(Protocol):
 
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Whether the replacement of mode StartFirst fits on ``node`` while ``pod`` runs, and may stay once it is gone."""
+        ...
+
+    def taken_from_replacement(
+        self, pod: Pod, node: str, reservation: Reservation | None
+    ) -> HigherPriorityWaits | None:
+        """The pending pod of higher priority that would take the capacity on ``node`` from the replacement of ``pod``."""
+        ...
+
+    def taken_from_owners(
+        self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str]
+    ) -> HigherPriorityWaits | None:
+        """The same for owners that take the capacity which ``holder`` holds. ``served``: uids of pods with capacity of their own."""
+        ...
+
+    def other_node(self, pod: Pod, node: str) -> str:
+        """A usable node other than ``node`` that would take the gated ``pod`` now, once it is released; "": there is none."""
         ...

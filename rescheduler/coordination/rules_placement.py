@@ -9,12 +9,13 @@ anti-affinity and spread constraints of their pods. All trial changes are rolled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from rescheduler.coordination.assumed import NOTHING_WRITTEN, Written, assumed_rooms
 from rescheduler.coordination.avoided_nodes import avoided_by
@@ -25,8 +26,10 @@ from rescheduler.migrations.observed import ALLOWED, Permission
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import pod_of_room, priority_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
@@ -135,13 +138,17 @@ class RulesPlacement:
 
     def _room(self, reservation: Reservation, state: SchedulingState, pod: Pod) -> Choice:
         named, waits = reservation.template_node, reservation.pre_allocation
+        taken = partial(self._taken_from_room, reservation, state)
         if named:
             refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
             if refusal is not None:
                 return Choice(message=f"node {named}: {refusal.reason}")
+            higher = "" if waits else taken(named)
+            if higher:
+                return Choice(message=higher)
             return self._preallocated(state, pod, named) if waits else Choice(node=named)
         snapshot = self._replacements.snapshot
-        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot))
+        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot), taken)
         if choice.node or not waits:
             return choice
         return self._preallocated(state, pod, "")
@@ -214,7 +221,14 @@ class RulesPlacement:
         """The feasible node with the best score, other than the pod's own."""
         state, mark = self._open(pod.uid)
         passing = self._passing(pod)
-        choice = choose_target(self._replacements, state, pod, starts_first=starts_first, passing=passing)
+
+        def taken(node: str) -> str:
+            found = self.taken_from_replacement(pod, node, None)
+            return found.message if found is not None else ""
+
+        choice = choose_target(
+            self._replacements, state, pod, starts_first=starts_first, passing=passing, taken=taken
+        )
         state.rollback(mark)
         if choice.node:
             self.take(pod, choice.node)
@@ -248,6 +262,82 @@ class RulesPlacement:
         refusal = start_first_refusal(self._replacements, state, pod, node, self._passing(pod))
         state.rollback(mark)
         return _permission(refusal)
+
+    def taken_from_replacement(
+        self, pod: Pod, node: str, reservation: Reservation | None
+    ) -> HigherPriorityWaits | None:
+        """Judged with the replacement landed, the old pod gone and the move's own placeholder deleted."""
+        name = reservation.name if reservation is not None else ""
+        replacement = self._replacements.of(pod).pod
+        state, mark = self._open(pod.uid, name)
+        found = None
+        if replacement is not None and node in state.node_index:
+            holder = self._placeholder(reservation) if reservation is not None else None
+            if holder is not None:
+                take_off(state, self._standing(holder))
+            take_off(state, pod)
+            found = self._taken(state, (replacement,), node, ())
+        state.rollback(mark)
+        return found
+
+    def taken_from_owners(
+        self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str]
+    ) -> HigherPriorityWaits | None:
+        """Judged with the owners landed and the placeholder deleted."""
+        state, mark = self._open()
+        found = None
+        if node in state.node_index:
+            for pod in self._claimants:
+                if any(pod.uid == one.uid for one in pods):
+                    take_off(state, pod)
+            if holder is not None:
+                take_off(state, self._standing(holder))
+            found = self._taken(state, pods, node, served)
+        state.rollback(mark)
+        return found
+
+    def _taken(
+        self, state: SchedulingState, pods: Sequence[Pod], node: str, served: Collection[str]
+    ) -> HigherPriorityWaits | None:
+        snapshot = self._replacements.snapshot
+        landed = []
+        for pod in pods:
+            if pod.node == node:
+                landed.append(pod)
+                continue
+            if state.unplaced.get(pod.key) is pod:
+                state.remove(pod)
+            # The newest pod of its priority: of equal ones kube-scheduler deletes it first.
+            newest = max(pod.created_at_s, snapshot.taken_at_s)
+            landed.append(state.place(msgspec.structs.replace(pod, created_at_s=newest), node))
+        return higher_priority_waits(state, landed, node, snapshot.budgets, own=self.namespace, served=served)
+
+    def _taken_from_room(self, reservation: Reservation, state: SchedulingState, node: str) -> str:
+        """Judged by the priority of the owners, because the room is theirs once the placeholder is deleted."""
+        template = reservation.template
+        if template is None:
+            return ""
+        priority = priority_of_pods(template, self._replacements.snapshot.priority_classes)
+        mark = state.checkpoint()
+        found = self._taken(state, (pod_of_room(reservation, priority),), node, ())
+        state.rollback(mark)
+        return found.message if found is not None else ""
+
+    def other_node(self, pod: Pod, node: str) -> str:
+        """By the scheduler's filters, without its gate."""
+        state, mark = self._open()
+        for one in self._claimants:
+            if one.uid == pod.uid:
+                take_off(state, one)
+        released = msgspec.structs.replace(
+            pod, nominated_node="", spec=msgspec.structs.replace(pod.spec, gates=())
+        )
+        found = state.feasible(released)
+        nodes = self._replacements.snapshot.nodes
+        names = (state.node_names[i] for i in np.flatnonzero(found).tolist())
+        other = next((name for name in names if name != node and nodes[name].usable), "")
+        state.rollback(mark)
+        return other
 
     def _open(self, *besides: str) -> tuple[SchedulingState, int]:
         """The state of this round, with rooms in hand-over and assumed rooms counted.

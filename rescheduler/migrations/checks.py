@@ -63,7 +63,7 @@ def pending(draft: Draft) -> None:
     if not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
         return
-    if not within_limits(draft):
+    if not nobody_waits(draft) or not within_limits(draft):
         return
     pod = observed.pod
     named = observed.reservation if observed.migration.reservation_ref else None
@@ -77,6 +77,14 @@ def pending(draft: Draft) -> None:
     draft.go(MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {observed.target}")
     if observed.reservation is None:
         _create(draft)
+
+
+def nobody_waits(draft: Draft) -> bool:
+    """False while a pending pod of higher priority would take the target's capacity from the replacement."""
+    higher = draft.observed.higher_waits
+    if higher is not None:
+        draft.say(Why.HIGHER_PRIORITY_WAITS, higher.message)
+    return higher is None
 
 
 def within_limits(draft: Draft) -> bool:

@@ -17,6 +17,7 @@ from rescheduler.migrations.checks import (
     availability_allows,
     budget_words,
     budgets_allow,
+    nobody_waits,
     not_recorded,
     still_wanted,
 )
@@ -60,7 +61,7 @@ def evicting(draft: Draft, held: Callable[[Draft], bool] = room_held) -> None:
     """Evict the pod as soon as every check passes. ``held``: checks that room is held."""
     if draft.status.eviction_requested_at_s:
         _requested(draft, held)
-    elif still_wanted(draft) and held(draft):
+    elif still_wanted(draft) and held(draft) and _keeps_its_place(draft, None):
         prepare(draft)
         if budgets_allow(draft) and not settles(draft) and _looked(draft):
             _rehearse(draft)
@@ -95,6 +96,25 @@ def _decision_holds(draft: Draft) -> bool:
     if fits.ok:
         return True
     draft.fail(Why.DECISION_STALE, f"node {draft.status.node_name}: {fits.message}")
+    return False
+
+
+def _keeps_its_place(draft: Draft, result: EvictionResult | None) -> bool:
+    """False if a pending pod of higher priority would take the capacity as soon as the replacement lands.
+
+    The placeholder alone keeps that pod out. So the move ends and gives the capacity back; but it waits while no scheduler
+    has looked at the pod yet, because the pod may be bound to another node. ``result``: of an eviction that may have happened.
+    """
+    higher = draft.observed.higher_waits
+    if higher is None:
+        return True
+    if higher.settled:
+        draft.fail(Why.HIGHER_PRIORITY_WAITS, higher.message)
+        return False
+    if result is None:
+        draft.change(eviction_requested_at_s=0.0)
+    nobody_waits(draft)
+    draft.wake(draft.now_s + _LOOK_AGAIN_S)
     return False
 
 
@@ -207,6 +227,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
             draft.change(eviction_requested_at_s=0.0)
     elif (
         held(draft)
+        and _keeps_its_place(draft, result)
         and _others_ready(draft)
         and _stays_available(draft, result)
         and _gated_and_recorded(draft)

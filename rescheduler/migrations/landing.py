@@ -29,6 +29,7 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
     "GateTimeout": Why.GATE_TIMEOUT,
     "ClaimantLost": Why.REPLACEMENT_GONE,
     "Expired": Why.REPLACEMENT_PENDING,
+    "HigherPriorityWaits": Why.HIGHER_PRIORITY_WAITS,
 }
 
 

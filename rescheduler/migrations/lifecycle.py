@@ -36,6 +36,7 @@ class MigrationReason(enum.StrEnum):
     TOO_FEW_AVAILABLE = "TooFewAvailable"
     NO_TARGET = "NoTarget"
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
+    HIGHER_PRIORITY_WAITS = "HigherPriorityWaits"
     SERVER_BUSY = "ServerBusy"
     OWNER_BUSY = "OwnerBusy"
     ANOTHER_MOVE = "AnotherMove"

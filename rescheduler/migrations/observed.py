@@ -16,6 +16,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.availability import Availability
 from rescheduler.planning.beginning import HeldBack
+from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.replacements.replacement import Replacement
 
 
@@ -192,6 +193,8 @@ class ObservedMigration:
     """The record of the target."""
     fits: Permission = ALLOWED
     """Whether the replacement fits there by our own rules, both while the old pod ends and once it is gone."""
+    higher_waits: HigherPriorityWaits | None = None
+    """The pending pod of higher priority that would take the capacity on the target from the replacement."""
     replacement: Replacement | None = None
     """What the pod's controller would create; None if the pod is gone."""
     creation: ObservedCreation = ObservedCreation()

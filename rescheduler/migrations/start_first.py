@@ -14,6 +14,7 @@ from rescheduler.migrations.checks import (
     budgets_may_allow,
     budgets_single,
     mode_without_start_first,
+    nobody_waits,
     still_wanted,
     within_limits,
 )
@@ -51,6 +52,8 @@ def begin(draft: Draft) -> None:
         draft.say(Why.OWNER_BUSY, waits_for)
     elif not observed.fits.ok:
         draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
+    elif not nobody_waits(draft):
+        return
     elif within_limits(draft):
         draft.change(
             source_node=observed.pod.node if observed.pod else "",

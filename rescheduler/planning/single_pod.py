@@ -30,6 +30,15 @@ PLUGIN: Final = "Rescheduler"
 _PASSING: Final = "as far as pods count that are not terminating, being moved or still to be bound"
 
 
+Taken = Callable[[str], str]
+"""Why the capacity of a node (by name) is not to be had, although the pod fits there; "": it is."""
+
+
+def not_taken(_node: str) -> str:
+    """Every node that fits will do."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The node that our own rules choose, or why there is none."""
@@ -133,26 +142,35 @@ def choose_target(
     *,
     starts_first: bool = False,
     passing: Sequence[Pod] = (),
+    taken: Taken = not_taken,
 ) -> Choice:
     """Where the scheduler's rules and points would put the replacement of a bound pod, off its node.
 
     It fits there as ``move_refusal`` asks, with ``starts_first`` as ``start_first_refusal`` does. Nodes with a hint to
-    avoid the pod's controller are taken last.
+    avoid the pod's controller are taken last. ``taken``: which nodes are none, although they fit.
     """
     snapshot, found = replacements.snapshot, replacements.of(pod)
     if found.pod is None:
         return Choice(message=f"the pod {found.message}")
     others = [one for one in passing if one.uid != pod.uid]
     if not starts_first:
-        return _choose(snapshot, state, pod, found.pod, others)
+        return _choose(snapshot, state, pod, found.pod, passing=others, taken=taken)
     unadopted = _unadopted(snapshot, pod, found.pod)
     if unadopted is None:
         return Choice(message="the ReplicaSet of the pod is not known")
-    return _choose_beside(snapshot, state, pod, replacement=found.pod, unadopted=unadopted, passing=others)
+    return _choose_beside(
+        snapshot, state, pod, replacement=found.pod, unadopted=unadopted, passing=others, taken=taken
+    )
 
 
 def _choose(
-    snapshot: Snapshot, state: SchedulingState, pod: Pod, replacement: Pod, passing: Sequence[Pod]
+    snapshot: Snapshot,
+    state: SchedulingState,
+    pod: Pod,
+    replacement: Pod,
+    *,
+    passing: Sequence[Pod],
+    taken: Taken,
 ) -> Choice:
     mark = state.checkpoint()
     try:
@@ -176,7 +194,9 @@ def _choose(
         state.rollback(gone)
         if not feasible.any():
             return Choice(message=message)
-        return _best(snapshot, state, replacement, feasible, _hinted(snapshot, replacement))
+        return _best(
+            snapshot, state, replacement, feasible, avoided=_hinted(snapshot, replacement), taken=taken
+        )
     finally:
         state.rollback(mark)
 
@@ -189,6 +209,7 @@ def _choose_beside(
     replacement: Pod,
     unadopted: Pod,
     passing: Sequence[Pod],
+    taken: Taken,
 ) -> Choice:
     feasible = _elsewhere(state, pod, may_start_beside(state, unadopted))
     lasting = lasting_affinity(unadopted, state.cluster, _counted(state, passing))
@@ -198,7 +219,9 @@ def _choose_beside(
     while feasible.any():
         take_off(state, pod)
         feasible &= state.feasible(replacement)
-        choice = _best(snapshot, state, replacement, feasible, _hinted(snapshot, replacement))
+        choice = _best(
+            snapshot, state, replacement, feasible, avoided=_hinted(snapshot, replacement), taken=taken
+        )
         state.rollback(mark)
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
             return choice
@@ -211,15 +234,17 @@ def choose_room(
     state: SchedulingState,
     template: Pod,
     avoided: Callable[[Node], bool] = lambda _: False,
+    taken: Taken = not_taken,
 ) -> Choice:
     """Where the room for a pod that does not exist yet should be held.
 
     ``template``: a pending pod record made from the Reservation's template. ``avoided``: nodes to take last.
+    ``taken``: which nodes are none, although they fit.
     """
     result = state.filter(template)
     if not result.feasible.any():
         return Choice(message=_summary(state, template, result))
-    return _best(snapshot, state, template, result.feasible.copy(), avoided)
+    return _best(snapshot, state, template, result.feasible.copy(), avoided=avoided, taken=taken)
 
 
 def _hinted(snapshot: Snapshot, pod: Pod) -> Callable[[Node], bool]:
@@ -228,6 +253,28 @@ def _hinted(snapshot: Snapshot, pod: Pod) -> Callable[[Node], bool]:
 
 
 def _best(
+    snapshot: Snapshot,
+    state: SchedulingState,
+    pod: Pod,
+    feasible: BoolArray,
+    *,
+    avoided: Callable[[Node], bool],
+    taken: Taken,
+) -> Choice:
+    """The best node that nobody else would take, or why the best one is none."""
+    why = ""
+    while True:
+        choice = _best_of(snapshot, state, pod, feasible, avoided)
+        if not choice.node:
+            return Choice(message=why) if why else choice
+        other = taken(choice.node)
+        if not other:
+            return choice
+        why = why or other
+        feasible[state.node_index[choice.node]] = False
+
+
+def _best_of(
     snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray, avoided: Callable[[Node], bool]
 ) -> Choice:
     """Of fit nodes that are not to be avoided, the one with most points, then the first name."""
@@ -238,9 +285,8 @@ def _best(
         hinted[i] = avoided(node)
     if not feasible.any():
         return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
-    if (feasible & ~hinted).any():
-        feasible &= ~hinted
-    points = np.where(feasible, state.score(pod, feasible).total, -1)
+    first = feasible & ~hinted if (feasible & ~hinted).any() else feasible
+    points = np.where(first, state.score(pod, first).total, -1)
     return Choice(node=min(state.node_names[i] for i in np.flatnonzero(points == points.max())))
 
 

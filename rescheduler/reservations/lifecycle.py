@@ -45,6 +45,7 @@ class ReservationEvent(enum.StrEnum):
     PLACEHOLDER_LOST = "PlaceholderLost"
     PLACEHOLDER_CHANGED = "PlaceholderChanged"
     NODE_LOST = "NodeLost"
+    HIGHER_PRIORITY_WAITS = "HigherPriorityWaits"
     ABANDONED = "Abandoned"
 
 
@@ -69,6 +70,7 @@ class ReservationReason(enum.StrEnum):
     PLACEHOLDER_CHANGED = "PlaceholderChanged"
     """What the API server has stored is not what was asked for: it holds less, or cannot be removed."""
     NODE_LOST = "NodeLost"
+    HIGHER_PRIORITY_WAITS = "HigherPriorityWaits"
     LANDED_ELSEWHERE = "LandedElsewhere"
     CLAIMANT_LOST = "ClaimantLost"
     GATE_TIMEOUT = "GateTimeout"
@@ -116,6 +118,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
     (_P.WAITING, _E.NODE_NOT_READY): Transition(_P.FAILED, _R.NODE_NOT_READY),
     (_P.WAITING, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
+    (_P.WAITING, _E.HIGHER_PRIORITY_WAITS): Transition(_P.FAILED, _R.HIGHER_PRIORITY_WAITS),
     (_P.WAITING, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
     (_P.WAITING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.WAITING, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
@@ -131,6 +134,7 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.AVAILABLE, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
     (_P.AVAILABLE, _E.CLAIMANT_LOST): Transition(_P.FAILED, _R.CLAIMANT_LOST),
+    (_P.AVAILABLE, _E.HIGHER_PRIORITY_WAITS): Transition(_P.FAILED, _R.HIGHER_PRIORITY_WAITS),
     (_P.AVAILABLE, _E.GATE_TIMEOUT): Transition(_P.FAILED, _R.GATE_TIMEOUT),
     (_P.AVAILABLE, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
     (_P.AVAILABLE, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),

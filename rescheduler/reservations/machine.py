@@ -104,6 +104,8 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_CHANGED, why, now_s)
     elif phase is ReservationPhase.PENDING:
         _pending(draft, observed, now_s, settings)
+    elif observed.higher_waits:
+        _enter(draft, observed, ReservationEvent.HIGHER_PRIORITY_WAITS, observed.higher_waits, now_s)
     elif not reservation.allocate_once:
         _split(draft, observed, now_s, settings)
     elif reservation.status.current_owners:

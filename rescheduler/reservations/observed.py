@@ -122,6 +122,8 @@ class ObservedReservation:
     """Why others than were planned must step aside for the rest of its room."""
     step_aside: tuple[str, ...] = ()
     """Pods that step aside for it, each with its new node."""
+    higher_waits: str = ""
+    """Why its owners would lose its capacity to a pending pod of higher priority as soon as they land; "": they would not."""
     ungated: str = ""
     """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
     volumes: tuple[NodeSelector, ...] = ()

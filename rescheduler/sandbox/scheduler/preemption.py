@@ -1,4 +1,4 @@
-"""Preemption: which pods to delete so that a pod of higher priority fits (plugin DefaultPreemption).
+"""Preemption: on which node pods are deleted so that a pod of higher priority fits (plugin DefaultPreemption).
 
 Works on a ``SchedulingState`` and leaves it unchanged. Nothing is deleted here.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod
 from rescheduler.sandbox.scheduler.fit_error import preemption_message
 from rescheduler.scheduling.framework import NodeVerdict
+from rescheduler.scheduling.preemption import victims_on
 from rescheduler.scheduling.state import SchedulingState
 
-NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ALREADY = "preemption: not eligible due to a terminating pod on the nominated node."
@@ -58,11 +58,11 @@ def preempt(
         if any(r.unresolvable for r in verdict.refusals):
             reasons.append(NOT_HELPFUL)
             continue
-        found = _victims_on(state, pod, verdict.node, budgets)
+        found = victims_on(state, pod, verdict.node, budgets)
         if isinstance(found, str):
             reasons.append(found)
         else:
-            choices.append(found)
+            choices.append(PreemptionCandidate(verdict.node, found.pods, found.violations))
     if choices:
         return PreemptionResult(min(choices, key=_harm), "")
     return PreemptionResult(None, preemption_message(len(verdicts), reasons))
@@ -79,68 +79,6 @@ def _waits_for_victims(state: SchedulingState, pod: Pod, verdicts: Sequence[Node
         p.deleting and p.disruption_reason == BY_SCHEDULER and p.spec.priority < pod.spec.priority
         for p in state.pods_on(pod.nominated_node)
     )
-
-
-def _victims_on(
-    state: SchedulingState, pod: Pod, node: str, budgets: Mapping[ObjectKey, DisruptionBudget]
-) -> PreemptionCandidate | str:
-    """The fewest victims on one node (SelectVictimsOnNode).
-
-    All pods of lower priority are removed; then as many as possible are put back, the most important first.
-    """
-    lower = [p for p in state.pods_on(node) if p.spec.priority < pod.spec.priority]
-    if not lower:
-        return NO_VICTIMS
-    index = state.node_index[node]
-    mark = state.checkpoint()
-    try:
-        for each in lower:
-            state.remove(each)
-        result = state.filter(pod)
-        if not result.feasible[index]:
-            return next((r.reason for v in state.explain(pod) if v.node == node for r in v.refusals), "")
-        violating, others = _by_budget(sorted(lower, key=_importance), budgets)
-        victims = [p for p in violating if not _spared(state, pod, p, node, index)]
-        violations = len(victims)
-        victims += [p for p in others if not _spared(state, pod, p, node, index)]
-    finally:
-        state.rollback(mark)
-    return PreemptionCandidate(node, tuple(sorted(victims, key=_importance)), violations)
-
-
-def _spared(state: SchedulingState, pod: Pod, victim: Pod, node: str, index: int) -> bool:
-    """True if the pod still fits with this victim put back; then the victim is left in the state."""
-    mark = state.checkpoint()
-    state.place(victim, node)
-    if state.filter(pod).feasible[index]:
-        return True
-    state.rollback(mark)
-    return False
-
-
-def _importance(pod: Pod) -> tuple[int, float, str]:
-    """Sorts the more important pod first: higher priority, then longer running."""
-    return (-pod.spec.priority, pod.started_at_s or pod.created_at_s, pod.uid)
-
-
-def _by_budget(
-    pods: Sequence[Pod], budgets: Mapping[ObjectKey, DisruptionBudget]
-) -> tuple[list[Pod], list[Pod]]:
-    """Pods whose deletion would violate a budget, and the others."""
-    left = {key: b.disruptions_allowed for key, b in budgets.items()}
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        over = False
-        for key, budget in budgets.items():
-            if budget.namespace != pod.namespace or pod.name in budget.disrupted_pods:
-                continue
-            if budget.selector is None or budget.selector.empty or not budget.selector.matches(pod.labels):
-                continue
-            left[key] -= 1
-            over = over or left[key] < 0
-        (violating if over else others).append(pod)
-    return violating, others
 
 
 def _harm(choice: PreemptionCandidate) -> tuple[float, ...]:

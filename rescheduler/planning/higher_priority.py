@@ -1,0 +1,160 @@
+"""Which pending pod of higher priority would take capacity on a node from the pods that land there. Pure.
+
+A placeholder outranks almost every pod. While it stands, kube-scheduler can bind no pending pod to its capacity and cannot
+preempt it. The pod that the capacity is meant for has its own, lower priority: as soon as it is bound in place of the
+placeholder, a pending pod of higher priority preempts it.
+
+A pending pod counts by kube-scheduler's own rules (1.37): it is not gated, its priority is higher, its preemptionPolicy is not
+Never, it is not nominated to another node, no node takes it as it is, and of the pods of lower priority on the node one
+of those that land must go (``scheduling.preemption``; budgets only change the order). A pod with preemptionPolicy
+Never counts if it tolerates our hand-over taint: nothing keeps it out between the placeholder's end and the binding.
+Left out: pods of schedulers whose rules are not known.
+
+Promises: the state is left as it was; without pending pods of higher priority it costs one look at the pending pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rescheduler.model import names
+from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, Taint, Toleration
+from rescheduler.scheduling.preemption import Victims, victims_on
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.scheduling.taint_toleration import tolerates
+
+MOST_JUDGED: Final = 200
+"""Pending pods that are judged for one question, those of the highest priority first; pods that are alike and fit nowhere are one."""
+_TAINT: Final = Taint(names.ANNOTATION_HANDOVER_TAINT, "", "NoSchedule")
+_TOLERATION: Final = Toleration(key=names.ANNOTATION_HANDOVER_TAINT, operator="Exists", effect="NoSchedule")
+
+
+class HigherPriorityWaits(NamedTuple):
+    """A pending pod that would take the capacity."""
+
+    pod: Pod
+    victim: Pod
+    """The pod that would lose it."""
+    node: str
+
+    @property
+    def settled(self) -> bool:
+        """True if its scheduler has refused it already. Otherwise it may be bound elsewhere in a moment."""
+        return bool(self.pod.unschedulable_message)
+
+    @property
+    def message(self) -> str:
+        """What waits, and what it would do."""
+        pod, victim = self.pod, self.victim
+        return (
+            f"pod {pod.key} of priority {pod.spec.priority} is pending and would take the capacity on node {self.node} "
+            f"from {victim.key}, whose priority is {victim.spec.priority}"
+        )
+
+
+def pending_above(state: SchedulingState, priority: int, node: str, own: str) -> list[Pod]:
+    """Pending pods that may take capacity on ``node`` from a pod of this priority, in the order of kube-scheduler's queue.
+
+    ``own``: the namespace of our placeholders, which preempt nobody and are ordered by the hand-overs.
+    """
+    judges = state.profile.judges
+    found = [
+        pod
+        for pod in state.unplaced.values()
+        if pod.spec.priority > priority
+        and not pod.node
+        and not pod.spec.gates
+        and not pod.deleting
+        and pod.nominated_node in ("", node)
+        and pod.namespace != own
+        and judges(pod.spec.scheduler_name)
+        and (pod.spec.preempts or _holds_out(pod))
+    ]
+    return sorted(found, key=lambda pod: (-pod.spec.priority, pod.created_at_s, pod.namespace, pod.name))
+
+
+def higher_priority_waits(
+    state: SchedulingState,
+    landed: Collection[Pod],
+    node: str,
+    budgets: Mapping[ObjectKey, DisruptionBudget],
+    *,
+    own: str = "",
+    served: Collection[str] = (),
+) -> HigherPriorityWaits | None:
+    """The first pending pod that would take the capacity of one of ``landed``; None if none would.
+
+    ``landed``: records that stand on ``node`` in the state, as they will once they are bound; what they replace is gone.
+    ``served``: uids of pending pods for which capacity is held elsewhere.
+    """
+    if not landed:
+        return None
+    least = min(pod.spec.priority for pod in landed)
+    candidates = [pod for pod in pending_above(state, least, node, own) if pod.uid not in served]
+    if not candidates:
+        return None
+    index, mark = state.node_index[node], state.checkpoint()
+    nowhere: set[tuple[object, ...]] = set()
+    try:
+        for pod in candidates[:MOST_JUDGED]:
+            if _kind(pod) in nowhere:
+                continue
+            asked = _tolerating(pod)
+            feasible = state.feasible(pod).copy()
+            feasible[index] = state.feasible_at(asked, index)
+            if (
+                feasible.any()
+            ):  # kube-scheduler binds it there, so the next one does not count on that capacity
+                state.remove(pod)
+                state.place(pod, state.node_names[int(np.flatnonzero(feasible)[0])])
+                continue
+            victim = _victim(state, asked, landed, node, budgets)
+            if victim is not None:
+                return HigherPriorityWaits(pod, victim, node)
+            nowhere.add(_kind(pod))
+    finally:
+        state.rollback(mark)
+    return None
+
+
+def _victim(
+    state: SchedulingState,
+    pod: Pod,
+    landed: Iterable[Pod],
+    node: str,
+    budgets: Mapping[ObjectKey, DisruptionBudget],
+) -> Pod | None:
+    """Which of ``landed`` would lose its capacity to the pod."""
+    if pod.spec.preempts:
+        found = victims_on(state, pod, node, budgets)
+        if not isinstance(found, Victims):
+            return None
+        return next((one for one in landed if any(one is victim for victim in found.pods)), None)
+    lower = [one for one in landed if one.spec.priority < pod.spec.priority]
+    mark = state.checkpoint()
+    for one in lower:
+        state.remove(one)
+    takes = state.feasible_at(pod, state.node_index[node])
+    state.rollback(mark)
+    return lower[0] if takes and lower else None
+
+
+def _holds_out(pod: Pod) -> bool:
+    """True for a pod that our hand-over taint does not keep off a node."""
+    return tolerates(pod.spec.tolerations, _TAINT)
+
+
+def _tolerating(pod: Pod) -> Pod:
+    """The pod as it is judged once our taint is gone."""
+    tolerations = (*pod.spec.tolerations, _TOLERATION)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, tolerations=tolerations))
+
+
+def _kind(pod: Pod) -> tuple[object, ...]:
+    """Equal for pods that are judged alike. Equal specs are one object (``model.decode.interning``)."""
+    claims = pod.name if pod.spec.volumes else ""
+    return pod.namespace, id(pod.spec), pod.labels, claims, pod.nominated_node
