@@ -50,7 +50,7 @@ from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
-from rescheduler.reservations.unbound import what_was_changed, why_unbound
+from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -194,17 +194,7 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
         part = Part(waits=reservation.preallocated, volumes=observed.volumes)
         draft.actions.append(act.CreatePlaceholder(reservation, node, part))
     else:
-        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, _why_not_placed(observed), now_s)
-
-
-def _why_not_placed(observed: ObservedReservation) -> str:
-    message = observed.choice.message or "no node has been chosen yet"
-    template = observed.reservation.template
-    if template is not None and template.host_ports and "PodSecurity" in message:
-        return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
-    if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
-        return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
-    return message
+        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, why_not_placed(observed), now_s)
 
 
 def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:

@@ -60,3 +60,14 @@ def why_unbound(holder: Pod, silent_from_s: float, now_s: float) -> Unbound | No
         "is that scheduler running?"
     )
     return Unbound(ReservationEvent.NOT_SCHEDULED, silent)
+
+
+def why_not_placed(observed: ObservedReservation) -> str:
+    """Why a Reservation without a placeholder has no node."""
+    message = observed.choice.message or "no node has been chosen yet"
+    template = observed.reservation.template
+    if template is not None and template.host_ports and "PodSecurity" in message:
+        return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
+    if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
+        return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
+    return message
