@@ -17,7 +17,7 @@ $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ -n "$$CI"
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tests servers lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog clean
+.PHONY: help install demo test tests servers lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog release clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -94,3 +94,55 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest tests/controller/test_generated_objects.py
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest tests/sandbox/test_histories_by_hypothesis.py
 	RESCHEDULER_EVERY_ZONE=1 $(BIN)/python -m pytest tests/room_sets/test_cron.py
+	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) tests/upgrades
+	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
+	  tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
+	  tests/sandbox/test_whole_program.py tests/sandbox/test_start_first.py
+
+SAMPLE ?= 10
+
+sbom: $(STAMP)  ## dist/sbom.cdx.json: what is in the image besides Python, as CycloneDX
+	@rm -rf build/sbom && mkdir -p dist
+	$(PYTHON) -m venv build/sbom
+	build/sbom/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
+	build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group sbom
+	$(BIN)/cyclonedx-py environment --output-reproducible --of JSON --pyproject pyproject.toml -o dist/sbom.cdx.json build/sbom/bin/python
+
+container: $(STAMP)  ## build the image with buildah and start it with runc (needs root, debootstrap, buildah, runc, Go; 6 minutes)
+	$(BIN)/python -m pytest -m container tests/packaging
+
+mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules and print what no test notices: SAMPLE changes of each, 0 for all
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group mutants
+	$(BIN)/python -m harness.mutants --sample $(SAMPLE)
+
+VERSION ?= v1.35.4
+
+monitoring: $(STAMP)  ## alerts, dashboard and metrics with promtool and Prometheus (needs Go; builds both once, 10 minutes)
+	$(BIN)/python -m harness.controlplane.prometheus
+	$(BIN)/python -m pytest -m realcluster tests/manifests/test_monitoring.py tests/manifests/test_dashboard_on_prometheus.py
+
+compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)
+	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m harness.controlplane build --kubernetes $(VERSION)); \
+	export KUBEBUILDER_ASSETS; \
+	$(BIN)/python -m pytest -m realcluster tests/webhook; \
+	$(BIN)/python bench/moves.py stampede --gate webhook; \
+	$(BIN)/python bench/moves.py kill --gate webhook
+
+bench: $(STAMP)  ## speed and memory, printed
+	$(BIN)/python bench/run.py
+
+changelog: $(STAMP)  ## what the notes of the next release say so far
+	@$(BIN)/towncrier build --draft
+
+VERSIONED := pyproject.toml rescheduler/__init__.py charts/rescheduler/Chart.yaml charts/rescheduler/values.yaml manifests/base/deployment.yaml Dockerfile
+
+release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objects (CONTRIBUTING.md says what is left to do)
+	@test -n '$(RELEASE)' || { echo 'make release RELEASE=0.2.0' >&2; exit 2; }
+	@old=$$($(BIN)/python -c 'import rescheduler; print(rescheduler.__version__)'); \
+	  sed -i "s/\b$$(echo $$old | sed 's/[.]/[.]/g')\b/$(RELEASE)/" $(VERSIONED)
+	$(BIN)/towncrier build --yes --version $(RELEASE)
+	$(BIN)/python -m harness.recorded $(RELEASE)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

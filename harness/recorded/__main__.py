@@ -1,4 +1,4 @@
-"""``python -m harness.recorded VERSION``: record what this version stores, into ``tests/upgrades/recorded/VERSION``."""
+"""``python -m harness.recorded VERSION``: record what this version stores and sends, and its policies, into ``tests/upgrades/recorded/VERSION``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from harness.recorded.recording import encode
 from harness.recorded.scenes import SCENES, record
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "upgrades" / "recorded"
+FOLDER_OF_RULES = Path(__file__).resolve().parents[2] / "manifests" / "base"
+RULES = ("controller-rules", "mark-rules", "reservation-rules")
 
 
 def main() -> None:
@@ -21,6 +23,8 @@ def main() -> None:
         lines = list(encode(record(scene)))
         (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         sys.stdout.write(f"{name}: {len(lines)} moments\n")
+    rules = "---\n".join((FOLDER_OF_RULES / f"{name}.yaml").read_text(encoding="utf-8") for name in RULES)
+    (folder / "rules.yaml").write_text(rules, encoding="utf-8")
 
 
 main()

@@ -1,6 +1,7 @@
 """A recording: the objects of a small cluster when it is first looked at, and every later write, in JSON lines (pure).
 
-The first line has all objects, each later one those that one moment changed. So each moment can be restored as it was.
+The first line has all objects, each later one those that one moment changed. So each moment can be restored as it was. The
+requests that the controller then sent are with it: what the rules of later versions must still admit.
 Left out is what every version installs anew, and what no version reads again (``managedFields``, Events, the Lease).
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 Obj = dict[str, Any]
@@ -41,6 +42,8 @@ class Moment:
 
     at_s: float
     objects: Mapping[Key, Obj]
+    sent: list[Obj] = field(default_factory=list)
+    """Writes of the controller while the objects were so: ``method``, ``path``, ``query``, ``type`` and ``body`` of each."""
 
     def of_kind(self, kind: str) -> list[Obj]:
         """The objects of one kind."""
@@ -64,11 +67,11 @@ def encode(moments: Iterable[Moment]) -> Iterator[str]:
     for moment in moments:
         new = [obj for key, obj in moment.objects.items() if before is None or before.get(key) != obj]
         gone = [list(key) for key in before or () if key not in moment.objects]
-        if new or gone:
+        if new or gone or moment.sent:
             line: Obj = {"at": round(moment.at_s, 3), "stored": new}
-            yield json.dumps(
-                line | ({"deleted": gone} if gone else {}), separators=(",", ":"), sort_keys=True
-            )
+            line |= {"deleted": gone} if gone else {}
+            line |= {"sent": moment.sent} if moment.sent else {}
+            yield json.dumps(line, separators=(",", ":"), sort_keys=True)
         before = moment.objects
 
 
@@ -80,7 +83,7 @@ def decode(lines: Iterable[str]) -> Iterator[Moment]:
         gone = {(kind, namespace, name) for kind, namespace, name in read.get("deleted", ())}
         now = {key: obj for key, obj in now.items() if key not in gone}
         now |= {_key(obj): obj for obj in read["stored"]}
-        yield Moment(read["at"], now)
+        yield Moment(read["at"], now, read.get("sent", []))
 
 
 def _key(obj: Obj) -> Key:

@@ -7,11 +7,15 @@ an API server does with what it reads, fields that a schema does not know are dr
 from __future__ import annotations
 
 import json
+from typing import Final
 
-from harness.recorded.recording import Moment
+from harness.recorded.recording import Moment, kept
 from harness.recorded.scenes import KUBELET
 from rescheduler.sandbox.installation import install
 from rescheduler.sandbox.sandbox import START_S, Sandbox
+
+_MADE_AND_DELETED: Final = ("Pod", "PodMigration", "Reservation")
+"""Kinds of which no manifest installs an object."""
 
 
 def restore(moment: Moment, *, seed: int = 0) -> Sandbox:
@@ -19,8 +23,19 @@ def restore(moment: Moment, *, seed: int = 0) -> Sandbox:
     sandbox = Sandbox(seed=seed, kubelet=KUBELET)
     install(sandbox.transport)
     sandbox.advance(moment.at_s - START_S)
+    put_back(sandbox, moment)
+    return sandbox
+
+
+def put_back(sandbox: Sandbox, moment: Moment) -> None:
+    """Make the objects of the moment those that are stored, whatever is stored now."""
     store = sandbox.server.store
     with store.lock:
+        for key, obj in kept(sandbox.api.everything()).items():
+            if key not in moment.objects and obj["kind"] in _MADE_AND_DELETED:
+                found = store.registry.by_kind(obj["apiVersion"], obj["kind"])
+                if found is not None:
+                    store.objects.remove(found.table, key[1:])
         for (kind, namespace, name), obj in moment.objects.items():
             resource = store.registry.by_kind(obj["apiVersion"], kind)
             if resource is None:
@@ -29,4 +44,3 @@ def restore(moment: Moment, *, seed: int = 0) -> Sandbox:
             if resource.custom is not None:
                 resource.custom.prune_and_default(copy)
             store.objects.put(resource.table, (namespace, name), copy)
-    return sandbox

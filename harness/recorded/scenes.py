@@ -5,14 +5,17 @@ Node ``a`` has the pod, ``b`` has room for it, ``full`` has none. Every write is
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import Moment, Obj, kept
+from rescheduler.kube.transport import Request, Response, Stream, Transport
 from rescheduler.model.names import ANNOTATION_MODE, API_VERSION
+from rescheduler.sandbox.apiserver import InProcessTransport
 from rescheduler.sandbox.controllers.api import ObjectChange
 from rescheduler.sandbox.controllers.unstructured import POD, labels
 from rescheduler.sandbox.installation import install
@@ -42,19 +45,25 @@ SCENES: Final[Mapping[str, Scene]] = {
 }
 
 
-def record(scene: Scene) -> list[Moment]:
-    """All moments of the scene, from the request until after the end."""
-    sandbox = Sandbox([SandboxNode(name=n, cpu="4") for n in ("a", "b", "full")], seed=1, kubelet=KUBELET)
+def install_all(sandbox: Sandbox) -> None:
+    """Install the manifests of this version."""
     install(sandbox.transport)
+
+
+def record(scene: Scene, prepare: Callable[[Sandbox], None] = install_all) -> list[Moment]:
+    """All moments of the scene, from the request until after the end. ``prepare``: installs CRDs and rules."""
+    sandbox = Sandbox([SandboxNode(name=n, cpu="4") for n in ("a", "b", "full")], seed=1, kubelet=KUBELET)
+    prepare(sandbox)
     sandbox.api.create(_workload("filler", Scene(), "3500m", node="full"))
     sandbox.api.create(_workload("web", scene, "3"))
     sandbox.advance(5)
+    moments: list[Moment] = []
+    sandbox.transport = cast("InProcessTransport", _Recorder(sandbox.transport, moments))
     sandbox.add(Program(sandbox, random.Random(1), ProgramOptions(document=QUIET)))  # noqa: S311 - reproducible
     sandbox.advance(2)
     (pod,) = [p for p in sandbox.api.list(POD) if labels(p).get("app") == "web"]
     if scene.given:
         sandbox.api.create(_room(pod))
-    moments: list[Moment] = []
     sandbox.api.subscribe(_every_write(sandbox, moments))
     reference = {"reservationRef": {"name": "room"}} if scene.given else {}
     sandbox.api.create(
@@ -67,6 +76,32 @@ def record(scene: Scene) -> list[Moment]:
     )
     sandbox.advance(_LASTS_S)
     return moments
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Keeps what the controller writes with the moment at which it does so; not its Lease, and no dry run."""
+
+    transport: Transport
+    moments: list[Moment]
+
+    def send(self, request: Request) -> Response:
+        """One request."""
+        body = json.loads(request.body) if request.body else {}
+        dry = "dryRun" in request.query or (isinstance(body, dict) and "dryRun" in json.dumps(body))
+        if self.moments and request.method != "GET" and "/leases" not in request.path and not dry:
+            sent = {
+                "method": request.method,
+                "path": request.path,
+                "query": dict(request.query),
+                "body": body,
+            }
+            self.moments[-1].sent.append({**sent, "type": request.content_type})
+        return self.transport.send(request)
+
+    def stream(self, request: Request) -> Stream:
+        """Opens a watch."""
+        return self.transport.stream(request)
 
 
 def _every_write(sandbox: Sandbox, moments: list[Moment]) -> Callable[[ObjectChange], None]:
