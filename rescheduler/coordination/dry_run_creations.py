@@ -31,6 +31,9 @@ _NO_RIGHT_KEPT_S: Final = 60.0
 """How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
 
 
+_SHOWS_NOTHING: Final = frozenset({CreationOutcome.NO_RIGHT, CreationOutcome.NO_EVIDENCE})
+
+
 class _Template(NamedTuple):
     """A template as the cache showed it when its pod was created in a dry run."""
 
@@ -79,7 +82,7 @@ class DryRunCreations:
         """What is known of the dry-run creation for ``pod``. ``snapshot``: an informed one."""
         key = template_of(snapshot, pod)
         if key is None:
-            return ObservedCreation()
+            return ObservedCreation(refused_beside=_refused_beside(snapshot, pod.namespace))
         kept = self._kept.get(key) or self._no_right.get(pod.namespace)
         if kept is None:
             return ObservedCreation(template=key)
@@ -93,6 +96,9 @@ class DryRunCreations:
             message=answer.message,
             asked_at_s=kept.asked_at_s,
             tries=kept.tries,
+            refused_beside=_refused_beside(snapshot, pod.namespace)
+            if answer.outcome in _SHOWS_NOTHING
+            else "",
         )
 
     def answered(
@@ -120,6 +126,14 @@ def template_of(snapshot: Snapshot, pod: Pod) -> TemplateKey | None:
     if owner is None or workload is None or not can_be_tried(owner):
         return None
     return TemplateKey(owner.uid, revision_to_come(pod, workload))
+
+
+def _refused_beside(snapshot: Snapshot, namespace: str) -> str:
+    """What the API server says of pods that it refuses in the namespace now: it may refuse a replacement, too."""
+    for workload in snapshot.workloads.values():
+        if workload.creation_refused and workload.namespace == namespace and workload.replicas:
+            return f"{workload.kind} {workload.name}: {workload.creation_refused}"
+    return ""
 
 
 def _template(snapshot: Snapshot, key: TemplateKey) -> _Template:

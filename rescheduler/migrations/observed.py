@@ -118,6 +118,8 @@ class ObservedCreation:
     asked_at_s: float = 0.0
     tries: int = 0
     """Answers in a row by which nothing is known."""
+    refused_beside: str = ""
+    """Whose pods, in the namespace, the API server refuses at the moment, and why; looked for only if no dry run shows the pod."""
     unread: bool = False
     """An answer came in this round, for another move of the same template: the next round knows of it."""
 

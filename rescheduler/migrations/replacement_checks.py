@@ -1,7 +1,7 @@
 """The replacement that will really come: asked for by a dry-run creation, compared with the room, and noted in the status.
 
 Pure. Before room is reserved, and again right before the eviction, the API server is asked for the pod that the controller
-would create now. Without the right to ask (manifests/components/dry-run-creation), or where an answer shows nothing (a quota
+would create now. Without the right to ask (manifests/base/dry-run-creation.yaml), or where an answer shows nothing (a quota
 that is used up while the old pod counts, a webhook without support for dry runs), the newest sibling and the template count.
 Nothing is evicted while the answer is unknown, for a pod that admission refuses, or for a room that is too small.
 """
@@ -28,21 +28,29 @@ FRESH_S: Final = 60.0
 LAST_LOOK_S: Final = 5.0
 """How old it may be when the intent to evict is written, and when the eviction is sent after the gate was proven."""
 _LAST_BACKOFF_S: Final = 10.0
-_RIGHT: Final = "the right to create pods is missing (manifests/components/dry-run-creation)"
+_RIGHT: Final = "the right to create pods is missing (manifests/base/dry-run-creation.yaml)"
 
 
 def asked(draft: Draft, fresh_s: float, since_s: float = 0.0) -> bool:
     """True if it is known, as far as it can be, what the controller would create. False: it is asked now, or the status has why.
 
     ``fresh_s``: how old the answer may be; ``since_s``: it must not be from before. In mode StartFirst nothing is asked,
-    because the replacement is created for real before the eviction.
+    because the replacement is created for real before the eviction. Where no dry run shows the replacement, nothing is evicted
+    while other pods of the namespace are refused.
     """
     seen = draft.observed.creation
+    if seen.refused_beside and not draft.starts_first:
+        _wait_beside(draft, seen.refused_beside)
+        return False
     if seen.template is None or draft.starts_first:
         return True
     if seen.unread:
         draft.wake(draft.now_s)
         return False
+    return _answered(draft, seen, fresh_s, since_s)
+
+
+def _answered(draft: Draft, seen: ObservedCreation, fresh_s: float, since_s: float) -> bool:
     match seen.outcome:
         case CreationOutcome.NO_RIGHT:
             return True
@@ -136,6 +144,14 @@ def _ask(draft: Draft) -> None:
     pod, template = observed.pod, observed.creation.template
     if pod is not None and pod.controller is not None and template is not None:
         draft.do(act.DryRunCreate(observed.migration.key, pod, pod.controller, template))
+
+
+def _wait_beside(draft: Draft, words: str) -> None:
+    draft.change(eviction_requested_at_s=0.0)
+    draft.say(
+        Why.REPLACEMENT_UNKNOWN,
+        f"no dry run shows the replacement, and the API server refuses pods of its namespace at the moment ({words})",
+    )
 
 
 def _wait(draft: Draft, seen: ObservedCreation) -> None:

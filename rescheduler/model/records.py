@@ -398,6 +398,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """spec.ordinals.start of a StatefulSet."""
     job: JobState | None = None
     """Of a Job only."""
+    creation_refused: str = ""
+    """Why the API server refuses its pods now, as its condition ReplicaFailure says; of a ReplicaSet or ReplicationController."""
     created_at_s: float = 0.0
 
     @property

@@ -13,7 +13,7 @@ from scenes import Scene
 
 from rescheduler.kube.transport import Response
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import spec
+from rescheduler.sandbox.controllers.unstructured import REPLICA_SET, labels, spec
 
 QUEUE = "queue.example.com/admission"
 NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" in API group ""'
@@ -81,6 +81,27 @@ def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
     assert QUEUE in world.state(name)["message"]
     assert not evicted(world)
     assert not world.leftovers()
+
+
+def test_where_nothing_shows_the_replacement_nothing_is_evicted_while_the_namespace_gets_no_pods():
+    """As with a webhook for pods that is down: the ReplicaSet that needs a pod says so first."""
+    world = Scene({"n1": 4, "n2": 4})
+    world.workload()
+    world.workload(name="other")
+    world.start()
+    without_the_right(world)
+    (failing,) = [rs for rs in world.api.list(REPLICA_SET) if labels(rs).get("app") == "other"]
+    refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no webhook"}
+    world.api.patch(failing, {"status": {"conditions": [refused]}}, subresource="status")
+    name = world.move(world.pods()[0], "n2")
+    world.advance(30.0)
+    assert not evicted(world)
+    assert world.reason(name) == "ReplacementUnknown"
+    assert "no webhook" in world.state(name)["message"]
+    (failing,) = [rs for rs in world.api.list(REPLICA_SET) if labels(rs).get("app") == "other"]
+    world.api.patch(failing, {"status": {"conditions": []}}, subresource="status")
+    world.until(lambda: world.over(name))
+    assert world.phase(name) == "Succeeded"
 
 
 @pytest.mark.parametrize("let_go", [False, True])

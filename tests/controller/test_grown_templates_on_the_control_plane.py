@@ -11,21 +11,20 @@ from harness.controlplane.world import World, condition, node_of
 
 pytestmark = pytest.mark.realcluster
 
-COMPONENT = manifests.FOLDER / "components" / "dry-run-creation"
+ROLES = [obj for obj in manifests.load() if obj["metadata"]["name"] == "rescheduler-dry-run-creation"]
 ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
 BELOW_PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with the right", "without it"])
 def right(request, control_plane):
-    api, objects = control_plane.api(), manifests.load(COMPONENT)
-    if request.param:
-        manifests.apply(api, objects)
+    api = control_plane.api()
+    for obj in () if request.param else ROLES:
+        api.delete(manifests.path_of(obj)).expect()
     account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
     with running(account.transport):
         yield request.param
-    for obj in objects if request.param else ():
-        api.delete(manifests.path_of(obj))
+    manifests.apply(api, ROLES)
 
 
 @pytest.fixture

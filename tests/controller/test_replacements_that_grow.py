@@ -258,4 +258,4 @@ def test_a_right_that_is_missing_is_asked_for_once_a_minute_and_said():
     assert len(world.calls.of(lambda call: call.tries_creation)) <= 3
     condition = next(c for c in world.state(names[0])["conditions"] if c["type"] == "ReplacementAdmitted")
     assert (condition["status"], condition["reason"]) == ("Unknown", "Sibling")
-    assert "manifests/components/dry-run-creation" in condition["message"]
+    assert "manifests/base/dry-run-creation.yaml" in condition["message"]

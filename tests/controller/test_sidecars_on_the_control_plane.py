@@ -1,6 +1,6 @@
 """Admission begins to add a sidecar after the pods were created, on the real control plane, with the rights of ``manifests/``.
 
-With the optional right no pod is evicted whose replacement has no place, and every room is large enough. Without it nothing
+With the right to dry-run creations no pod is evicted whose replacement has no place, and every room is large enough. Without it nothing
 shows what admission adds before the first replacement exists: of four pods one is evicted, and the others are left alone.
 """
 
@@ -18,7 +18,7 @@ from harness.controlplane.world import World, condition, node_of
 
 pytestmark = pytest.mark.realcluster
 
-COMPONENT = manifests.FOLDER / "components" / "dry-run-creation"
+ROLES = [obj for obj in manifests.load() if obj["metadata"]["name"] == "rescheduler-dry-run-creation"]
 POLICY = "sidecar"
 
 
@@ -28,12 +28,12 @@ def account(control_plane):
 
 
 @pytest.fixture
-def right(control_plane):
-    api, objects = control_plane.api(), manifests.load(COMPONENT)
-    manifests.apply(api, objects)
+def without_right(control_plane):
+    api = control_plane.api()
+    for obj in ROLES:
+        api.delete(manifests.path_of(obj)).expect()
     yield
-    for obj in objects:
-        api.delete(manifests.path_of(obj))
+    manifests.apply(api, ROLES)
 
 
 @pytest.fixture
@@ -85,7 +85,6 @@ def pending(world):
     return [p["metadata"]["name"] for p in world.pods("web") if not node_of(p)]
 
 
-@pytest.mark.usefixtures("right")
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_in_a_loose_cluster_every_replacement_has_its_room(world, account, kind):
     pods = four_pods(world, kind)
@@ -97,7 +96,6 @@ def test_in_a_loose_cluster_every_replacement_has_its_room(world, account, kind)
     assert pending(world) == []
 
 
-@pytest.mark.usefixtures("right")
 def test_only_as_many_are_evicted_as_have_room_with_their_sidecar(world, account):
     """4 CPUs take four pods as they are, and two with their sidecars."""
     pods = four_pods(world)
@@ -108,7 +106,6 @@ def test_only_as_many_are_evicted_as_have_room_with_their_sidecar(world, account
     assert pending(world) == []
 
 
-@pytest.mark.usefixtures("right")
 def test_in_a_tight_cluster_nothing_is_evicted(world, account):
     pods = four_pods(world)
     targets = [world.node(f"target-{index}", cpu="1") for index in range(4)]
@@ -119,6 +116,7 @@ def test_in_a_tight_cluster_nothing_is_evicted(world, account):
     assert {p["metadata"]["uid"] for p in world.pods("web")} == {p["metadata"]["uid"] for p in pods}
 
 
+@pytest.mark.usefixtures("without_right")
 def test_without_the_right_the_status_says_so_and_one_replacement_shows_it_to_the_others(world, account):
     pods = four_pods(world)
     time.sleep(61)  # new pods are taken to show what admission adds
@@ -128,4 +126,4 @@ def test_without_the_right_the_status_says_so_and_one_replacement_shows_it_to_th
     assert len(pending(world)) == 1
     noted = [condition({"status": s}, "ReplacementAdmitted") for s in found]
     assert {(n["status"], n["reason"]) for n in noted} == {("Unknown", "Sibling")}
-    assert all("manifests/components/dry-run-creation" in n["message"] for n in noted)
+    assert all("manifests/base/dry-run-creation.yaml" in n["message"] for n in noted)

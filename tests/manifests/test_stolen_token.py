@@ -179,6 +179,10 @@ def labelled(body):
     return {**body, "metadata": {**body["metadata"], "labels": {names.LABEL_PLACEHOLDER: "room"}}}
 
 
+def start_first(body):
+    return {**body, "metadata": {**body["metadata"], "labels": {names.LABEL_START_FIRST: "move"}}}
+
+
 def restricted(body):
     """As the Pod Security level of the namespace wants it."""
     limits = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -285,4 +289,24 @@ def test_what_rights_do_not_give_is_not_given(real):
         "/apis/apps/v1/deployments/x/scale",
     ):
         thief.get(path).expect(403, 404)
-    thief.create("/api/v1/namespaces/default/pods", pause()).expect(403)
+    thief.delete("/api/v1/namespaces/default/pods/x").expect(403)
+
+
+@pytest.mark.realcluster
+def test_elsewhere_it_creates_pods_in_dry_runs_only(real):
+    admin, thief = real
+    with World(admin, "elsewhere") as world:
+        pods = world.path("pods")
+        for body in (pause(), labelled(pause()), start_first(pause())):
+            thief.create(pods, body, dryRun="All").expect(201)
+            answer = thief.create(pods, body).expect(403)
+            assert "controller-" in answer.body["message"]
+        assert world.pods() == []
+        granted = manifests.load(manifests.FOLDER / "components" / "start-first")
+        try:
+            manifests.apply(admin, granted)
+            world.wait(lambda: thief.create(pods, start_first(pause())).ok, PATIENCE_S)
+            thief.create(pods, pause()).expect(403)
+        finally:
+            for obj in granted:
+                admin.delete(manifests.path_of(obj))

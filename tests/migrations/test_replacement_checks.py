@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
@@ -180,10 +182,22 @@ def test_nothing_is_evicted_while_the_answer_is_unknown(tries, age_s, asks):
         assert outcome.wake_at_s == pytest.approx(seen.asked_at_s + 2.0 ** (tries - 1))
 
 
+@pytest.mark.parametrize("phase", [PHASE.PENDING, PHASE.EVICTING])
+def test_without_a_dry_run_nothing_is_evicted_while_the_namespace_gets_no_pods(phase):
+    refused = "ReplicaSet other: failed calling webhook"
+    seen = dataclasses.replace(creation(Outcome.NO_RIGHT, at=NOW - 50), refused_beside=refused)
+    move = migration(phase, requested=0.0 if phase is PHASE.PENDING else NOW - 3)
+    outcome = look(move, creation=seen, calls=PROVEN, reservation=room(500), replacement=coming(500))
+    assert (outcome.status.phase, outcome.status.reason) == (phase, "ReplacementUnknown")
+    assert refused in outcome.status.message
+    assert act.Evict not in kinds(outcome)
+    assert not outcome.status.eviction_requested_at_s
+
+
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (creation(Outcome.NO_RIGHT, at=NOW - 50, message="cannot create"), "components/dry-run-creation"),
+        (creation(Outcome.NO_RIGHT, at=NOW - 50, message="cannot create"), "base/dry-run-creation.yaml"),
         (creation(Outcome.NO_EVIDENCE, message="exceeded quota: q"), "exceeded quota: q"),
         (ObservedCreation(), "only for controllers of Kubernetes itself"),
     ],

@@ -9,13 +9,23 @@ from rescheduler.model.decode.interning import SharedParts, created_at, kept_ann
 from rescheduler.model.decode.jobs import job_state
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.selectors import label_selector
-from rescheduler.model.decode.wire_types import ABSENT, DAMAGE, LabelSelectorWire, MetaWire, ObjectWire, Wire
+from rescheduler.model.decode.wire_types import (
+    ABSENT,
+    DAMAGE,
+    ConditionWire,
+    LabelSelectorWire,
+    MetaWire,
+    ObjectWire,
+    Wire,
+)
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import JobState, PodSpec, Workload
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Operator, Requirement
 
 _REVISION = "deployment.kubernetes.io/revision"
 _decode_selector = msgspec.json.Decoder(LabelSelectorWire).decode
+_decode_conditions = msgspec.json.Decoder(list[ConditionWire]).decode
+_REPLICA_FAILURE = "ReplicaFailure"
 _decode_equalities = msgspec.json.Decoder(dict[str, str | None]).decode
 
 
@@ -135,6 +145,7 @@ def workload(
         rolling_out=_rolling_out(kind, spec, status, meta.generation or 0),
         deleting=meta.deletion_timestamp is not None,
         min_ready_s=spec.min_ready_seconds or 0,
+        creation_refused=_creation_refused(kind, status.conditions),
         template_node=_template_node(spec.template),
         current_revision=status.current_revision or "",
         update_strategy=(strategy.type or "") if stateful else "",
@@ -156,6 +167,16 @@ def _job(spec: WorkloadSpecWire, status: WorkloadStatusWire) -> JobState:
         started=status.start_time,
         deadline_s=spec.active_deadline_seconds,
         managed_by=spec.managed_by or "",
+    )
+
+
+def _creation_refused(kind: Kind, conditions: Raw) -> str:
+    """What the API server says of the pods that it refuses now; "" if it refuses none."""
+    if kind not in {Kind.REPLICA_SET, Kind.REPLICATION_CONTROLLER} or conditions in (ABSENT, b"null"):
+        return ""
+    failing = (c for c in _decode_conditions(conditions) if c.type == _REPLICA_FAILURE and c.status == "True")
+    return next(
+        (c.message or c.reason or _REPLICA_FAILURE for c in failing if c.reason != "FailedDelete"), ""
     )
 
 
