@@ -1,0 +1,122 @@
+"""Upgrade and going back on the real control plane while pods are moved: each lands in its room, and nothing is left behind.
+
+The other version is taken from git: RESCHEDULER_UPGRADE_FROM names a commit or tag (``make upgrade FROM=...``).
+"""
+
+import os
+import re
+import time
+
+import pytest
+
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import RESERVATIONS, World
+from harness.recorded.other_version import ROOT, ControllerProcess, apply, check_out
+from rescheduler.sandbox.kubelet import KubeletThread
+
+pytestmark = pytest.mark.realcluster
+
+FROM = os.environ.get("RESCHEDULER_UPGRADE_FROM", "")
+MOVES = 6
+QUIET = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReschedulerConfiguration", "policies": []}
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    if not FROM:
+        pytest.skip("no version to upgrade from is named: make upgrade FROM=v0.1.0")
+    folder = tmp_path_factory.mktemp("old")
+    if not check_out(FROM, folder):
+        pytest.skip(f"this clone does not have {FROM}: nothing is upgraded")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plane(old):
+    try:
+        plane = ControlPlane()
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+    with plane, KubeletThread(plane.api().transport):
+        yield plane
+
+
+def install(plane, sources):
+    """Apply the manifests of a version, and give policies and kinds time to come into force."""
+    apply(sources, plane.kubectl, plane.kubeconfig)
+    api, limit_s = plane.api(), time.monotonic() + 30
+    while not (api.get(RESERVATIONS).ok and api.get("/apis/rescheduler.dev/v1alpha1/podmigrations").ok):
+        assert time.monotonic() < limit_s, "the kinds are not served"
+        time.sleep(0.2)
+    time.sleep(1)
+
+
+def moves_of(world):
+    """Pods of one StatefulSet each are moved, each to a node where a crowd waits for the room."""
+    wanted = {}
+    source = world.node("src", cpu=str(MOVES))
+    for index in range(MOVES):
+        world.workload("StatefulSet", f"db-{index}", 1)
+        (pod,) = world.wait_ready(f"db-{index}", 1, 40)
+        assert pod["spec"]["nodeName"] == source
+        wanted[index] = pod
+    targets = [world.node(f"t{index}", cpu="1") for index in range(MOVES)]
+    return {world.migrate(wanted[index], targets[index]): targets[index] for index in range(MOVES)}
+
+
+def crowd(world):
+    for index in range(2 * MOVES):
+        world.pod(f"crowd-{index}", "1")
+
+
+def in_the_middle(world, wanted):
+    """An eviction is about to happen, or has happened, and moves are left that have not ended."""
+
+    def look():
+        return any(world.move_status(name).get("evictionRequestedAt") for name in wanted)
+
+    world.wait(look, 60)
+
+
+def held(world, wanted):
+    def look():
+        rooms = world.api.get(RESERVATIONS).expect().items
+        return sum(r.get("status", {}).get("phase") == "Available" for r in rooms) >= 1
+
+    world.wait(look, 60)
+
+
+def all_landed(world, wanted):
+    def look():
+        found = {name: world.move_status(name) for name in wanted}
+        return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) else None
+
+    found = world.wait(look, 120)
+    landed = {name: (s["phase"], s.get("reason"), s.get("nodeName")) for name, s in found.items()}
+    assert landed == {name: ("Succeeded", landed[name][1], target) for name, target in wanted.items()}, found
+    for name, target in wanted.items():
+        assert world.get_pod(found[name]["replacement"]["name"])["spec"]["nodeName"] == target
+
+
+@pytest.mark.parametrize("direction", ["upgrade", "back"])
+def test_pods_that_are_moved_meanwhile_land_in_their_rooms(plane, old, tmp_path, direction):
+    first, second = (old, ROOT) if direction == "upgrade" else (ROOT, old)
+    install(plane, first)
+    identity = plane.kubeconfig_for("rescheduler", "rescheduler")
+    with World(plane.api(), direction) as world:
+        with ControllerProcess(first, identity, tmp_path, QUIET) as before:
+            wanted = moves_of(world)
+            held(world, wanted)
+            crowd(world)
+            in_the_middle(world, wanted)
+        left = [name for name in wanted if world.move_status(name).get("phase") != "Succeeded"]
+        assert left, "all moves had ended before the controller did"
+        install(plane, second)
+        with ControllerProcess(second, identity, tmp_path, QUIET) as after:
+            all_landed(world, wanted)
+        assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
+    refused = [
+        line for line in (*before.log, *after.log) if re.search(r"403 Forbidden.*denied request", line)
+    ]
+    assert not refused
