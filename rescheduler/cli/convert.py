@@ -18,8 +18,8 @@ from rescheduler.conversion.convert import convert_policy
 def convert_command(file: str, *, exit_code: bool) -> None:
     """Convert a DeschedulerPolicy of descheduler (v1alpha1 or v1alpha2) to a ReschedulerConfiguration, on stdout.
 
-    FILE is a DeschedulerPolicy, a ConfigMap that has one under policy.yaml, or values of descheduler's Helm chart; '-' is
-    stdin. Every line without an equivalent becomes a comment with the reason.
+    FILE is a DeschedulerPolicy, or has one in it: a ConfigMap, values of descheduler's Helm chart, a HelmRelease, an Argo CD
+    Application, or a KubeDescheduler; '-' is stdin. Every line without an equivalent becomes a comment with the reason.
     """
     text = read_text_or_stdin(file, "DeschedulerPolicy")
     name = "stdin" if file == "-" else file

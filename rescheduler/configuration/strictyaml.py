@@ -17,7 +17,7 @@ import yaml
 
 from rescheduler.yaml_limits import YamlError, check_limits, decoded, syntax_error
 
-__all__ = ["Document", "Path", "Word", "YamlError", "load", "looks_like_yaml11_bool"]
+__all__ = ["Document", "Path", "Word", "YamlError", "load", "load_all", "looks_like_yaml11_bool"]
 
 Path = tuple[str | int, ...]
 """Where a value stands: keys and indexes from the root."""
@@ -61,7 +61,21 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
         YamlError: syntax, duplicate keys, non-string keys, several documents, anchors' merge keys or tags, numbers
             that are out of range, more than ``rescheduler.yaml_limits`` allows.
     """
-    text = decoded(text)
+    documents = _nodes(decoded(text))
+    if not documents:
+        return Document(None, {(): 1})
+    if len(documents) > 1:
+        line = documents[1].start_mark.line + 1
+        raise YamlError(line, "a second document begins here", "keep one document in the file")
+    return _document(documents[0], word)
+
+
+def load_all(text: str | bytes, word: Word | None = None) -> tuple[Document, ...]:
+    """Parse each document that is not empty; lines are those of the whole text. Raises YamlError as ``load`` does."""
+    return tuple(_document(node, word) for node in _nodes(decoded(text)))
+
+
+def _nodes(text: str) -> list[yaml.Node]:
     check_limits(text)
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
@@ -72,14 +86,12 @@ def load(text: str | bytes, word: Word | None = None) -> Document:
         raise YamlError(line, "a control character is in the text", "remove it") from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise YamlError(1, f"not YAML: {error}", "the file must be text in UTF-8") from error
-    nodes = [node for node in nodes if node is not None]
-    if not nodes:
-        return Document(None, {(): 1})
-    if len(nodes) > 1:
-        line = nodes[1].start_mark.line + 1
-        raise YamlError(line, "a second document begins here", "keep one document in the file")
+    return [node for node in nodes if node is not None]
+
+
+def _document(node: yaml.Node, word: Word | None) -> Document:
     lines: dict[Path, int] = {}
-    return Document(_construct(nodes[0], (), lines, word or _core_schema), lines)
+    return Document(_construct(node, (), lines, word or _core_schema), lines)
 
 
 def _construct(node: yaml.Node, path: Path, lines: dict[Path, int], word: Word) -> Any:

@@ -38,8 +38,9 @@ def convert_policy(text: str | bytes, file: str, word: Word) -> Conversion:
     policy = read_policy(text, file, word)
     result = Result(head=f"Converted from {file.rsplit('/', 1)[-1]} ({policy.version}).")
     convert_settings(policy, result)
-    convert_evictors(policy, result)
-    convert_plugins(policy, result)
+    rules = convert_evictors(policy, result)
+    convert_plugins(policy, rules, result)
+    result.left_out += policy.remarks
     for key in policy.settings.unread():
         reason = _OTHER_VERSION if key == "strategies" else "descheduler has no such key"
         result.left_out.append(Remark(policy.settings.line_of(key), key, reason))
@@ -65,6 +66,8 @@ def _drop_invalid(result: Result, file: str) -> None:
         reason = problem.message + (f" ({problem.remedy})" if problem.remedy else "")
         if section == "protections" and key in result.protections.values:
             result.protections.drop(key, reason)
+            for part in result.policies:
+                part.switch_off(f"a protection of the policy cannot be used: {key}")
         elif section.startswith("policies["):
             refused.add(index := int(section[len("policies[") : -1]))
             part = result.policies[index]

@@ -81,6 +81,11 @@ class PolicyEntry(Section):
     line: int = 0
     """Of the plugin that it comes from."""
 
+    def switch_off(self, reason: str) -> None:
+        """It would move pods that descheduler leaves, until somebody has looked at it."""
+        said = self.notes.get("enabled", "")
+        self.put("enabled", False, f"{said}; {reason}" if said else reason)
+
 
 @dataclass(slots=True)
 class Result:

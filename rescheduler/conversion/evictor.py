@@ -2,15 +2,18 @@
 
 Where descheduler's default moves more than ours, the result says so in a line of its own, so that the same pods may be
 moved as before, and so that this can be seen and taken back. Of several profiles the most careful setting counts: the
-protections here are those of all policies. A limit never becomes looser than the default.
+protections here are those of all policies. What bounds one profile alone (a labelSelector), or cannot be said here, is handed to
+its policies as ``ProfileRules``: they keep the selector, or are switched off. A limit never becomes looser than the default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rescheduler.conversion.document import Remark, Result, Section
+from rescheduler.conversion.operator_profiles import PROTECTED_NAMESPACES
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields
 from rescheduler.model.counted import plural
 from rescheduler.model.times import DurationError, format_duration, parse_duration
@@ -52,6 +55,16 @@ _OLD_NAMES: Final = {
 }
 
 
+@dataclass(slots=True)
+class ProfileRules:
+    """What of a profile holds for its policies alone."""
+
+    selector: dict[str, Any] | None = None
+    """Its evictor's labelSelector, where not all profiles have the same."""
+    off: list[str] = field(default_factory=list)
+    """Why its policies are switched off: descheduler protects pods by a rule that cannot be said here."""
+
+
 def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
     """The limits, and keys of the whole policy without an equivalent."""
     base = limits_for(_BALANCED)
@@ -75,15 +88,21 @@ def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
             result.left_out.append(Remark(top.line_of(key), key, reason))
 
 
-def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
-    """The protections, from DefaultEvictor of all profiles or from the keys at the top."""
-    sources = [profile.evictor for profile in policy.profiles if profile.evictor is not None]
-    sources.append(policy.settings)
+def convert_evictors(policy: DeschedulerPolicy, result: Result) -> list[ProfileRules]:
+    """The protections, from DefaultEvictor of all profiles or from the keys at the top; and the rules of each profile."""
+    rules = [ProfileRules() for _ in policy.profiles]
+    evictors = [
+        (profile.evictor, [rule])
+        for profile, rule in zip(policy.profiles, rules, strict=True)
+        if profile.evictor is not None
+    ]
+    every = [*evictors, (policy.settings, rules)]
+    sources = [source for source, _ in every]
     part = result.protections
-    _priority(sources, part)
-    _replicas_and_age(sources, part)
-    _protected_kinds(sources, part)
-    _selector(sources[:-1], part)
+    _priority(every, part)
+    _replicas_and_age(every, part)
+    _protected_kinds(sources, part, every_profile=len(evictors) == len(policy.profiles))
+    _selector(evictors, part, len(policy.profiles))
     part.put(
         "namespaces",
         {"exclude": []},
@@ -94,14 +113,41 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
             part.leave_out(source.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
         if source.get("noEvictionPolicy", str) == "Mandatory":
             part.put("preferNoEviction", True, line=source.line_of("noEvictionPolicy"))
-    for source in sources[:-1]:
-        for key in ("apiVersion", "kind"):
-            source.get(key, object)
-        if selected := source.get("nodeSelector", str):
-            reason = "with nodeFit it says which nodes count as places to go; here these are all that the scheduler allows"
-            part.leave_out(source.line_of("nodeSelector"), "nodeSelector", selected, reason)
-        for key in source.unread():
-            part.leave_out(source.line_of(key), key, source.raw(key), "descheduler has no such argument")
+    for source, of in evictors:
+        _without_equivalent(source, of, part)
+    for profile, rule in zip(policy.profiles, rules, strict=True):
+        rule.off += [_filter_words(name) for name, _ in profile.filters]
+        known = {plugin.name for plugin in profile.plugins}
+        result.left_out += [
+            Remark(line, name, _filter_words(name)) for name, line in profile.filters if name not in known
+        ]
+    return rules
+
+
+def _filter_words(name: str) -> str:
+    if name == PROTECTED_NAMESPACES:
+        return (
+            "the operator protects kube-system and all namespaces of OpenShift and Hypershift, which only the cluster can list: "
+            "write them into 'namespaces: {exclude: [...]}', and switch it on"
+        )
+    return f"the filter {name} keeps pods from being evicted, and is not known here: switch it on if they may go as well"
+
+
+def _without_equivalent(source: Fields, of: Sequence[ProfileRules], part: Section) -> None:
+    for key in ("apiVersion", "kind"):
+        source.get(key, object)
+    if selected := source.get("nodeSelector", str):
+        reason = "with nodeFit it says which nodes count as places to go; here these are all that the scheduler allows"
+        part.leave_out(source.line_of("nodeSelector"), "nodeSelector", selected, reason)
+    if selector := source.get("namespaceLabelSelector", dict[str, Any]):
+        reason = "namespaces are given by name here: write those with these labels into 'namespaces' of the policies"
+        part.leave_out(source.line_of("namespaceLabelSelector"), "namespaceLabelSelector", selector, reason)
+        for rule in of:
+            rule.off.append(
+                "the profile evicts only from namespaces with certain labels: name them, and switch it on"
+            )
+    for key in source.unread():
+        part.leave_out(source.line_of(key), key, source.raw(key), "descheduler has no such argument")
 
 
 def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -> int | None:
@@ -110,25 +156,31 @@ def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -
     if value is None and name:
         value = _CLASSES.get(name)
         if value is None:
-            reason = (
-                "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows; "
-                "until then the default holds, 1000000"
-            )
+            reason = "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows"
             part.leave_out(fields.line_of(name_key), name_key, name, reason)
     return value
 
 
-def _priority(sources: Iterable[Fields], part: Section) -> None:
+UNKNOWN_CLASS: Final = (
+    "pods are protected by the value of a PriorityClass, which only the cluster knows: write protections.priorityThreshold, "
+    "and switch it on"
+)
+
+
+def _priority(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section) -> None:
     found: list[tuple[int, int]] = []
     unknown = False
-    for source in sources:
+    for source, of in sources:
         inner = source.within("priorityThreshold")
         # Where pods of system priority may be evicted, descheduler asks for no pod's priority.
         if inner is not None and not _evicts_any_priority(source):
             value = threshold(inner, part, value_key="value", name_key="name")
             if value is not None:
                 found.append((value, inner.line))
-            unknown |= value is None and bool(inner.get("name", str))
+            if value is None and bool(inner.get("name", str)):
+                unknown = True
+                for rule in of:
+                    rule.off.append(UNKNOWN_CLASS)
     value, line = min(found, default=(SYSTEM_CRITICAL_PRIORITY, 1))
     if value < SYSTEM_CRITICAL_PRIORITY:
         part.put("priorityThreshold", value, line=line)
@@ -143,17 +195,17 @@ def _evicts_any_priority(source: Fields) -> bool:
     return bool(source.get("evictSystemCriticalPods", bool)) or "SystemCriticalPods" in (disabled or ())
 
 
-def _replicas_and_age(sources: Iterable[Fields], part: Section) -> None:
+def _replicas_and_age(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section) -> None:
     replicas = [
         (least, source.line_of("minReplicas"))
-        for source in sources
+        for source, _ in sources
         if (least := source.get("minReplicas", int)) is not None
     ]
     if replicas:
         least, line = max(replicas)
         part.put("minReplicas", least, line=line)
     ages: list[tuple[float, int]] = []
-    for source in sources:
+    for source, of in sources:
         age = source.get("minPodAge", str)
         if age is None:
             continue
@@ -161,12 +213,14 @@ def _replicas_and_age(sources: Iterable[Fields], part: Section) -> None:
             ages.append((parse_duration(age), source.line_of("minPodAge")))
         except DurationError as error:
             part.leave_out(source.line_of("minPodAge"), "minPodAge", age, str(error))
+            for rule in of:
+                rule.off.append("the age of pods that are protected cannot be read: write protections.minAge")
     if ages:
         age_s, line = max(ages)
         part.put("minAge", format_duration(age_s), line=line)
 
 
-def _protected_kinds(sources: list[Fields], part: Section) -> None:
+def _protected_kinds(sources: list[Fields], part: Section, *, every_profile: bool) -> None:
     disabled, enabled = [], []
     for source in sources:
         for key, reason in _OLD_NAMES.items():
@@ -183,9 +237,10 @@ def _protected_kinds(sources: list[Fields], part: Section) -> None:
             )
         )
         _storage_classes(protections, part)
-    # A key at the top, and the arguments of one evictor, speak of the same pods; of several evictors all must allow.
+    # A key at the top, and the arguments of one evictor, speak of the same pods; of several profiles all must allow, and one
+    # without arguments does not.
     evictors, top = disabled[:-1], disabled[-1]
-    if top or (evictors and all(evictors)):
+    if top or (every_profile and evictors and all(evictors)):
         part.put("localStorage", False)
     if any(volumes for volumes, _ in enabled):
         part.put("persistentVolumes", True)
@@ -214,14 +269,35 @@ def _storage_classes(protections: Fields | None, part: Section) -> None:
         part.leave_out(config.line_of("PodsWithPVC"), "PodsWithPVC", None, reason)
 
 
-def _selector(evictors: list[Fields], part: Section) -> None:
+def _selector(
+    evictors: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section, profiles: int
+) -> None:
     found = [
-        (source, s) for source in evictors if (s := source.get("labelSelector", dict[str, Any])) is not None
+        (source, of, selector)
+        for source, of in evictors
+        if (selector := source.get("labelSelector", dict[str, Any])) is not None
     ]
-    if found and all(s == found[0][1] for _, s in found) and len(found) == len(evictors):
-        source, selector = found[0]
+    if found and len(found) == profiles and all(selector == found[0][2] for _, _, selector in found):
+        source, _, selector = found[0]
         part.put("labelSelector", selector, line=source.line_of("labelSelector"))
         return
-    for source, selector in found:
-        reason = "the profiles differ: write it into 'labelSelector' of the policies of this profile"
-        part.leave_out(source.line_of("labelSelector"), "labelSelector", selector, reason)
+    for _, of, selector in found:
+        for rule in of:
+            rule.selector = selector
+
+
+def both_selectors(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What both select; None selects everything. What is no selector stays as it is, and is refused later."""
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    expressions: list[Any] = []
+    for selector in (one, other):
+        labels, more = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+        if not isinstance(labels, dict) or not isinstance(more, list):
+            return selector
+        unknown = selector.keys() - {"matchLabels", "matchExpressions"}
+        if unknown:
+            return selector
+        expressions += [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
+        expressions += more
+    return {"matchExpressions": expressions}

@@ -7,11 +7,17 @@ that evict pods for another reason than their place (age, restarts, failure) hav
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from rescheduler.conversion.document import PolicyEntry, Remark, Result, Section
-from rescheduler.conversion.evictor import ALWAYS_FITS, threshold
+from rescheduler.conversion.evictor import (
+    ALWAYS_FITS,
+    UNKNOWN_CLASS,
+    ProfileRules,
+    both_selectors,
+    threshold,
+)
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
 from rescheduler.planning.limits import Protections
 
@@ -33,18 +39,18 @@ _WITHOUT: Final = {
 }
 
 
-def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
-    """Every plugin of every profile, in the order in which they run."""
+def convert_plugins(policy: DeschedulerPolicy, rules: Sequence[ProfileRules], result: Result) -> None:
+    """Every plugin of every profile, in the order in which they run; ``rules``: of each profile."""
     selector = _NodeSelector.of(policy.settings)
     if selector.left_out:
         result.left_out.append(selector.left_out)
-    for profile in policy.profiles:
+    for profile, rule in zip(policy.profiles, rules, strict=True):
         for plugin in profile.plugins:
-            _plugin(plugin, selector, result)
+            _plugin(plugin, selector, rule, result)
     _not_both(result)
 
 
-def _plugin(plugin: Plugin, selector: _NodeSelector, result: Result) -> None:
+def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result: Result) -> None:
     if not plugin.enabled:
         result.left_out.append(Remark(plugin.line, plugin.name, "it is configured, but not enabled"))
         return
@@ -64,12 +70,21 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, result: Result) -> None:
         for key in plugin.arguments.unread():
             line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
             part.leave_out(line, key, value, f"no argument of {plugin.name}")
+    own = part.values.get("labelSelector")
+    if (selected := both_selectors(rules.selector, own)) is not None:
+        part.put(
+            "labelSelector",
+            selected,
+            "" if selected == own else "with the one of the profile's DefaultEvictor",
+        )
     key, argument = _NEEDED.get(name, ("", ""))
     if key and key not in part.values and "enabled" not in part.values:
         part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
     if selector.left_out:
         note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"
         part.put("enabled", False, note)
+    for reason in dict.fromkeys(rules.off):
+        part.switch_off(reason)
     result.policies.append(part)
 
 
@@ -88,6 +103,8 @@ def _common(arguments: Fields, part: PolicyEntry) -> None:
 def _priority(arguments: Fields, part: PolicyEntry, protections: Section) -> None:
     """``thresholdPriority`` of a strategy: here there is one threshold for all, so the lowest counts."""
     value = threshold(arguments, part, value_key="thresholdPriority", name_key="thresholdPriorityClassName")
+    if value is None and bool(arguments.get("thresholdPriorityClassName", str)):
+        part.switch_off(UNKNOWN_CLASS)
     if value is not None and value < protections.values.get("priorityThreshold", _DEFAULT_PRIORITY):
         key = next(k for k in ("thresholdPriority", "thresholdPriorityClassName") if k in arguments)
         line = arguments.line_of(key)

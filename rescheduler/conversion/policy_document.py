@@ -1,4 +1,4 @@
-"""Reads a DeschedulerPolicy, v1alpha1 or v1alpha2, bare or as people keep it: in a ConfigMap or in values of the Helm chart.
+"""Reads a DeschedulerPolicy, v1alpha1 or v1alpha2; where it stands in what people keep says ``places``.
 
 Both versions become the same: settings of the whole policy, and the plugins of each profile with their arguments. What
 is written is kept as it is; what it means here is said by ``evictor`` and ``plugins``.
@@ -10,19 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from rescheduler.configuration.config_map_manifest import text_within
-from rescheduler.configuration.problems import ConfigurationError, Problem
+from rescheduler.configuration.problems import Problem
 from rescheduler.configuration.reader import SectionReader
-from rescheduler.configuration.strictyaml import Document, Path, Word, YamlError, load
+from rescheduler.configuration.strictyaml import Document, Path, Word
+from rescheduler.conversion.document import Remark
+from rescheduler.conversion.places import VERSIONS, find_policy
 
 T = TypeVar("T")
 
 EVICTOR: Final = "DefaultEvictor"
-_KIND: Final = "DeschedulerPolicy"
-_VERSIONS: Final = ("descheduler/v1alpha1", "descheduler/v1alpha2")
-_CONFIG_MAP_KEY: Final = "policy.yaml"
-_HELM_POLICY: Final = "deschedulerPolicy"
-_HELM_VERSION: Final = "deschedulerPolicyAPIVersion"
 _NESTED: Final = (
     "nodeResourceUtilizationThresholds",
     "podsHavingTooManyRestarts",
@@ -32,9 +28,8 @@ _NESTED: Final = (
     "removeFailedPods",
 )
 """Of ``params`` in v1alpha1: mappings whose keys are arguments of the plugin in v1alpha2."""
-_REMEDY: Final = (
-    "give a DeschedulerPolicy, a ConfigMap that has one under policy.yaml, or values of its Helm chart"
-)
+_FILTERS: Final = ("filter", "preEvictionFilter", "preevictionfilter")
+"""Extension points whose plugins decide which pods may be evicted, as descheduler and its operator write them."""
 
 
 class Fields:
@@ -125,6 +120,8 @@ class PolicyProfile:
     evictor: Fields | None
     """Arguments of DefaultEvictor; in v1alpha1, and in early versions of v1alpha2, keys of the whole policy."""
     plugins: tuple[Plugin, ...]
+    filters: tuple[tuple[str, int], ...] = ()
+    """Plugins besides DefaultEvictor that keep pods from being evicted, each with its line."""
     unknown: tuple[tuple[int, str], ...] = ()
     """Keys of plugins that stand beside ``args`` where descheduler does not look for them, each with its line."""
 
@@ -139,58 +136,23 @@ class DeschedulerPolicy:
     profiles: tuple[PolicyProfile, ...]
     problems: list[Problem]
     """What has the wrong type; grows while the values are read."""
+    remarks: tuple[Remark, ...] = ()
+    """About what stands around the policy."""
 
 
 def read_policy(text: str | bytes, file: str, word: Word) -> DeschedulerPolicy:
     """Read a policy. ``word``: what an unquoted word means to Kubernetes.
 
     Raises:
-        ConfigurationError: the text is no YAML, or holds no DeschedulerPolicy.
+        ConfigurationError: the text is no YAML, or holds no DeschedulerPolicy, or several.
     """
-    document, place, version = _unwrapped(_loaded(text, file, word), file, word)
-    reader = SectionReader(file, document)
-    top = Fields(reader, document, (place,))
+    place = find_policy(text, file, word)
+    reader = SectionReader(file, place.document)
+    top = Fields(reader, place.document, (place.path,))
     for key in ("apiVersion", "kind", "metadata"):
         top.get(key, object)
-    profiles = _strategies(top) if version == _VERSIONS[0] else _profiles(top)
-    return DeschedulerPolicy(version, top, tuple(profiles), reader.problems)
-
-
-def _loaded(text: str | bytes, file: str, word: Word) -> Document:
-    try:
-        document = load(text, word)
-    except YamlError as error:
-        raise ConfigurationError([Problem(file, error.line, "", error.message, error.remedy)]) from error
-    if not isinstance(document.data, dict):
-        raise ConfigurationError([Problem(file, document.line(()), "", "this is no mapping", _REMEDY)])
-    return document
-
-
-def _unwrapped(document: Document, file: str, word: Word) -> tuple[Document, Path, str]:
-    """The document with the policy, where in it the policy is, and its version. Raises ConfigurationError."""
-    data = document.data
-    if (inner := text_within(document, _CONFIG_MAP_KEY)) is not None:
-        text, offset = inner
-        found = _loaded(text, file, word)
-        lines = {path: line + offset for path, line in found.lines.items()}
-        return _unwrapped(Document(found.data, lines), file, word)
-    # Values of the chart have a 'kind', too: that of the workload which runs descheduler.
-    if data.get("kind") != _KIND and isinstance(data.get(_HELM_POLICY), dict):
-        # Charts of descheduler 0.26 and older know one version only, and their values do not name it.
-        old = "strategies" in data[_HELM_POLICY]
-        version = data.get(_HELM_VERSION, _VERSIONS[0] if old else _VERSIONS[1])
-        return document, (_HELM_POLICY,), _known(version, document.line((_HELM_VERSION,)), file)
-    if data.get("kind") != _KIND:
-        found_kind = f"the kind is {data['kind']!r}" if "kind" in data else "'kind' is missing"
-        raise ConfigurationError([Problem(file, document.line(("kind",)), "kind", found_kind, _REMEDY)])
-    return document, (), _known(data.get("apiVersion"), document.line(("apiVersion",)), file)
-
-
-def _known(version: object, line: int, file: str) -> str:
-    if isinstance(version, str) and version in _VERSIONS:
-        return version
-    message = f"is {version!r}"
-    raise ConfigurationError([Problem(file, line, "apiVersion", message, f"use {' or '.join(_VERSIONS)}")])
+    profiles = _strategies(top) if place.version == VERSIONS[0] else _profiles(top)
+    return DeschedulerPolicy(place.version, top, tuple(profiles), reader.problems, place.remarks)
 
 
 def _profiles(top: Fields) -> Iterator[PolicyProfile]:
@@ -199,7 +161,8 @@ def _profiles(top: Fields) -> Iterator[PolicyProfile]:
         profile.get("name", object)
         configured = {one.name(): one for one in profile.items("pluginConfig")}
         plugins = profile.within("plugins")
-        enabled = tuple(_enabled(plugins)) if plugins is not None else ()
+        enabled = tuple(_enabled(plugins, ("deschedule", "balance"))) if plugins is not None else ()
+        filters = dict(_enabled(plugins, _FILTERS)) if plugins is not None else {}
         names = dict.fromkeys((*(name for name, _ in enabled), *configured))
         lines = dict(reversed(enabled))
         found = (
@@ -210,19 +173,20 @@ def _profiles(top: Fields) -> Iterator[PolicyProfile]:
                 arguments=configured[name].within("args") if name in configured else None,
             )
             for name in names
-            if name != EVICTOR
+            if name != EVICTOR and (name in lines or name not in filters)
         )
         evictor = configured[EVICTOR].within("args") if EVICTOR in configured else None
         plugins_found = tuple(found)
         for one in configured.values():
             one.get("args", object)
         unknown = tuple((one.line_of(key), key) for one in configured.values() for key in one.unread())
-        yield PolicyProfile(evictor, plugins_found, unknown)
+        others = tuple((name, line) for name, line in filters.items() if name != EVICTOR)
+        yield PolicyProfile(evictor, plugins_found, others, unknown)
 
 
-def _enabled(plugins: Fields) -> Iterator[tuple[str, int]]:
-    """Names and lines in the order in which descheduler runs them: those of Deschedule before those of Balance."""
-    for point in ("deschedule", "balance"):
+def _enabled(plugins: Fields, points: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Names and lines of what is enabled at extension points, in the order in which descheduler runs them."""
+    for point in points:
         stage = plugins.within(point)
         if stage is not None:
             for index, name in enumerate(stage.get("enabled", list[str]) or ()):

@@ -159,7 +159,7 @@ def test_what_is_switched_off_says_why():
     [
         ("apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n", "ConfigMap"),
         ("apiVersion: v1\nkind: List\nitems: []\n", "ConfigMap"),
-        ("a: 1\n---\nb: 2\n", "one document"),
+        ("a: 1\n---\nb: 2\n", "give a DeschedulerPolicy"),
         (f"{HEAD}profiles:\n- name: a\n  pluginConfig: [{{args: {{nodeFit: true}}}}]\n", "add the name"),
     ],
 )
