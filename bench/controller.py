@@ -35,6 +35,7 @@ policies:
   types: [required, preferred]
 - name: InterPodAntiAffinity
 - name: NodeTaints
+  after: 0s
 - name: TopologySpread
 """
 

@@ -92,6 +92,7 @@ _DECIDES: Final = (
 interval: 2s
 policies:
 - name: NodeTaints
+  after: 0s
 - name: InterPodAntiAffinity
 - name: TopologySpread
 - name: LowNodeUtilization

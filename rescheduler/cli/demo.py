@@ -39,6 +39,7 @@ interval: 2s
 limits: {movesAtOnce: 2, movesPerHour: 600, workloadCooldown: 2s}
 policies:
 - name: NodeTaints
+  after: 0s
 - name: NodeAffinity
   types: [required]
 - name: InterPodAntiAffinity

@@ -11,6 +11,7 @@ on threads in real time (``run``) and, driven by a simulation, in virtual time.
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.issuing import Issue
+from rescheduler.controller.marks_memory import MarksMemory
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.server import HealthReport, Heartbeat
@@ -38,7 +40,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import ClusterState, RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 
 _AT_A_TIME: Final = 5_000
@@ -160,7 +162,7 @@ class Loop:
         ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``cpu``: CPU seconds of this thread.
         """
         self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
-        self._configuration, self._seen = configuration, seen_replacements
+        self._configuration, self._seen, self._marks = configuration, seen_replacements, MarksMemory()
         self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
         self._pool, self._inputs = pool, inputs
         self._deciding, self._informed, self._show = deciding, informed, show
@@ -268,7 +270,10 @@ class Loop:
         """The cluster now, according to the events taken so far."""
         now_s = self._wall()
         rules = self._seen.rules(self._configuration.current.replacements)
-        return self._informed(self._state.snapshot(now_s, rules), now_s)
+        found = self._state.snapshot(now_s, rules)
+        if not self._once:  # one look cannot tell how long anything has lasted
+            found = dataclasses.replace(found, node_marks_since=self._marks.known)
+        return self._informed(found, now_s)
 
     # Acting
 
@@ -432,6 +437,8 @@ class Loop:
             change = self._state.apply(event.kind, event.record)
         if change is None:
             return
+        if isinstance(event.record, Node):
+            self._marks.take(change.before, change.after, self._wall())
         if isinstance(event.record, Pod) and event.type is not ChangeType.LOST:
             self._see(change)
         if concerns_moves(event.kind, change):

@@ -123,6 +123,7 @@ class MigrationObserver:
             another=self.concurrent_moves.before(migration, pod) if same else "",
             controller=owner,
             source=self._left_behind(migration, owner),
+            stands_on=snapshot.nodes.get(pod.node) if pod else None,
             start_first=seen,
             held_back=held_back,
             recorded=recorded,

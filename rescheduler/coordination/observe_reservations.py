@@ -23,7 +23,6 @@ from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
-from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
@@ -102,16 +101,9 @@ class ReservationObserver:
         observed = dataclasses.replace(
             observed,
             node=self.index.snapshot.nodes.get(where) if where else None,
-            landed_since_s=self._landed_since_s(observed),
             choice=self._choice(reservation, holder),
         )
         return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
-
-    def _landed_since_s(self, observed: ObservedReservation) -> float:
-        claimant, machine = observed.claimant, ObjectKey("", observed.reservation.name)
-        bound = claimant is not None and claimant.node and observed.reservation.status.phase not in FINISHED
-        uid = claimant.uid if claimant is not None and bound else ""
-        return self.memory.sightings.since("landed", machine, self.now_s, state=uid)
 
     def _template_refused(self, reservation: Reservation, placeholders: tuple[Pod, ...]) -> str | None:
         """That of a move is what the API server itself made of a pod, so only those of people are tried, and once."""
@@ -265,21 +257,6 @@ def new_pods(index: RoundIndex, reservation: Reservation, migration: LinkedMigra
         if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
         if may_replace(pod, migration.pod_name)
     ]
-
-
-def awaited_pods(
-    rooms: Mapping[str, ObservedReservation], index: RoundIndex
-) -> Mapping[str, Collection[Pod]]:
-    """By name of a Reservation that nobody has claimed: gated pods that have come in the place of the pod that was evicted for it."""
-    found: dict[str, Collection[Pod]] = {}
-    for name, observed in rooms.items():
-        link, reservation = observed.migration, observed.reservation
-        if link is None or not link.evicted_at_s or link.finished or reservation.status.current_owners:
-            continue
-        pods = [pod for pod in new_pods(index, reservation, link) if holds_gate(pod)]
-        if pods:
-            found[name] = pods
-    return found
 
 
 def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> bool:

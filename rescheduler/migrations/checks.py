@@ -16,7 +16,7 @@ from rescheduler.migrations.room_reference import reference_fits
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import DisruptionBudget
+from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
 from rescheduler.reservations.template import reservation_name
@@ -143,8 +143,8 @@ def still_wanted(draft: Draft) -> bool:
         )
     elif pod.deleting or pod.terminal:
         draft.fail(Why.POD_GONE, f"pod {pod.key} is terminating or has ended already")
-    elif not pod.node:
-        draft.fail(Why.NOT_MOVABLE, f"pod {pod.key} is not on any node yet")
+    elif stuck := _cannot_leave(pod, observed.stands_on):
+        draft.fail(Why.NOT_MOVABLE, stuck)
     elif observed.made_room.given_up:
         draft.fail(Why.ROOM_GIVEN_UP, observed.made_room.given_up)
     elif draft.now_s >= draft.end_s:
@@ -164,6 +164,15 @@ def still_wanted(draft: Draft) -> bool:
         draft.wake(draft.end_s)
         return True
     return False
+
+
+def _cannot_leave(pod: Pod, source: Node | None) -> str:
+    """Why the pod cannot be taken off its node, whatever else is right."""
+    if not pod.node:
+        return f"pod {pod.key} is not on any node yet"
+    if source is None or source.ends_pods:
+        return ""
+    return f"node {pod.node} is not Ready or unreachable, so its kubelet may never end pod {pod.key}"
 
 
 def _pause(draft: Draft) -> None:

@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.checks import reason_of, reservation_words
+from rescheduler.migrations.checks import reason_of
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_READY
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.names import API_VERSION
-from rescheduler.model.records import OwnerRef, Pod, PodPhase
+from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
-from rescheduler.reservations.actions import RecordEvent
 
 _UNGATED_AFTER_S: Final = 5.0
 """How long a gated replacement may follow an ungated one before the move has failed."""
@@ -32,8 +30,6 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
     "ClaimantLost": Why.REPLACEMENT_GONE,
     "Expired": Why.REPLACEMENT_PENDING,
     "HigherPriorityWaits": Why.HIGHER_PRIORITY_WAITS,
-    "NodeNotReady": Why.TARGET_LOST,
-    "NodeDeleted": Why.TARGET_LOST,
 }
 
 
@@ -136,13 +132,6 @@ def _unclaimed(draft: Draft) -> None:
             draft.fail(Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so the scheduler chose its node")
             return
         draft.wake(gone_s + _UNGATED_AFTER_S)
-    if (
-        draft.now_s >= limit_s
-        and observed.reservation is not None
-        and _FAILED_BECAUSE.get(reason_of(observed.reservation)) is Why.TARGET_LOST
-    ):
-        draft.fail(Why.TARGET_LOST, reservation_words(observed.reservation))
-        return
     if draft.now_s >= limit_s:
         waited = f"{draft.settings.replacement_limit_s + observed.replacement_delay_s:g} s"
         draft.fail(Why.REPLACEMENT_MISSING, f"no replacement claimed the room within {waited}")
@@ -159,29 +148,6 @@ def _watch_ready(draft: Draft) -> None:
         said = Condition(CONDITION_READY, "True", "Ready", f"{claimant.key} is Ready")
         draft.change(ready_at_s=draft.now_s, conditions=told(status.conditions, said, draft.now_s))
         return
-    seen = (
-        draft.observed.migration.status.phase is MigrationPhase.SUCCEEDED
-    )  # else the look for it was an earlier one
-    lost = _lost_before_ready(claimant) if seen else ""
-    if lost and status.replacement is not None:
-        name = f"{status.replacement.namespace}/{status.replacement.name}"
-        message = f"{name} landed on node {status.node_name} and {lost} before it was Ready"
-        said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_GONE, message)
-        draft.change(conditions=told(status.conditions, said, draft.now_s))
-        move = draft.observed.migration
-        draft.do(
-            RecordEvent(
-                api_version=API_VERSION,
-                kind="PodMigration",
-                namespace=move.namespace,
-                name=move.name,
-                uid=move.uid,
-                reason=Why.REPLACEMENT_GONE,
-                message=message,
-                warning=True,
-            )
-        )
-        return
     limit_s = status.landed_at_s + draft.settings.ready_limit_s
     if draft.now_s < limit_s:
         draft.wake(limit_s)
@@ -189,12 +155,3 @@ def _watch_ready(draft: Draft) -> None:
     message = f"the replacement was not Ready within {draft.settings.ready_limit_s:g} s"
     said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_NEVER_READY, message)
     draft.change(conditions=told(status.conditions, said, draft.now_s))
-
-
-def _lost_before_ready(claimant: Pod | None) -> str:
-    """What has ended the replacement; "": nothing has."""
-    if claimant is None:
-        return "was deleted"
-    if claimant.deleting:
-        return f"was deleted ({claimant.disruption_reason})" if claimant.disruption_reason else "was deleted"
-    return "failed" if claimant.phase is PodPhase.FAILED else ""

@@ -235,6 +235,8 @@ class ObservedMigration:
     """A move of the same controller that evicts first, where only its replacement shows what admission adds now."""
     source: Node | None = None
     """The node that the pod leaves."""
+    stands_on: Node | None = None
+    """The node of the pod as it is now."""
     held_back: HeldBack | None = None
     """The limit that a move which has not begun would pass."""
     recorded: Recorded = RECORDED

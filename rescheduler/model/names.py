@@ -209,3 +209,6 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
+
+UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
+"""Set by Kubernetes' node lifecycle controller."""

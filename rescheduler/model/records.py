@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from rescheduler.model.kept_empty import KeptEmpty
+from rescheduler.model.names import UNREACHABLE_TAINT
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
 
@@ -293,6 +294,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: str = ""
     labels: LabelSet = NO_LABELS
     taints: tuple[Taint, ...] = ()
+    taints_added_s: tuple[float, ...] = ()
+    """When each was added (timeAdded), 0.0 where that is not said; empty if of none."""
     unschedulable: bool = False
     ready: bool = True
     allocatable: Resources = NO_RESOURCES
@@ -315,6 +318,11 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def may_be_taken_away(self) -> bool:
         """False: emptying it gains nothing, for no autoscaler removes it."""
         return not (self.do_not_disrupt or self.scale_down_disabled)
+
+    @property
+    def ends_pods(self) -> bool:
+        """False: its kubelet does not answer, and a pod that is evicted there may be terminating for ever."""
+        return self.ready and not any(taint.key == UNREACHABLE_TAINT for taint in self.taints)
 
     @property
     def usable(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rescheduler.model.change_log import LogPosition, changed_keys
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.node_marks_since import NodeMarksSince
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
@@ -74,6 +75,8 @@ class Snapshot:
     migrations: Mapping[ObjectKey, PodMigration] = field(default_factory=_empty)
     windows: Mapping[str, ReservationWindow] = field(default_factory=_empty)
     head_rooms: Mapping[str, HeadRoom] = field(default_factory=_empty)
+    node_marks_since: Mapping[str, NodeMarksSince] = field(default_factory=_empty)
+    """Since when taints and labels of a node are known to be as they are; empty where nobody watched."""
     usage: Mapping[str, NodeUsage] = field(default_factory=_empty)
     """Measured usage by node name; empty without metrics.k8s.io."""
     node_autoscaler: bool = False

@@ -68,7 +68,10 @@ class Protector:
         self._judges = judges
         self._replacements = replacements
         self._shared: dict[tuple[object, ...], Protected | None] = {}
-        self._kept_nodes = frozenset(n.name for n in replacements.snapshot.nodes.values() if n.do_not_disrupt)
+        nodes = replacements.snapshot.nodes.values()
+        self._silent_nodes = frozenset(n.name for n in nodes if not n.ends_pods)
+        self._kept_nodes = self._silent_nodes.union(n.name for n in nodes if n.do_not_disrupt)
+        """Nodes whose pods stay, whatever they are."""
 
     def movable(self, pod: Pod) -> bool:
         """True if nothing holds the pod back."""
@@ -84,14 +87,21 @@ class Protector:
             and (pod.annotations is NO_LABELS or pod.annotations.get(DO_NOT_DISRUPT) is None)
         )
 
-    def same_for_class(self, one: Pod) -> bool:
+    def same_for_class(self, known: PodClass, one: Pod) -> bool:
         """True if ``refusal`` says the same of all pods of the class of this one, wherever they stand."""
-        return not self._kept_nodes and self._protections.min_age_s <= 0 and self.ordinary(one)
+        return self._protections.min_age_s <= 0 and self.ordinary(one) and not self._on_kept_node(known)
+
+    def _on_kept_node(self, known: PodClass) -> bool:
+        """True if a pod of the class stands on a node whose pods stay."""
+        kept = self._kept_nodes
+        return bool(kept) and known.memo.of(
+            "kept", (known.version, kept), lambda: any(pod.node in kept for pod in known.pods)
+        )
 
     def movable_class(self, known: PodClass) -> bool | None:
         """``movable`` of all pods that stand (at least one); None if that is to be asked for each."""
         one = known.pods[0]
-        if self._kept_nodes or one.deleting or one.annotations.get(DO_NOT_DISRUPT) is not None:
+        if one.deleting or one.annotations.get(DO_NOT_DISRUPT) is not None or self._on_kept_node(known):
             return None
         stamp = (
             self._protections,
@@ -112,6 +122,9 @@ class Protector:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
             return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
+        if pod.node in self._silent_nodes:
+            words = f"cannot end: its node {pod.node} is not Ready or unreachable"
+            return Protected(SkipReason.PROTECTED, words, f"node {pod.node}")
         if pod.node in self._kept_nodes:
             return Protected(
                 SkipReason.PROTECTED, f"node {pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT

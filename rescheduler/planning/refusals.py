@@ -100,7 +100,7 @@ class Refusals:
         key = batch.kind, batch.gain
         if key in self._of_all:
             return [(self._of_all[key], pods)]
-        if not self._protector.same_for_class(pods[0]) or (
+        if not self._protector.same_for_class(batch.kind, pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
             return [(self.of_pod(pod, batch.policy, batch.gain), (pod,)) for pod in pods]

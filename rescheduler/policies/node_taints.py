@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from itertools import count
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from rescheduler.model.node_marks_since import NOTHING_SEEN, young_taints
 from rescheduler.model.records import Pod, Taint, Toleration
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import parse_duration
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, ONE, TIERS, Tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
-from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.nodes import Codes, NodeTable
 from rescheduler.scheduling.taint_toleration import tolerates
 
-UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+PASSING_DOMAINS: Final = frozenset(
+    {
+        "node.kubernetes.io",
+        "node.cloudprovider.kubernetes.io",
+        "startup-taint.cluster-autoscaler.kubernetes.io",
+        "ignore-taint.cluster-autoscaler.kubernetes.io",
+        "status-taint.cluster-autoscaler.kubernetes.io",
+        "karpenter.sh",
+        "rescheduler.dev",
+    }
+)
+"""Domains of taints that say what Kubernetes, an autoscaler or this controller does with a node at the moment; they see to its pods themselves."""
+PASSING_KEYS: Final = frozenset(
+    {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "DeletionCandidate"}
+)
+PASSING_WORDS: Final = (
+    "not-ready",
+    "notready",
+    "not_ready",
+    "uninitialized",
+    "unregistered",
+    "unreachable",
+    "startup",
+)
+"""In the names of taints that a component sets on its node while it starts again (``node.cilium.io/agent-not-ready``)."""
 WEIGHTS: Final = {"NoExecute": 1.0, "NoSchedule": 0.8, "PreferNoSchedule": 0.3}
 COSTS: Final = {
     "NoExecute": (Tier.HARD, 2),
@@ -29,24 +57,30 @@ COSTS: Final = {
 
 
 class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """``includedTaints`` and ``excludedTaints`` name taints by ``key`` or ``key=value``, one of them only."""
+    """``includedTaints`` and ``excludedTaints`` name taints by ``key`` or ``key=value``, one of them only.
+
+    ``after``: for how long a taint must have stood.
+    """
 
     included_taints: tuple[str, ...] = ()
     excluded_taints: tuple[str, ...] = ()
     include_prefer_no_schedule: bool = False
+    after: str = "5m"
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
         if self.included_taints and self.excluded_taints:
             yield ("includedTaints",), "includedTaints and excludedTaints are both given: keep one of them"
+        yield from duration_problems("after", self.after)
 
 
 class NodeTaints:
     """Gain = weight of the worst untolerated taint here - the same there.
 
-    Weights: NoExecute 1, NoSchedule 0.8, PreferNoSchedule 0.3 (only by choice), none 0. The taint of a
-    cordoned node counts only if ``includedTaints`` names it: emptying such a node is the drain's business.
+    Weights: NoExecute 1, NoSchedule 0.8, PreferNoSchedule 0.3 (only by choice), none 0. A taint that has not stood for
+    ``after`` counts for nothing, and one that passes (``passes``) only if ``includedTaints`` names it: so does that of a
+    cordoned node, because emptying it is the drain's business.
 
     Badness: each pod that may be proposed, by the worst taint that it does not tolerate; see ``COSTS``.
     """
@@ -56,12 +90,13 @@ class NodeTaints:
     def __init__(self, args: NodeTaintsArgs) -> None:
         self._args = args
         self._scope = args.scope()
+        self._after_s = parse_duration(args.after)
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Pods that do not tolerate a taint of their node; worst taint first."""
-        considered = [self._considered(taints) for taints in view.nodes.taint_sets]
+        _, considered, codes = self._counted(view)
         columns = view.columns
-        sets = view.nodes.taint_codes[columns.nodes]
+        sets = codes[columns.nodes]
         tainted = np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets]
         hits = np.flatnonzero(tainted & self._scope.nodes(view.nodes)[columns.nodes])
         worst_of: dict[tuple[int, tuple[Toleration, ...]], Taint | None] = {}
@@ -81,8 +116,9 @@ class NodeTaints:
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         pod = candidate.pod
-        per_set = np.array([self._badness(pod, self._considered(s)) for s in view.nodes.taint_sets])
-        badness: FloatArray = per_set[view.nodes.taint_codes]
+        _, sets, codes = self._counted(view)
+        per_set = np.array([self._badness(pod, taints) for taints in sets])
+        badness: FloatArray = per_set[codes]
         here = badness[view.state.node_index[pod.node]]
         if here <= 0:
             return nowhere(view)
@@ -99,7 +135,7 @@ class NodeTaints:
 
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
         """The same for one node."""
-        codes, cluster = view.nodes.taint_codes, view.cluster
+        codes, cluster = self._counted(view).codes, view.cluster
         same_taints = codes[node] == codes[view.state.node_index[pod.node]]
         if same_taints and cluster.kind_of(pod) is cluster.kind_of(replacement):
             return NO_CHANGE
@@ -110,19 +146,34 @@ class NodeTaints:
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         if not self._scope.proposes(kind):
             return ()
-        table, tolerations = view.nodes, kind.spec.tolerations
-        by_set = table.memo.of((self, tolerations), None, lambda: self._cost_by_set(tolerations, table))
-        return [(tier, costs.take(table.taint_codes[nodes])) for tier, costs in by_set]
+        tolerations, counted = kind.spec.tolerations, self._counted(view)
+        by_set = view.nodes.memo.of(
+            (self, tolerations), counted.version, lambda: _cost_by_set(tolerations, counted.sets)
+        )
+        return [(tier, costs.take(counted.codes[nodes])) for tier, costs in by_set]
 
-    def _cost_by_set(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> CostRows:
-        """For each distinct set of taints that nodes have; no rows if all are tolerated."""
-        costs = np.zeros((TIERS, len(nodes.taint_sets)), dtype=np.int64)
-        for i, taints in enumerate(nodes.taint_sets):
-            worst = _worst(self._considered(taints), tolerations)
-            if worst is not None:
-                tier, cost = COSTS[worst.effect]
-                costs[tier, i] = cost
-        return [(tier, costs[tier]) for tier in Tier if costs[tier].any()]
+    def _counted(self, view: PolicyView) -> _Counted:
+        """The taints that count, by node. They change with the time, too."""
+        snapshot = view.snapshot
+        stamp = id(snapshot), snapshot.taken_at_s
+        return view.nodes.memo.of((self, _Counted), stamp, lambda: self._count(snapshot, view.nodes))
+
+    def _count(self, snapshot: Snapshot, table: NodeTable) -> _Counted:
+        numbers: dict[tuple[Taint, ...], int] = {}
+        of_set = [
+            numbers.setdefault(tuple(t for t in taints if self._counts(t)), len(numbers))
+            for taints in table.taint_sets
+        ]
+        codes = np.asarray(of_set, dtype=np.int32)[table.taint_codes]
+        for index, node in enumerate(table.records if self._after_s > 0 else ()):
+            if not node.taints:
+                continue
+            seen = snapshot.node_marks_since.get(node.name, NOTHING_SEEN)
+            young = set(young_taints(node, seen, snapshot.taken_at_s, self._after_s))
+            if young:
+                left = tuple(t for t in node.taints if t not in young and self._counts(t))
+                codes[index] = numbers.setdefault(left, len(numbers))
+        return _Counted(next(_VERSIONS), tuple(numbers), codes)
 
     def _batch(self, known: PodClass, worst: Taint, pods: list[Pod]) -> Batch:
         name = f"{worst.key}={worst.value}" if worst.value else worst.key
@@ -140,9 +191,6 @@ class NodeTaints:
         worst = (WEIGHTS[t.effect] for t in taints if not tolerates(pod.spec.tolerations, t))
         return max(worst, default=0.0)
 
-    def _considered(self, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-        return tuple(t for t in taints if self._counts(t))
-
     def _counts(self, taint: Taint) -> bool:
         if taint.effect not in WEIGHTS:
             return False
@@ -151,9 +199,42 @@ class NodeTaints:
         names = (taint.key, f"{taint.key}={taint.value}")
         if self._args.included_taints:
             return any(name in self._args.included_taints for name in names)
-        if taint.key == UNSCHEDULABLE_TAINT:
+        if passes(taint):
             return False
         return not any(name in self._args.excluded_taints for name in names)
+
+
+_VERSIONS: Final = count()
+
+
+class _Counted(NamedTuple):
+    """Taints that count."""
+
+    version: int
+    """Another number each time that they were counted."""
+    sets: tuple[tuple[Taint, ...], ...]
+    codes: Codes
+    """For each node the index of its taints in ``sets``."""
+
+
+def passes(taint: Taint) -> bool:
+    """True for a taint that says what happens to a node at the moment, not that its pods are to leave."""
+    domain, _, name = taint.key.rpartition("/")
+    words = name.lower()
+    return (
+        domain in PASSING_DOMAINS or taint.key in PASSING_KEYS or any(word in words for word in PASSING_WORDS)
+    )
+
+
+def _cost_by_set(tolerations: tuple[Toleration, ...], sets: tuple[tuple[Taint, ...], ...]) -> CostRows:
+    """For each set of taints; no rows if all are tolerated."""
+    costs = np.zeros((TIERS, len(sets)), dtype=np.int64)
+    for i, taints in enumerate(sets):
+        worst = _worst(taints, tolerations)
+        if worst is not None:
+            tier, cost = COSTS[worst.effect]
+            costs[tier, i] = cost
+    return [(tier, costs[tier]) for tier in Tier if costs[tier].any()]
 
 
 def _worst(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:

@@ -16,12 +16,12 @@ from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_S
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
-from rescheduler.model.times import DurationError, parse_duration
+from rescheduler.model.times import parse_duration
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.making_room import RoomBounds
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
@@ -61,11 +61,7 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fiel
         """Value errors."""
         yield from super().problems()
         for field, text in (("after", self.after), ("afterNodeAutoscaler", self.after_node_autoscaler)):
-            try:
-                if parse_duration(text) < 0:
-                    yield (field,), f"is {text}: must not be below 0"
-            except DurationError as error:
-                yield (field,), f"is wrong: {error}"
+            yield from duration_problems(field, text)
         for field, value, most in (
             ("depth", self.depth, MOST_DEPTH),
             ("mostMoves", self.most_moves, MOST_MOVES),

@@ -15,6 +15,7 @@ import msgspec
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.times import DurationError, parse_duration
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -63,6 +64,15 @@ def _wrong(expression: LabelExpressionArgs) -> str:
             "needs values" if wants_values else "takes no values"
         )
     return ""
+
+
+def duration_problems(field: str, text: str) -> Iterator[ArgumentProblem]:
+    """What is wrong with a duration that must not be below 0."""
+    try:
+        if parse_duration(text) < 0:
+            yield (field,), f"is {text}: must not be below 0"
+    except DurationError as error:
+        yield (field,), f"is wrong: {error}"
 
 
 class NamespacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ What a claimant must wait for is decided in ``coordination.handover_order`` (rea
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -17,12 +18,21 @@ from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, Taint, Toleration
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.handover_outcome import Handover
-from rescheduler.reservations.landed import landed, lost_after_landing
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, claim_message, look_again_s
+from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """The outcome of one look at a claimed Reservation."""
+
+    event: ReservationEvent
+    """For the table of transitions (``lifecycle``)."""
+    message: str
+    actions: tuple[act.ReservationAction, ...] = ()
+    wake_at_s: float | None = None
 
 
 def hand_over_taint(node: str) -> Taint:
@@ -75,12 +85,10 @@ def hand_over(observed: ObservedReservation, now_s: float, settings: Reservation
     # A claimant that is bound comes before a node that is gone: the hand-over was successful, whatever happened since.
     claimant = observed.claimant
     target = observed.reservation.status.node_name
-    if claimant is not None and claimant.deleting and claimant.node == target:
-        return lost_after_landing(claimant)
     if claimant is None or claimant.deleting:
         return _claimant_lost(observed)
     if claimant.node == target:
-        return landed(observed, claimant, now_s)
+        return Handover(event=ReservationEvent.OWNER_BOUND, message=f"{claimant.key} landed on node {target}")
     if claimant.node:
         message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
         return Handover(event=ReservationEvent.LANDED_ELSEWHERE, message=message)
@@ -107,32 +115,16 @@ def _gated(
     observed: ObservedReservation, claimant: Pod, now_s: float, settings: ReservationSettings
 ) -> Handover:
     limit_s = claimant.created_at_s + settings.gate_limit_s
-    target, wait = observed.reservation.status.node_name, observed.wait
     if now_s >= limit_s:
         message = f"{claimant.key} was gated for {settings.gate_limit_s:g} s and is released without its room"
-        why = f": {WAIT_MESSAGES[wait.reason].format(node=target)}" if wait is not None else ""
-        return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message + why)
-    if observed.other_node:
-        return _target_lost(observed, claimant)
+        return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message)
+    target, wait = observed.reservation.status.node_name, observed.wait
     return Handover(
         event=ReservationEvent.CLAIMED,
         message=claim_message((claimant,), target, wait, now_s),
         actions=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
         wake_at_s=look_again_s(wait, now_s, limit_s),
     )
-
-
-def _target_lost(observed: ObservedReservation, claimant: Pod) -> Handover:
-    """The node takes no pods, and another one would take the claimant: it is not kept waiting for what may never come.
-
-    A room that people reserved is kept for later owners while its placeholder stands; that of a move was for this pod.
-    """
-    why = f"node {observed.reservation.status.node_name} takes no pods now"
-    message = f"{why}: {claimant.key} is released, and node {observed.other_node} would take it"
-    kept = observed.held and observed.migration is None and observed.node is not None
-    event = ReservationEvent.CLAIM_DROPPED if kept else ReservationEvent.NODE_NOT_READY
-    actions = (act.ReleasePod(claimant.key, claimant.uid, message),) if kept else ()
-    return Handover(event=event, message=message, actions=actions)
 
 
 def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[act.ReservationAction, ...]:

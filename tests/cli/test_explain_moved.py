@@ -11,9 +11,7 @@ from rescheduler.model.times import parse_timestamp
 from .conftest import NOW
 
 NOW_S = parse_timestamp(NOW)
-CONFIG = (
-    "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: [{name: NodeTaints}]\n"
-)
+CONFIG = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: [{name: NodeTaints, after: 0s}]\n"
 
 
 @pytest.fixture

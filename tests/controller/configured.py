@@ -28,7 +28,7 @@ BASE = {
     "aggressiveness": 1,
     "interval": "10s",
     "mode": "ReserveFirst",
-    "policies": [{"name": "NodeTaints"}],
+    "policies": [{"name": "NodeTaints", "after": "0s"}],
 }
 
 

@@ -43,7 +43,7 @@ kind: ReschedulerConfiguration
 aggressiveness: aggressive
 interval: 2s
 limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
-policies: [{name: NodeTaints}]
+policies: [{name: NodeTaints, after: 0s}]
 """
 PENDING_PODS = b"""\
 apiVersion: rescheduler.dev/v1alpha1

@@ -144,7 +144,9 @@ def test_the_core_thread_sends_nothing_itself(cluster, quick):
             sent.setdefault(threading.current_thread().name, []).append(f"{request.method} {request.path}")
         return False
 
-    with controller(cluster, lambda _: False, interval="1s", policies=[{"name": "NodeTaints"}]) as (
+    with controller(
+        cluster, lambda _: False, interval="1s", policies=[{"name": "NodeTaints", "after": "0s"}]
+    ) as (
         work,
         hanging,
     ):

@@ -26,7 +26,7 @@ def document(world):
         "interval": "2s",
         "limits": {"movesAtOnce": 3, "movesPerHour": 600, "workloadCooldown": "2s"},
         "protections": {"namespaces": {"include": [world.namespace]}},
-        "policies": [{"name": "NodeTaints"}],
+        "policies": [{"name": "NodeTaints", "after": "0s"}],
     }
 
 

@@ -88,7 +88,7 @@ BLOCKED = {
         {"matchLabels": {"app": "other"}}, {"matchLabels": {"app": "web"}}, "Protected"
     ),
     "replacements.notReplacing": Blocked([{"apiGroup": "apps", "kind": "ReplicaSet"}], [], "NotSupported"),
-    "policies": Blocked([], [{"name": "NodeTaints"}], ""),
+    "policies": Blocked([], [{"name": "NodeTaints", "after": "0s"}], ""),
     "schedulerConfiguration": Blocked(ONLY_N1, STOCK, "NoTarget"),
 }
 

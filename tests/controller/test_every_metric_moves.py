@@ -13,7 +13,7 @@ from rescheduler.model.names import API_VERSION
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: ReschedulerConfiguration\n"
 DOCUMENT = HEAD + (
-    "aggressiveness: aggressive\ninterval: 2s\npolicies: [{name: NodeTaints}, {name: LowNodeUtilization, usage: actual}]\n"
+    "aggressiveness: aggressive\ninterval: 2s\npolicies: [{name: NodeTaints, after: 0s}, {name: LowNodeUtilization, usage: actual}]\n"
     "limits: {movesAtOnce: 1, movesPerHour: 600, workloadCooldown: 2s}\n"
 )
 CONSTANT = {"rescheduler_build_info"}

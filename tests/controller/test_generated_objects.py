@@ -42,7 +42,7 @@ CONFIGURATIONS = [
         "test",
     )
     for policies in (
-        "{name: NodeTaints}, {name: NodeAffinity}, {name: InterPodAntiAffinity}, {name: TopologySpread}, {name: LowNodeUtilization}",
+        "{name: NodeTaints, after: 0s}, {name: NodeAffinity}, {name: InterPodAntiAffinity}, {name: TopologySpread}, {name: LowNodeUtilization}",
         "{name: HighNodeUtilization}",
         "{name: Defragmentation, template: {cpu: 2}}",
         "{name: PendingPods, after: 0s}",

@@ -23,7 +23,7 @@ kind: ReschedulerConfiguration
 aggressiveness: aggressive
 interval: 2s
 limits: {movesAtOnce: 1, movesPerHour: 600, workloadCooldown: 2s}
-policies: [{name: NodeTaints}]
+policies: [{name: NodeTaints, after: 0s}]
 """
 
 

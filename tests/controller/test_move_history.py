@@ -9,7 +9,7 @@ from rescheduler.sandbox.controllers.unstructured import deleting, status
 HOUR_S = 3600.0
 
 
-def document(limits="", *, policies="{name: NodeTaints}", finished_ttl="5s"):
+def document(limits="", *, policies="{name: NodeTaints, after: 0s}", finished_ttl="5s"):
     """One move at once, without rest, unless ``limits`` says otherwise."""
     rest = "" if "workloadCooldown: 2h" in limits else "workloadCooldown: 0s, "
     return f"""\

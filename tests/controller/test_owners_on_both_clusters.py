@@ -40,7 +40,7 @@ def world(cluster):
 
 def at_work(world, replacements=None, **more):
     """A controller that also moves pods off tainted nodes by itself."""
-    policies = [{"name": "NodeTaints"}]
+    policies = [{"name": "NodeTaints", "after": "0s"}]
     changes = {"interval": "1s", "aggressiveness": "aggressive", "policies": policies, **more}
     return running(world.api.transport, replacements=replacements or {}, **changes)
 

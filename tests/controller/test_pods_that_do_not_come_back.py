@@ -13,7 +13,7 @@ DEPLOYMENT = GroupKind("apps", "Deployment")
 HEAD = "{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, "
 EVERYTHING = "replacements: {jobs: true, controllers: [{apiGroup: '', kind: ConfigMap}]}"
 QUIET = f"{HEAD}policies: [], {EVERYTHING}}}".encode()
-TAINTS = f"{HEAD}interval: 1s, aggressiveness: aggressive, policies: [{{name: NodeTaints}}], {EVERYTHING}}}".encode()
+TAINTS = f"{HEAD}interval: 1s, aggressiveness: aggressive, policies: [{{name: NodeTaints, after: 0s}}], {EVERYTHING}}}".encode()
 IGNORE = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 

@@ -137,9 +137,7 @@ def test_no_room_is_available_before_its_gate_key_is_stored(scene):
     assert scene.now_s - began_s >= HANGS_S
 
 
-TAINTS = (
-    b"{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: [{name: NodeTaints}]}"
-)
+TAINTS = b"{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: [{name: NodeTaints, after: 0s}]}"
 
 
 def test_moves_of_a_decision_that_begin_late_are_counted_before_the_next_one(scene):

@@ -18,7 +18,7 @@ GROUP = "rescheduler.dev/v1alpha1"
 @pytest.fixture(scope="module")
 def controller(control_plane):
     """It decides by one policy, and so only on nodes with taints of their own."""
-    policies = [{"name": "NodeTaints", "mode": "StartFirst"}]
+    policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
     with running(control_plane.api().transport, interval="1s", policies=policies) as controller:
         yield controller
 

@@ -18,7 +18,7 @@ ROOMS = f"/apis/{GROUP}/reservations"
 @pytest.fixture(scope="module")
 def controller(control_plane):
     account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
-    policies = [{"name": "NodeTaints", "mode": "StartFirst"}]
+    policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
     with running(account.transport, interval="1s", policies=policies) as controller:
         yield controller
 

@@ -16,7 +16,7 @@ AGGRESSIVE = {
     "aggressiveness": "aggressive",
     "interval": "2s",
     "limits": {"workloadCooldown": "0s", "perWorkload": 20, "perNode": 20},
-    "policies": [{"name": "NodeTaints"}],
+    "policies": [{"name": "NodeTaints", "after": "0s"}],
 }
 
 

@@ -14,7 +14,7 @@ kind: ReschedulerConfiguration
 aggressiveness: aggressive
 interval: 2s
 limits: {workloadCooldown: 0s, perWorkload: 20, perNode: 20}
-policies: [{name: NodeTaints}]
+policies: [{name: NodeTaints, after: 0s}]
 """
 
 

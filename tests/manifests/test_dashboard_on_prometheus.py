@@ -54,7 +54,7 @@ def controller(control_plane, world, tmp_path):
         "interval": "2s",
         "limits": {"workloadCooldown": "2s", "movesPerHour": 600},
         "protections": {"namespaces": {"include": [world.namespace]}},
-        "policies": [{"name": "NodeTaints"}],
+        "policies": [{"name": "NodeTaints", "after": "0s"}],
         "server": {"port": port},
     }
     config.write_text(yaml.safe_dump(document))

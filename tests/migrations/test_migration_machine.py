@@ -104,6 +104,18 @@ def test_the_table_is_the_only_way(old, new):
             enter(status, new, MigrationReason.CHECKING, "", NOW)
 
 
+@pytest.mark.parametrize(
+    ("phase", "requested"),
+    [(PHASE.PENDING, 0.0), (PHASE.RESERVING, 0.0), (PHASE.EVICTING, 0.0), (PHASE.EVICTING, NOW)],
+)
+def test_nobody_is_evicted_from_a_node_whose_kubelet_does_not_answer(phase, requested):
+    """The pod would be terminating for ever, and its room be held."""
+    outcome = look(migration(phase, requested=requested), stands_on=Node(name="n1", ready=False))
+    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "NotMovable")
+    assert outcome.status.message.startswith("node n1 is not Ready or unreachable")
+    assert act.Evict not in kinds(outcome)
+
+
 def test_a_move_waits_for_a_rollout_of_its_workload_until_its_ttl():
     rolling_out = Permission(ok=False, message="its Deployment web is rolling out a change", passes=True)
     outcome = look(migration(), movable=rolling_out)
@@ -431,26 +443,6 @@ def test_landing_and_readiness_are_recorded():
     assert look(later, now=NOW + 5, claimant=pod(uid="u9")).status.ready_at_s == NOW + 5
     never = look(later, now=NOW + 601, claimant=pod(uid="u9", ready=False))
     assert never.status.conditions[-1].reason == "ReplacementNeverReady"
-
-
-@pytest.mark.parametrize(
-    ("claimant", "words"),
-    [
-        (None, "was deleted before"),
-        (pod(uid="u9", ready=False, deleting=True), "was deleted before"),
-        (msgspec.structs.replace(pod(uid="u9", ready=False), phase=PodPhase.FAILED), "failed before"),
-    ],
-)
-def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words):
-    m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
-    status = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None).status
-    later = msgspec.structs.replace(m, status=status)
-    outcome = look(later, now=NOW + 5, claimant=claimant)
-    assert outcome.status.conditions[-1].reason == "ReplacementGone"
-    assert words in outcome.status.conditions[-1].message
-    assert [a.reason for a in outcome.actions if isinstance(a, RecordEvent)] == ["ReplacementGone"]
-    again = look(msgspec.structs.replace(m, status=outcome.status), now=NOW + 6, claimant=claimant)
-    assert not [a for a in again.actions if isinstance(a, RecordEvent)]
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,26 @@ def test_a_workload_that_is_scaled_down_is_left_alone(web, owner):
 def test_a_rollout_is_left_alone(web, owner):
     top = b.deployment("web").replicas(3).set("status.updatedReplicas", 1)
     assert refusal(web, owner.owned_by(top), None, top) == ("WorkloadBusy", "Deployment default/web")
+
+
+UNREACHABLE = ("node.kubernetes.io/unreachable", "", "NoExecute")
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda n: n.not_ready(), lambda n: n.taint(*UNREACHABLE)], ids=["not ready", "unreachable"]
+)
+def test_a_pod_whose_kubelet_does_not_answer_stays_and_its_siblings_move(decide, broken):
+    """It could not end there: a StatefulSet would wait for it for ever."""
+    owner = b.statefulset("db").replicas(2)
+    nodes = [broken(b.node("n1").taint("old")), b.node("n2").taint("old"), b.node("n3")]
+    pods = [owner.pod(f"db-{number}").cpu("1").on(f"n{number + 1}") for number in range(2)]
+    plan = decide(b.snapshot(nodes, owner, pods), "NodeTaints")
+    assert [move.pod.name for move in plan.moves] == ["db-1"]
+
+
+def test_it_stays_even_if_somebody_drains_its_node(owner, web):
+    cluster = b.snapshot(b.node("n1").not_ready(), owner, web)
+    protector = Protector(Replacements(cluster), Protections(), covered=lambda _: False)
+    (record,) = cluster.pods.values()
+    found = protector.refusal(record, lifted=True)
+    assert found.message == "cannot end: its node n1 is not Ready or unreachable"

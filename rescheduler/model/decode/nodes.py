@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.model.decode.interning import SharedParts, created_at
-from rescheduler.model.decode.wire_types import ConditionWire, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.decode.wire_types import ConditionWire, MetaWire, ObjectWire, ResourceList, Time, Wire
 from rescheduler.model.kept_empty import parse_kept_empty
 from rescheduler.model.names import (
     ANNOTATION_AVOID,
@@ -29,6 +29,7 @@ class TaintWire(Wire):
     key: str | None = None
     value: str | None = None
     effect: str | None = None
+    time_added: Time | None = None
 
 
 class NodeSpecWire(Wire):
@@ -78,6 +79,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         resource_version=meta.resource_version or "",
         labels=shared.labels(meta.labels),
         taints=tuple(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ()),
+        taints_added_s=_added(spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         ready=_ready(status.conditions),
         allocatable=parse_resources(allocatable),
@@ -103,6 +105,11 @@ def device_class(wire: DeviceClassWire, meta: MetaWire, shared: SharedParts) -> 
     """The record of a DeviceClass."""
     del shared
     return DeviceClass(meta.name or "", (wire.spec.extended_resource_name or "") if wire.spec else "")
+
+
+def _added(taints: Iterable[TaintWire]) -> tuple[float, ...]:
+    times = tuple(t.time_added.timestamp() if t.time_added is not None else 0.0 for t in taints)
+    return times if any(times) else ()
 
 
 def _ready(conditions: Iterable[ConditionWire] | None) -> bool:
