@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from rescheduler.model.names import LABEL_PLACEHOLDER, MIRROR_POD
+from rescheduler.model.names import LABEL_PLACEHOLDER, MIRROR_POD, PRIORITY_CLASS, PRIORITY_CLASS_SOFT
 from rescheduler.model.records import Pod
 
 
@@ -44,6 +44,18 @@ def never_moves(pod: Pod) -> NeverMoves | None:
     if pod.controller is None:
         return NeverMoves.NO_CONTROLLER
     return FIXED_OWNERS.get(pod.controller.kind)
+
+
+def holds_room(pod: Pod) -> bool:
+    """True for an empty room: a placeholder, or the stand-in of a Reservation that no pod of ours holds.
+
+    The namespace of a stand-in is empty. Who may use the PriorityClasses of placeholders is enforced by the API server; the
+    label alone anybody may write.
+    """
+    return not pod.namespace or (
+        pod.labels.get(LABEL_PLACEHOLDER) is not None
+        and pod.spec.priority_class in (PRIORITY_CLASS, PRIORITY_CLASS_SOFT)
+    )
 
 
 def belongs_to_node(pod: Pod) -> bool:

@@ -95,6 +95,7 @@ class LowNodeUtilization:
     Pressure: share of the fullest resource of a node. Relief: part of the node's excess that the pod takes
     away, at most 1; a pod that takes nothing of an overloaded resource is not proposed. A target must have
     been under-utilised before the plan, and must not be above ``targetThresholds`` after the move.
+    What an empty room holds is taken on a target, and no load of the node that it is on.
     """
 
     name: ClassVar[str] = "LowNodeUtilization"
@@ -113,13 +114,14 @@ class LowNodeUtilization:
         bounds = self._bounds(view, load)
         if int(bounds.free.sum()) < self._args.number_of_nodes:
             return Proposals([])
-        excess = self._excess(load, bounds)
+        work = self._work(view)
+        excess = self._excess(work, bounds)
         worst = np.max(list(excess.values()), axis=0)
         loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view, load)).tolist()
         over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
-        for here in self._loaded(over, load, bounds, excess, view):
+        for here in self._loaded(over, work, bounds, excess, view):
             found = self._proposed_on(here, view)
             proposed.extend((batch,) for batch in found.needed)
             if view.spares:
@@ -132,7 +134,8 @@ class LowNodeUtilization:
         bounds = self._bounds(view, load)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
-        relief = self._relief(pod, here, load, bounds) if self._judged(view, load)[here] else 0.0
+        work = self._work(view)
+        relief = self._relief(pod, here, work, bounds) if self._judged(view, load)[here] else 0.0
         if relief <= 0:
             return nowhere(view)
         after = np.zeros(view.nodes.size)
@@ -141,7 +144,7 @@ class LowNodeUtilization:
             share = load.share(resource) + load.part(pod, resource)
             fits &= share <= bounds.high[resource] + _EPSILON
             after = np.maximum(after, share)
-        gain = (load.pressure()[here] - after) * (0.5 + 0.5 * relief)
+        gain = (work.pressure()[here] - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
     def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
@@ -149,7 +152,8 @@ class LowNodeUtilization:
         load = self._load(view)
         bounds = self._bounds(view, load)
         here = view.state.node_index[pod.node]
-        relief = self._relief(pod, here, load, bounds) if self._judged(view, load)[here] else 0.0
+        work = self._work(view)
+        relief = self._relief(pod, here, work, bounds) if self._judged(view, load)[here] else 0.0
         if relief <= 0:
             return NO_NEED
         if not bounds.free[node]:
@@ -160,7 +164,7 @@ class LowNodeUtilization:
             if share > bounds.high[resource] + _EPSILON:
                 return 0.0
             after = max(after, share)
-        pressure = max(load.share_at(resource, here) for resource in self._resources)
+        pressure = max(work.share_at(resource, here) for resource in self._resources)
         return min(max((pressure - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
 
     def overload(self, view: PolicyView) -> Overload | None:
@@ -171,8 +175,11 @@ class LowNodeUtilization:
             return None
         capacity = np.stack([load.capacity[r] for r in self._resources])
         held = np.stack([load.amounts[r] for r in self._resources])
+        work = np.stack([self._work(view).amounts[r] for r in self._resources])
         high = np.array([[bounds.high[r] + _EPSILON] for r in self._resources])
-        above = np.where(self._judged(view, load), held - high * capacity, -np.inf)
+        # What empty rooms hold keeps pods out and makes no node too full.
+        full, taken = work - high * capacity, np.minimum(held - high * capacity, 0.0)
+        above = np.where(self._judged(view, load), np.where(full > 0.0, full, taken), -np.inf)
         return Overload(above, capacity, bounds.free)
 
     def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
@@ -195,7 +202,7 @@ class LowNodeUtilization:
         """The same for one node."""
         if self._args.use_deviation_thresholds:
             return self.change(pod, replacement, view)[:, node]
-        load = self._load(view)
+        load = self._work(view)
         nodes = view.state.node_index[pod.node], node
         found = change_at(load, self._targets, self._judged(view, load), (pod, replacement), nodes)
         if not found:
@@ -217,7 +224,7 @@ class LowNodeUtilization:
 
     def _excess_of(self, view: PolicyView) -> Excess:
         def find() -> Excess:
-            load = self._load(view)
+            load = self._work(view)
             return Excess(
                 load,
                 self._targets,
@@ -235,7 +242,12 @@ class LowNodeUtilization:
         return found
 
     def _load(self, view: PolicyView) -> Load:
+        """With what empty rooms hold: that much less fits on a target."""
         return Load.now(view, self._resources, self._args.usage)
+
+    def _work(self, view: PolicyView) -> Load:
+        """Without it: what pods could take away from a node."""
+        return Load.now(view, self._resources, self._args.usage, rooms=False)
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
         if self._args.use_deviation_thresholds:
@@ -248,7 +260,7 @@ class LowNodeUtilization:
         high = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
-                shares = load.share(resource)[self._judged(view, load) & load.offers(resource)]
+                shares = self._work(view).share(resource)[self._judged(view, load) & load.offers(resource)]
                 mean = float(shares.mean()) if shares.size else 0.0
                 low[resource] = max(0.0, mean - low[resource])
                 high[resource] = min(1.0, mean + high[resource])

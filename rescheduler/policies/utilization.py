@@ -36,26 +36,32 @@ class Load:
     With usage "actual", cpu and memory come from measurements: a pod's part of its node's usage is taken in
     proportion to its requests, and planned moves carry that part along. Nodes without a fresh measurement are
     neither too full nor free (``known``); of a pod that comes from one, its requests are counted.
+
+    ``rooms``: what empty rooms hold counts, as it does for a node that pods are to go to. It is no load that pods could
+    take away, so a node is judged as too full without it.
     """
 
-    def __init__(self, view: PolicyView, resources: Sequence[str], usage: str) -> None:
+    def __init__(self, view: PolicyView, resources: Sequence[str], usage: str, *, rooms: bool = True) -> None:
         self._view = view
+        self._rooms = rooms
         self.resources = tuple(resources)
         self._scale: Mapping[str, FloatArray] = {}
         self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
         self.capacity, self._divisors = self._capacities()
-        self._requested = {r: view.state.requested(r) for r in self.resources}
+        self._held = {r: view.cluster.held_by_rooms(r) for r in self.resources}
+        """By resource what empty rooms hold; None: nothing."""
+        self._requested = {r: self._counted(r) for r in self.resources}
         self._amounts: dict[str, FloatArray] = {}
         if goes_by_measurement(self.resources, usage):
             self._measured()
 
     @classmethod
-    def now(cls, view: PolicyView, resources: Sequence[str], usage: str) -> Load:
+    def now(cls, view: PolicyView, resources: Sequence[str], usage: str, *, rooms: bool = True) -> Load:
         """The load of this moment, made once until the next move is planned or taken back."""
-        key = cls, tuple(resources), usage
-        return view.memo.of(key, view.cluster.version, lambda: cls(view, resources, usage))
+        key = cls, tuple(resources), usage, rooms
+        return view.memo.of(key, view.cluster.version, lambda: cls(view, resources, usage, rooms=rooms))
 
     @property
     def amounts(self) -> Mapping[str, FloatArray]:
@@ -159,7 +165,7 @@ class Load:
         if any(resource in self._scale for resource in resources):
             return judge(_ALL_NODES)
         # By requests it follows from the node alone: only nodes touched since the last question are looked at.
-        return self._view.cluster.occupancy.answers.of((Load, *question), judge)
+        return self._view.cluster.occupancy.answers.of((Load, self._rooms, *question), judge)
 
     def millionths_at(self, more: float, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
@@ -197,6 +203,11 @@ class Load:
         shares: FloatArray = amounts / self._divisors[resource]
         return shares
 
+    def _counted(self, resource: str) -> IntArray:
+        requested = self._view.state.requested(resource)
+        held = self._held[resource]
+        return requested if self._rooms or held is None else requested - held
+
     def _capacities(self) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         """What each node can hold; and the same to divide by, so that nothing is a share of what is not offered."""
 
@@ -223,9 +234,13 @@ class Load:
                 ]
             )
             planned = self._view.planned
-            requested = self._requested[resource] - planned.arrived(resource) + planned.departed(resource)
+            held = self._held[resource]
+            requested = self._view.state.requested(resource) - planned.arrived(resource)
+            requested = requested + planned.departed(resource) - (0 if held is None else held)
             factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
             factor[~self.known] = 1.0
+            if self._rooms and held is not None:
+                measured += held  # nothing is measured of an empty room
             self._unmoved[resource] = measured.copy()
             for move in planned.moves:
                 moved = taken_of(move.pod.held, resource) * factor[move.source]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.never_moves import belongs_to_node, holds_room
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, VolumeKind
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
@@ -81,6 +81,7 @@ class PodClass:
         "disks",
         "groups",
         "held",
+        "holds_room",
         "hypothetical",
         "key",
         "labels",
@@ -106,6 +107,8 @@ class PodClass:
         self.deleting = key.deleting
         self.belongs_to_node = belongs_to_node(one)
         """True if no policy ever proposes its pods."""
+        self.holds_room = holds_room(one)
+        """True if its pods only keep room for others."""
         self.pods: list[Pod] = []
         """The pods that stand on nodes, in no order."""
         self.nodes: list[int] = []

@@ -76,6 +76,8 @@ class Cluster:
         self._volumes: dict[str, list[PersistentVolume]] | None = None
         self._workloads: dict[tuple[str, str, str], Workload] | None = None
         self._classes: dict[ClassKey, PodClass] = {}
+        self._rooms: list[PodClass] = []
+        """Those of empty rooms."""
         self._recent: dict[int, tuple[Pod, PodClass]] = {}
         """The classes of the last pods by identity: about a move a dozen questions are asked, and a class is costly to find."""
         self._class_index: PodIndex[PodClass] = PodIndex()
@@ -211,6 +213,20 @@ class Cluster:
             self._workloads = {(w.kind, w.namespace, w.name): w for w in self.snapshot.workloads.values()}
         return self._workloads.get((kind, namespace, name))
 
+    def held_by_rooms(self, resource: str) -> IntArray | None:
+        """What empty rooms hold of a resource on each node; None: there are none. Do not change the array."""
+        rooms = [kind for kind in self._rooms if kind.pods]
+        if not rooms:
+            return None
+
+        def find() -> IntArray:
+            found = np.zeros(self.nodes.size, dtype=np.int64)
+            for kind in rooms:
+                np.add.at(found, kind.where, 1 if resource == "pods" else kind.held.amount(resource))
+            return found
+
+        return self.memo.of(("rooms", resource), tuple((kind.key, kind.version) for kind in rooms), find)
+
     def selectors_changed(self) -> None:
         """A Service or a workload's selector changed: default spread constraints are bound again."""
         self.selector_epoch += 1
@@ -270,6 +286,8 @@ class Cluster:
 
     def _register(self, kind: PodClass) -> None:
         self._class_index.add(kind.namespace, kind.labels, kind)
+        if kind.holds_room:
+            self._rooms.append(kind)
         namespaces = self.snapshot.namespaces
         for group in self._group_index.candidates(kind.namespace, kind.labels):
             if _counted_by(group.key, kind, namespaces):

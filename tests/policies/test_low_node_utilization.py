@@ -7,6 +7,8 @@ from itertools import islice
 import pytest
 
 from bench.random_clusters import Kind, random_cluster
+from harness.rest.clusters import random_cluster as rest_cluster
+from rescheduler.model import names
 from rescheduler.model.records import NodeUsage
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
@@ -253,3 +255,68 @@ def test_no_free_node_no_move(decide, app):
 )
 def test_wrong_arguments_are_named(arguments, where):
     assert where in [path for path, _ in LowNodeUtilizationArgs(**arguments).problems()]
+
+
+def room(node, cpu, name="room"):
+    """An empty placeholder."""
+    holder = b.pod(name, names.DEFAULT_NAMESPACE).cpu(cpu).on(node).label({names.LABEL_PLACEHOLDER: name})
+    return holder.owner("Reservation", name, api_version=names.API_VERSION).priority(
+        -1000, names.PRIORITY_CLASS
+    )
+
+
+@pytest.mark.parametrize(
+    "how", [CPU, {**CPU, "use_deviation_thresholds": True}], ids=["fixed", "above the mean"]
+)
+def test_an_empty_room_makes_no_node_overloaded(decide, app, how):
+    cluster = b.snapshot(
+        b.node("n1"),
+        b.node("n2"),
+        b.node("n3"),
+        crowd(app, "n1", 4),
+        crowd(app, "n3", 2, name="o"),
+        room("n1", "2"),
+    )
+    plan = decide(cluster, ("LowNodeUtilization", how))
+    assert plan.moves == ()
+    assert not plan.skipped, "a node at 40 % is not too full"
+
+
+def test_the_load_that_pods_are_stays_the_load_beside_a_room(decide, app, landings):
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 7), room("n1", "1"))
+    # 70 % are pods and 25 % a room: two pods are enough.
+    assert list(landings(decide(cluster, ("LowNodeUtilization", CPU))).values()) == ["n2", "n2"]
+
+
+def test_what_a_room_holds_is_taken_on_a_target(decide, app):
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 9), room("n2", "1"))
+    assert decide(cluster, ("LowNodeUtilization", CPU)).moves == (), "n2 is at 25 %, above the threshold"
+
+
+def test_a_room_is_no_load_by_measurement_either(decide, app, landings):
+    objects = (b.node("n1"), b.node("n2"), crowd(app, "n1", 4), room("n1", "2"), room("n2", "1"))
+    cluster = with_usage(b.snapshot(*objects), n1=1900, n2=0)
+    assert decide(cluster, ACTUAL).moves == ()
+    full = with_usage(b.snapshot(*objects[:-1]), n1=2800, n2=0)
+    # 70 % are used by four pods, 17.5 % by each: two of them have to go, and the room beside them takes none of it.
+    assert list(landings(decide(full, ACTUAL)).values()) == ["n2", "n2"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("deviation", [False, True])
+def test_however_many_rooms_there_are_what_is_too_full_stays_the_same(seed, deviation):
+    cluster = rest_cluster(seed)
+    policy = LowNodeUtilization(LowNodeUtilizationArgs(use_deviation_thresholds=deviation))
+    bare = policy.badness(PolicyView.of(cluster, SchedulingState(cluster)))
+    state = SchedulingState(cluster)
+    for number, node in enumerate(state.node_names):
+        (holder,) = b.snapshot(room(node, "700m", f"room-{number}")).pods.values()
+        state.place(holder, node)
+    assert (policy.badness(PolicyView.of(cluster, state)) == bare).all()
+
+
+def test_who_only_says_it_holds_room_is_load(decide, app):
+    """Anybody may write the label; the PriorityClass is for placeholders alone."""
+    false = app("x", ["n1"] * 4, lambda spec: spec.cpu("400m").label({names.LABEL_PLACEHOLDER: "x"}))
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 4), false)
+    assert decide(cluster, ("LowNodeUtilization", CPU)).moves
