@@ -14,6 +14,7 @@ from rescheduler.configuration.value_checks import MOST
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.quantity import QuantityError
 from rescheduler.model.resources import parse_resources
+from rescheduler.model.time_limits import LEAST_GATE_LIMIT_S
 from rescheduler.reservations.quota import Quota
 
 _MOST_AMOUNT: Final = 1 << 62
@@ -86,7 +87,7 @@ def read_reservations(reader: SectionReader) -> ReservationsSection:
         namespace=wire.namespace or base.namespace,
         pause_image=wire.pause_image or base.pause_image,
         finished_ttl_s=duration("finishedTtl", wire.finished_ttl, base.finished_ttl_s),
-        gate_limit_s=duration("gateLimit", wire.gate_limit, base.gate_limit_s, least=1.0),
+        gate_limit_s=duration("gateLimit", wire.gate_limit, base.gate_limit_s, least=LEAST_GATE_LIMIT_S),
         quotas={name: _quota(reader, name, given) for name, given in (wire.shares or {}).items()},
     )
 

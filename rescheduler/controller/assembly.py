@@ -67,6 +67,9 @@ LEADER_MARGIN_S: Final = 2.0
 KEYS_STAY_S: Final = 0.5
 """How long a gate key may stay after its room was claimed, so that keys of several moves are removed by one call. A new pod that
 is gated meanwhile is admitted in the next round."""
+LEAST_LANDING_LIMIT_S: Final = 300.0
+AFTER_GATE_S: Final = 240.0
+"""A claimant that is released at the limit of its gate is watched for so long."""
 HINTS_WAIT_S: Final = 2.0
 """How long nodes to avoid may wait for others: they are preferences for the next half an hour."""
 
@@ -319,6 +322,7 @@ def reservation_settings(configuration: Configuration) -> ReservationSettings:
         max_lifetime_s=reservations.max_lifetime_s,
         finished_ttl_s=reservations.finished_ttl_s,
         gate_limit_s=reservations.gate_limit_s,
+        landing_limit_s=max(LEAST_LANDING_LIMIT_S, reservations.gate_limit_s + AFTER_GATE_S),
         quotas=reservations.quotas,
         koordinator_scheduler=KOORDINATOR_SCHEDULER
         if reservations.engine is EngineChoice.KOORDINATOR

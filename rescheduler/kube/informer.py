@@ -46,15 +46,11 @@ from rescheduler.model.decode import BadObject, Decoder, EventType, ListPage, Un
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.names import GROUP
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.time_limits import FIRST_WATCH_LASTS_S, SILENCE_S, WATCH_LASTS_S
 
-SILENCE_S: Final = 75.0
-"""Bookmarks come about once a minute where anything is written: longer silence is a connection to leave."""
 LIST_TIMEOUT_S: Final = 60.0
 _REPEAT_S: Final = 600.0
 """A problem that lasts is logged again after so long."""
-WATCH_TIMEOUT_S: Final = (240, 480)
-"""Asked of the server, at random in between, so that not all watches end together."""
-
 Events = SimpleQueue[InformerEvent]
 """The queue of a consumer with a thread of its own."""
 
@@ -287,7 +283,7 @@ class Informer:
             stream.close()
 
     def _watch_request(self, step: WatchRequest) -> Request:
-        shortest_s, longest_s = WATCH_TIMEOUT_S
+        shortest_s, longest_s = FIRST_WATCH_LASTS_S if step.initial else WATCH_LASTS_S
         query = {
             **self._selector,
             "watch": "1",

@@ -16,12 +16,15 @@ from typing import Any, Final, NamedTuple
 from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.time_limits import RECONNECT_S
 
 BASE_S: Final = 0.5
 CAP_S: Final = 10.0
 """Of a server that answers badly. Half a minute without the watch of pods would be half of the time that a pod may be gated."""
-UNANSWERED_CAP_S: Final = 4.0
+UNANSWERED_CAP_S: Final = RECONNECT_S
 """While no server answers: asking is no load then, and the slowest kind decides when the caches are complete again."""
+NEXT_WATCH_S: Final = 0.1
+"""Longest pause after a watch that the server has ended in time."""
 LIVED_S: Final = 20.0
 """A stream that lived so long proves the connection: the next wait is short again."""
 REMOVED_AFTER_S: Final = 600.0
@@ -271,6 +274,11 @@ class Reflector:
             self._restart(end)
         elif end.kind in (EndKind.EXPIRED, EndKind.UNDECODABLE) or self._phase is _Phase.INITIAL:
             self._restart(end)
+        if lived and end.kind is EndKind.CLEAN and not self.filling:
+            return (
+                NEXT_WATCH_S * chance,
+                [],
+            )  # as it was asked to: every pause is time in which nothing is seen
         tries, cap_s = (self._unanswered, UNANSWERED_CAP_S) if unanswered else (self._failures, CAP_S)
         jitter_s = full_jitter_s(tries, BASE_S, cap_s, chance)
         return (end.retry_after_s or 0.0) + jitter_s, []

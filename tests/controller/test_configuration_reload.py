@@ -234,9 +234,9 @@ def reservations_gate_limit():
     def gated():
         return bool(spec(lab.cluster.api.get(POD, "default", "guest")).get("schedulingGates"))
 
-    lab.cluster.advance(20)
+    lab.cluster.advance(60)
     assert gated()
-    lab.configure(document(reservations__gateLimit="5s"))
+    lab.configure(document(reservations__gateLimit="45s"))
     lab.until(lambda: not gated(), 5)
 
 
