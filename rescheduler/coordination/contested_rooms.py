@@ -3,6 +3,7 @@
 Asked right before a claim, and before the placeholder of a claimed Reservation is deleted: later nothing could be given back. A
 pod that its scheduler has refused ends the Reservation; then the pod gets the capacity, and the owners are released
 without it. Until a scheduler has looked at the pod, it may be bound to another node: the owners stay gated for that moment.
+A landing is confirmed only once no pending pod is about to preempt the owner (``reservations.landed``).
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ def contested_rooms(
     served |= {pod.uid for pod, _ in assignment.preparing}
     served |= {pod.uid for observed in rooms.values() for pod in observed.owners}
     found: dict[str, HigherPriorityWaits] = {}
+    threatened: dict[str, ObservedReservation] = {}
     for name, observed in rooms.items():
+        claimant = observed.claimant
+        if claimant is not None and observed.landed_since_s and highest > claimant.spec.priority:
+            higher = placement.taken_from_owners((claimant,), claimant.node, None, served)
+            if higher is not None:
+                threatened[name] = dataclasses.replace(observed, threatened=higher.message)
+            continue
         pods = (*assignment.claims.get(name, ()), *_handed_over(observed))
         if not pods or observed.by_koordinator or highest <= min(pod.spec.priority for pod in pods):
             continue
@@ -51,7 +59,7 @@ def contested_rooms(
         if higher is not None:
             found[name] = higher
     if not found:
-        return ContestedRooms(rooms, assignment)
+        return ContestedRooms({**rooms, **threatened}, assignment)
     kept = {name: pods for name, pods in assignment.claims.items() if name not in found}
     waits = [pod.uid for name in found for pod in assignment.claims.get(name, ())]
     settled = {
@@ -60,7 +68,7 @@ def contested_rooms(
         if higher.settled
     }
     return ContestedRooms(
-        {**rooms, **settled},
+        {**rooms, **threatened, **settled},
         dataclasses.replace(assignment, claims=kept, held=assignment.held.union(waits)),
     )
 

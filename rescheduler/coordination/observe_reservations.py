@@ -101,9 +101,16 @@ class ReservationObserver:
         observed = dataclasses.replace(
             observed,
             node=self.index.snapshot.nodes.get(where) if where else None,
+            landed_since_s=self._landed_since_s(observed),
             choice=self._choice(reservation, holder),
         )
         return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
+
+    def _landed_since_s(self, observed: ObservedReservation) -> float:
+        claimant, machine = observed.claimant, ObjectKey("", observed.reservation.name)
+        bound = claimant is not None and claimant.node and observed.reservation.status.phase not in FINISHED
+        uid = claimant.uid if claimant is not None and bound else ""
+        return self.memory.sightings.since("landed", machine, self.now_s, state=uid)
 
     def _template_refused(self, reservation: Reservation, placeholders: tuple[Pod, ...]) -> str | None:
         """That of a move is what the API server itself made of a pod, so only those of people are tried, and once."""

@@ -17,9 +17,11 @@ from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import OwnerRef
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.records import OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
+from rescheduler.reservations.actions import RecordEvent
 
 _UNGATED_AFTER_S: Final = 5.0
 """How long a gated replacement may follow an ungated one before the move has failed."""
@@ -148,6 +150,29 @@ def _watch_ready(draft: Draft) -> None:
         said = Condition(CONDITION_READY, "True", "Ready", f"{claimant.key} is Ready")
         draft.change(ready_at_s=draft.now_s, conditions=told(status.conditions, said, draft.now_s))
         return
+    seen = (
+        draft.observed.migration.status.phase is MigrationPhase.SUCCEEDED
+    )  # else the look for it was an earlier one
+    lost = _lost_before_ready(claimant) if seen else ""
+    if lost and status.replacement is not None:
+        name = f"{status.replacement.namespace}/{status.replacement.name}"
+        message = f"{name} landed on node {status.node_name} and {lost} before it was Ready"
+        said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_GONE, message)
+        draft.change(conditions=told(status.conditions, said, draft.now_s))
+        move = draft.observed.migration
+        draft.do(
+            RecordEvent(
+                api_version=API_VERSION,
+                kind="PodMigration",
+                namespace=move.namespace,
+                name=move.name,
+                uid=move.uid,
+                reason=Why.REPLACEMENT_GONE,
+                message=message,
+                warning=True,
+            )
+        )
+        return
     limit_s = status.landed_at_s + draft.settings.ready_limit_s
     if draft.now_s < limit_s:
         draft.wake(limit_s)
@@ -155,3 +180,12 @@ def _watch_ready(draft: Draft) -> None:
     message = f"the replacement was not Ready within {draft.settings.ready_limit_s:g} s"
     said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_NEVER_READY, message)
     draft.change(conditions=told(status.conditions, said, draft.now_s))
+
+
+def _lost_before_ready(claimant: Pod | None) -> str:
+    """What has ended the replacement; "": nothing has."""
+    if claimant is None:
+        return "was deleted"
+    if claimant.deleting:
+        return f"was deleted ({claimant.disruption_reason})" if claimant.disruption_reason else "was deleted"
+    return "failed" if claimant.phase is PodPhase.FAILED else ""

@@ -10,7 +10,6 @@ What a claimant must wait for is decided in ``coordination.handover_order`` (rea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,21 +17,12 @@ from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, Taint, Toleration
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
+from rescheduler.reservations.handover_outcome import Handover
+from rescheduler.reservations.landed import landed, lost_after_landing
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    """The outcome of one look at a claimed Reservation."""
-
-    event: ReservationEvent
-    """For the table of transitions (``lifecycle``)."""
-    message: str
-    actions: tuple[act.ReservationAction, ...] = ()
-    wake_at_s: float | None = None
 
 
 def hand_over_taint(node: str) -> Taint:
@@ -85,10 +75,12 @@ def hand_over(observed: ObservedReservation, now_s: float, settings: Reservation
     # A claimant that is bound comes before a node that is gone: the hand-over was successful, whatever happened since.
     claimant = observed.claimant
     target = observed.reservation.status.node_name
+    if claimant is not None and claimant.deleting and claimant.node == target:
+        return lost_after_landing(claimant)
     if claimant is None or claimant.deleting:
         return _claimant_lost(observed)
     if claimant.node == target:
-        return Handover(event=ReservationEvent.OWNER_BOUND, message=f"{claimant.key} landed on node {target}")
+        return landed(observed, claimant, now_s)
     if claimant.node:
         message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
         return Handover(event=ReservationEvent.LANDED_ELSEWHERE, message=message)

@@ -124,6 +124,10 @@ class ObservedReservation:
     """Pods that step aside for it, each with its new node."""
     higher_waits: str = ""
     """Why its owners would lose its capacity to a pending pod of higher priority as soon as they land; "": they would not."""
+    landed_since_s: float = 0.0
+    """When its claimant was first seen to be bound; 0.0: it is not. Only memory knows it."""
+    threatened: str = ""
+    """Which pending pod of higher priority is about to preempt the claimant that has landed; "": none."""
     ungated: str = ""
     """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
     volumes: tuple[NodeSelector, ...] = ()

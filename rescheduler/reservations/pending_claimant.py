@@ -21,7 +21,8 @@ from __future__ import annotations
 from rescheduler.model.records import Pod
 from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import expired
-from rescheduler.reservations.handover import Handover, holds_gate, tolerates_taint
+from rescheduler.reservations.handover import holds_gate, tolerates_taint
+from rescheduler.reservations.handover_outcome import Handover
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s

@@ -113,3 +113,24 @@ def test_a_move_does_not_begin_towards_a_node_that_a_waiting_pod_is_about_to_tak
     move = scene.move(scene.pods("other")[0], "")
     scene.until(lambda: scene.over(move), 60.0)
     assert (scene.phase(move), scene.state(move)["nodeName"]) == ("Succeeded", "n3")
+
+
+def test_an_owner_that_is_preempted_right_after_its_landing_is_a_failure_that_is_told():
+    scene = held()
+    gone, seen = lost(scene), []
+
+    def hear(change):
+        pod = change.object
+        web = pod["kind"] == "Pod" and pod["metadata"]["labels"].get("app") == "web"
+        if web and spec(pod).get("nodeName") == "n2" and not seen:
+            seen.append(pod)
+            arrives(scene, "n2")
+
+    scene.api.subscribe(hear)
+    scene.scale(1)
+    scene.until(lambda: bool(seen) and node_of(scene) == "n2", 40.0)
+    scene.advance(12.0)
+    assert gone
+    assert (scene.phase("room"), scene.reason("room")) == ("Failed", "ClaimantLost")
+    assert [spec(pod)["nodeName"] for pod in scene.ready()] == ["n1"]
+    assert scene.leftovers() == []

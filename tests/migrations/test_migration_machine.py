@@ -446,6 +446,26 @@ def test_landing_and_readiness_are_recorded():
 
 
 @pytest.mark.parametrize(
+    ("claimant", "words"),
+    [
+        (None, "was deleted before"),
+        (pod(uid="u9", ready=False, deleting=True), "was deleted before"),
+        (msgspec.structs.replace(pod(uid="u9", ready=False), phase=PodPhase.FAILED), "failed before"),
+    ],
+)
+def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words):
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
+    status = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None).status
+    later = msgspec.structs.replace(m, status=status)
+    outcome = look(later, now=NOW + 5, claimant=claimant)
+    assert outcome.status.conditions[-1].reason == "ReplacementGone"
+    assert words in outcome.status.conditions[-1].message
+    assert [a.reason for a in outcome.actions if isinstance(a, RecordEvent)] == ["ReplacementGone"]
+    again = look(msgspec.structs.replace(m, status=outcome.status), now=NOW + 6, claimant=claimant)
+    assert not [a for a in again.actions if isinstance(a, RecordEvent)]
+
+
+@pytest.mark.parametrize(
     ("gone", "ungated", "reason"),
     [
         (NOW - 61, None, "ReplacementMissing"),

@@ -102,7 +102,7 @@ def test_then_it_waits_for_the_binding_and_watches_the_pod_from_its_claim_on(pla
 
 
 def test_bound_there_is_success():
-    found = look(pod(node="n1"), None)
+    found = look(replace(pod(node="n1"), phase=PodPhase.RUNNING), None)
     assert found.status.phase is ReservationPhase.SUCCEEDED
 
 

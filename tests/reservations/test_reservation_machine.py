@@ -408,7 +408,7 @@ def test_the_order_of_the_hand_over():
     second = claimed(pod(nominated="n2"), placeholder=placeholder())
     third = claimed(pod(nominated="n2"), placeholder=placeholder(deleting=True))
     fourth = claimed(pod(nominated="n2"), placeholder=None)
-    last = claimed(pod(gated=False, node="n2"), placeholder=None)
+    last = claimed(replace(pod(gated=False, node="n2"), phase=PodPhase.RUNNING), placeholder=None)
     assert does[0] in kinds(first)
     assert "DeletePlaceholder" not in kinds(first)
     assert does[1] in kinds(second)
@@ -417,6 +417,41 @@ def test_the_order_of_the_hand_over():
     assert [(each.pod.name, each.node) for each in deletion.nominated] == [(pod().name, "n2")]
     assert does[2] in kinds(fourth)
     assert last.status.phase is ReservationPhase.SUCCEEDED
+
+
+BOUND = replace(pod(gated=False, node="n2"), phase=PodPhase.PENDING)
+LANDINGS = [
+    ({}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node n2"),
+    ({}, {"phase": PodPhase.SUCCEEDED}, "Succeeded", "landed on node n2"),
+    ({}, {}, "Available", "it has not started yet"),
+    ({"landed_since_s": NOW - 1.9}, {}, "Available", "it has not started yet"),
+    ({"landed_since_s": NOW - 2}, {}, "Succeeded", "landed on node n2"),
+    ({}, {"phase": PodPhase.FAILED}, "Failed", "failed there before it had started"),
+    ({}, {"deleting": True}, "Failed", "was deleted within seconds"),
+    (
+        {},
+        {"deleting": True, "phase": PodPhase.RUNNING, "disruption_reason": "PreemptionByScheduler"},
+        "Failed",
+        "was deleted within seconds (PreemptionByScheduler)",
+    ),
+    ({"threatened": "pod w is about to"}, {"phase": PodPhase.RUNNING}, "Available", "pod w is about to"),
+    (
+        {"threatened": "pod w is about to", "landed_since_s": NOW - 10},
+        {"phase": PodPhase.RUNNING},
+        "Succeeded",
+        "landed on node n2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "of_pod", "phase", "words"), LANDINGS)
+def test_only_an_owner_that_stays_is_a_success(fields, of_pod, phase, words):
+    outcome = claimed(replace(BOUND, **of_pod), placeholder=None, **fields)
+    assert outcome.status.phase == phase
+    ready = condition(outcome.status.conditions, "Ready")
+    assert words in ready.message
+    assert ready.reason == {"Succeeded": "Succeeded", "Available": "Claimed", "Failed": "ClaimantLost"}[phase]
+    assert (outcome.wake_at_s is not None) == (phase == "Available")
 
 
 WITHDRAWN = (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE)
