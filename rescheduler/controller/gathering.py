@@ -19,8 +19,9 @@ from rescheduler.coordination.contested_rooms import contested_rooms
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.isolation import isolated
+from rescheduler.coordination.lost_targets import lost_targets
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.observe_reservations import ReservationObserver, links_of
+from rescheduler.coordination.observe_reservations import ReservationObserver, awaited_pods, links_of
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
 from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
@@ -142,6 +143,7 @@ class Gatherer:
         given.placement.begin(replacements, written)
         start_first = self._start_first(given)
         rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), given)
+        rooms = lost_targets(rooms, given.placement, awaited_pods(rooms, index))
         contested = contested_rooms(
             rooms, self._assigned(rooms, start_first, given), index.waiting, given.placement
         )

@@ -23,6 +23,7 @@ from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
+from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
@@ -264,6 +265,21 @@ def new_pods(index: RoundIndex, reservation: Reservation, migration: LinkedMigra
         if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
         if may_replace(pod, migration.pod_name)
     ]
+
+
+def awaited_pods(
+    rooms: Mapping[str, ObservedReservation], index: RoundIndex
+) -> Mapping[str, Collection[Pod]]:
+    """By name of a Reservation that nobody has claimed: gated pods that have come in the place of the pod that was evicted for it."""
+    found: dict[str, Collection[Pod]] = {}
+    for name, observed in rooms.items():
+        link, reservation = observed.migration, observed.reservation
+        if link is None or not link.evicted_at_s or link.finished or reservation.status.current_owners:
+            continue
+        pods = [pod for pod in new_pods(index, reservation, link) if holds_gate(pod)]
+        if pods:
+            found[name] = pods
+    return found
 
 
 def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> bool:

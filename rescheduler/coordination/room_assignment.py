@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.lost_targets import keeps_off
 from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
@@ -60,7 +61,11 @@ class RoomAssignment:
         eligible = [pod for pod in young if not self._makes_room(pod)]
         refused = self.pending.waiting(taken)
         given = tuple(self._rooms(rooms, anybody=bool(self.index.gated or refused)))
-        found = assign(eligible, given, self.index.controllers)
+
+        def passes_by(pod: Pod, room: Room) -> bool:
+            return self._passes_by(pod, rooms[room.reservation.name])
+
+        found = assign(eligible, given, self.index.controllers, passes_by=passes_by)
         left = [room for room in given if room.reservation.name not in found.claims]
         pending = self.pending.of(refused, left, rooms)
         overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
@@ -70,6 +75,13 @@ class RoomAssignment:
             released=(*found.released, *overdue),
             preparing=pending.preparing,
         )
+
+    def _passes_by(self, pod: Pod, observed: ObservedReservation) -> bool:
+        """The room of a move waits for its replacement: there the Reservation itself ends (``lost_targets``)."""
+        node = observed.reservation.status.node_name
+        if observed.migration is not None or observed.by_koordinator or not node:
+            return False
+        return bool(keeps_off(observed.node, pod)) and bool(self.placement.other_node(pod, node))
 
     def _makes_room(self, pod: Pod) -> bool:
         owner = pod.controller

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rescheduler.migrations import actions as act
-from rescheduler.migrations.checks import reason_of
+from rescheduler.migrations.checks import reason_of, reservation_words
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_READY
 from rescheduler.migrations.lifecycle import MigrationReason as Why
@@ -32,6 +32,8 @@ _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
     "ClaimantLost": Why.REPLACEMENT_GONE,
     "Expired": Why.REPLACEMENT_PENDING,
     "HigherPriorityWaits": Why.HIGHER_PRIORITY_WAITS,
+    "NodeNotReady": Why.TARGET_LOST,
+    "NodeDeleted": Why.TARGET_LOST,
 }
 
 
@@ -134,6 +136,13 @@ def _unclaimed(draft: Draft) -> None:
             draft.fail(Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so the scheduler chose its node")
             return
         draft.wake(gone_s + _UNGATED_AFTER_S)
+    if (
+        draft.now_s >= limit_s
+        and observed.reservation is not None
+        and _FAILED_BECAUSE.get(reason_of(observed.reservation)) is Why.TARGET_LOST
+    ):
+        draft.fail(Why.TARGET_LOST, reservation_words(observed.reservation))
+        return
     if draft.now_s >= limit_s:
         waited = f"{draft.settings.replacement_limit_s + observed.replacement_delay_s:g} s"
         draft.fail(Why.REPLACEMENT_MISSING, f"no replacement claimed the room within {waited}")

@@ -71,6 +71,7 @@ class MigrationReason(enum.StrEnum):
     TIMEOUT = "Timeout"
     # It ended after the eviction
     LANDED_ELSEWHERE = "LandedElsewhere"
+    TARGET_LOST = "TargetLost"
     REPLACEMENT_UNGATED = "ReplacementUngated"
     REPLACEMENT_MISSING = "ReplacementMissing"
     REPLACEMENT_PENDING = "ReplacementPending"

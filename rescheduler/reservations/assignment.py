@@ -63,6 +63,11 @@ def anyone(_pod: Pod, _room: Room) -> bool:
     return True
 
 
+def nobody(_pod: Pod, _room: Room) -> bool:
+    """No pod passes the room by."""
+    return False
+
+
 def fits(pod: Resources, room: Resources) -> bool:
     """True if no amount that the pod requests exceeds the room (rows K21, K64)."""
     return (
@@ -74,11 +79,17 @@ def fits(pod: Resources, room: Resources) -> bool:
 
 
 def assign(
-    gated: Sequence[Pod], rooms: Iterable[Room], controllers: Controllers, *, admits: Admits = anyone
+    gated: Sequence[Pod],
+    rooms: Iterable[Room],
+    controllers: Controllers,
+    *,
+    admits: Admits = anyone,
+    passes_by: Admits = nobody,
 ) -> Assignment:
     """Assign the rooms. ``gated``: pods with our gate that have not claimed a live Reservation.
 
     ``admits``: asked right before a room is given to a pod, in the order in which pods are served.
+    ``passes_by``: True for a pod that neither takes nor waits for a room, because its node takes no pods and another one would.
     """
     index = _Index(rooms)
     # Every pair is ranked, also those with rooms that are not open yet: a pod that such a room is meant for must not be
@@ -89,7 +100,7 @@ def assign(
     waits: set[str] = set()
     too_large: set[str] = set()
     for pod in gated:
-        for room in index.candidates(pod, controllers(pod)):
+        for room in index.candidates(pod, controllers(pod), passes_by):
             if not fits(pod.spec.requests, room.size):
                 too_large.add(pod.uid)
                 continue
@@ -149,13 +160,13 @@ class _Index:
             for uid in uids:
                 self._by_controller.setdefault(uid, []).append(room)
 
-    def candidates(self, pod: Pod, controllers: tuple[OwnerRef, ...]) -> Iterable[Room]:
-        """Rooms whose owners match the pod, without those of moves of its siblings."""
+    def candidates(self, pod: Pod, controllers: tuple[OwnerRef, ...], passes_by: Admits) -> Iterable[Room]:
+        """Rooms whose owners match the pod, without those of moves of its siblings, and those that it passes by."""
         named = [room for ref in controllers for room in self._by_controller.get(ref.uid, ())]
         for room in (*named, *self._others):
             if room.replaces and not may_replace(pod, room.replaces):
                 continue
-            if any_owner_matches(room.reservation.owners, pod, controllers):
+            if any_owner_matches(room.reservation.owners, pod, controllers) and not passes_by(pod, room):
                 yield room
 
 

@@ -22,7 +22,7 @@ from rescheduler.reservations.landed import landed, lost_after_landing
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
+from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, claim_message, look_again_s
 
 
 def hand_over_taint(node: str) -> Taint:
@@ -107,16 +107,32 @@ def _gated(
     observed: ObservedReservation, claimant: Pod, now_s: float, settings: ReservationSettings
 ) -> Handover:
     limit_s = claimant.created_at_s + settings.gate_limit_s
+    target, wait = observed.reservation.status.node_name, observed.wait
     if now_s >= limit_s:
         message = f"{claimant.key} was gated for {settings.gate_limit_s:g} s and is released without its room"
-        return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message)
-    target, wait = observed.reservation.status.node_name, observed.wait
+        why = f": {WAIT_MESSAGES[wait.reason].format(node=target)}" if wait is not None else ""
+        return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message + why)
+    if observed.other_node:
+        return _target_lost(observed, claimant)
     return Handover(
         event=ReservationEvent.CLAIMED,
         message=claim_message((claimant,), target, wait, now_s),
         actions=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
         wake_at_s=look_again_s(wait, now_s, limit_s),
     )
+
+
+def _target_lost(observed: ObservedReservation, claimant: Pod) -> Handover:
+    """The node takes no pods, and another one would take the claimant: it is not kept waiting for what may never come.
+
+    A room that people reserved is kept for later owners while its placeholder stands; that of a move was for this pod.
+    """
+    why = f"node {observed.reservation.status.node_name} takes no pods now"
+    message = f"{why}: {claimant.key} is released, and node {observed.other_node} would take it"
+    kept = observed.held and observed.migration is None and observed.node is not None
+    event = ReservationEvent.CLAIM_DROPPED if kept else ReservationEvent.NODE_NOT_READY
+    actions = (act.ReleasePod(claimant.key, claimant.uid, message),) if kept else ()
+    return Handover(event=event, message=message, actions=actions)
 
 
 def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[act.ReservationAction, ...]:

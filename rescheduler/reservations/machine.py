@@ -317,6 +317,10 @@ def _node_bad(
 ) -> None:
     node = draft.status.node_name
     message = f"node {node} is not Ready or not schedulable"
+    if observed.other_node and observed.migration is not None:  # its pod has come and is not kept waiting
+        message = f"{message}; node {observed.other_node} would take the replacement"
+        _enter(draft, observed, ReservationEvent.NODE_NOT_READY, message, now_s)
+        return
     ready = condition(draft.status.conditions, CONDITION_READY)
     if ready is None or ready.reason != ReservationReason.NODE_NOT_READY:
         _enter(draft, observed, ReservationEvent.NODE_BAD, message, now_s)

@@ -124,6 +124,8 @@ class ObservedReservation:
     """Pods that step aside for it, each with its new node."""
     higher_waits: str = ""
     """Why its owners would lose its capacity to a pending pod of higher priority as soon as they land; "": they would not."""
+    other_node: str = ""
+    """A node that would take its gated pods now, while its own node takes no pods; "": it does, or no other one would."""
     landed_since_s: float = 0.0
     """When its claimant was first seen to be bound; 0.0: it is not. Only memory knows it."""
     threatened: str = ""

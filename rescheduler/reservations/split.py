@@ -270,7 +270,13 @@ def _hand_over(
 ) -> None:
     # The limit comes before every wait: no reason may keep a pod gated for longer.
     limits_s = {pod.uid: _limit_s(observed, pod, settings) for pod in stock.flight}
-    late = tuple(pod for pod in stock.flight if now_s >= limits_s[pod.uid] or _refused(observed, stock, pod))
+    late = tuple(
+        pod
+        for pod in stock.flight
+        if now_s >= limits_s[pod.uid]
+        or _refused(observed, stock, pod)
+        or (observed.other_node and holds_gate(pod))
+    )
     limit_s = min(limits_s.values())
     if late:
         result.wake_at_s = limit_s
