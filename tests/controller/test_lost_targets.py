@@ -45,10 +45,12 @@ STEPS = {
     "replaced": lambda c: web(c) and gated(c.object),
     "claimed": lambda c: room_of_move(c) and bool(status(c.object).get("currentOwners")),
     "nominated": lambda c: web(c) and bool(status(c.object).get("nominatedNodeName")),
-    "placeholder ending": lambda c: c.object["metadata"].get("namespace") == "rescheduler"
-    and c.object["kind"] == "Pod"
-    and c.type == "DELETED"
-    and "probe" not in c.object["metadata"]["name"],
+    "placeholder ending": lambda c: (
+        c.object["metadata"].get("namespace") == "rescheduler"
+        and c.object["kind"] == "Pod"
+        and c.type == "DELETED"
+        and "probe" not in c.object["metadata"]["name"]
+    ),
 }
 
 
