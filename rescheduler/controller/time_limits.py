@@ -35,7 +35,7 @@ from rescheduler.reservations.observed import ReservationSettings
 Limits = Mapping[str, float]
 
 
-class Rule(NamedTuple):
+class LimitRule(NamedTuple):
     """``less``, added up, is not more than ``more``."""
 
     less: tuple[str, ...]
@@ -96,55 +96,63 @@ def time_limits(reservations: ReservationSettings, migrations: MigrationSettings
 
 
 RULES: Final = (
-    Rule(("longest watch", "round"), "silence", "a healthy watch must not be taken for a dead one"),
-    Rule(("watch that lived",), "shortest watch", "a watch that the server ends in time is no failure"),
-    Rule(("longest pause without an answer",), "reconnect", "informers ask again within that pause"),
-    Rule(("confirmation of a list",), "reconnect", "a suspicious list is asked for again within that pause"),
-    Rule(("loop turn",), "round", "a round begins within one turn"),
-    Rule(("silence", "reconnect", "round"), "least gate limit", "no configuration may gate pods for less"),
-    Rule(
+    LimitRule(("longest watch", "round"), "silence", "a healthy watch must not be taken for a dead one"),
+    LimitRule(("watch that lived",), "shortest watch", "a watch that the server ends in time is no failure"),
+    LimitRule(("longest pause without an answer",), "reconnect", "informers ask again within that pause"),
+    LimitRule(
+        ("confirmation of a list",), "reconnect", "a suspicious list is asked for again within that pause"
+    ),
+    LimitRule(("loop turn",), "round", "a round begins within one turn"),
+    LimitRule(
+        ("silence", "reconnect", "round"), "least gate limit", "no configuration may gate pods for less"
+    ),
+    LimitRule(
         ("silence", "reconnect", "round"),
         "gate limit",
         "a gated pod must be seen before its gate is removed at the limit",
     ),
-    Rule(
+    LimitRule(
         ("silence", "reconnect", "round"),
         "replacement limit",
         "a replacement that is there must be seen before it counts as missing",
     ),
-    Rule(
+    LimitRule(
         ("silence", "reconnect", "round"),
         "gate keys last",
         "a pod that is created behind a dead watch must still be gated",
     ),
-    Rule(
+    LimitRule(
         ("silence", "reconnect", "round"), "stale caches", "decisions wait for a watch that is being repaired"
     ),
-    Rule(("least gate limit",), "gate limit", "the configuration is checked"),
-    Rule(
+    LimitRule(("least gate limit",), "gate limit", "the configuration is checked"),
+    LimitRule(
         ("scheduler probe",),
         "gate limit before the part kept for landing",
         "a scheduler that does not answer must not use up the time for binding",
     ),
-    Rule(
+    LimitRule(
         ("taint settles", "landing is confirmed", "unseen write"),
         "part of the gate limit kept for landing",
         "the hand-over must end before the gate's limit",
     ),
-    Rule(
+    LimitRule(
         ("gate limit", "landing is threatened"), "landing limit", "a landing is watched until it is confirmed"
     ),
-    Rule(
+    LimitRule(
         ("kube-scheduler's longest back-off",),
         "landing is threatened",
         "a pending pod that would preempt is tried once in that time",
     ),
-    Rule(("gate settles",), "proof is fresh", "a proof must outlive the wait after it"),
-    Rule(("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"),
-    Rule(("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"),
-    Rule(("gate is awaited", "gate settles"), "gate is prepared", "the gate stays on until the intent"),
-    Rule(("gate margin", "call"), "gate keys last", "keys must outlast an eviction that is under way"),
-    Rule(("lease is renewed",), "lease", "a leader stops before another one begins"),
+    LimitRule(("gate settles",), "proof is fresh", "a proof must outlive the wait after it"),
+    LimitRule(
+        ("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"
+    ),
+    LimitRule(
+        ("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"
+    ),
+    LimitRule(("gate is awaited", "gate settles"), "gate is prepared", "the gate stays on until the intent"),
+    LimitRule(("gate margin", "call"), "gate keys last", "keys must outlast an eviction that is under way"),
+    LimitRule(("lease is renewed",), "lease", "a leader stops before another one begins"),
 )
 
 

@@ -17,5 +17,5 @@ RECONNECT_S: Final = 4.0
 """Longest pause of an informer before it asks again, if no server answered."""
 ROUND_S: Final = 2.0
 """A round of the loop and the call that it leads to, under load."""
-LEAST_GATE_LIMIT_S: Final = 45.0
-"""A gated pod is claimed, or known to have no room, within the silence of a dead watch, a pause and a round."""
+LEAST_GATE_LIMIT_S: Final = 50.0
+"""A gated pod is seen within the silence of a dead watch, a pause and a round, and a scheduler that is back answers in three quarters."""

@@ -221,8 +221,8 @@ def reservations_gate_limit():
     lab = Lab(document(reservations__gateLimit="10m"))
     lab.reserve("room")
     lab.until(lambda: lab.phase("room") == "Available")
-    node = lab.cluster.api.get(NODE, "", spec(lab.placeholder())["nodeName"])
-    lab.cluster.api.patch(node, {"spec": {"unschedulable": True}})
+    for node in lab.cluster.api.list(NODE):  # a pod that another node would take is not kept waiting
+        lab.cluster.api.patch(node, {"spec": {"unschedulable": True}})
     guest = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -234,9 +234,9 @@ def reservations_gate_limit():
     def gated():
         return bool(spec(lab.cluster.api.get(POD, "default", "guest")).get("schedulingGates"))
 
-    lab.cluster.advance(60)
+    lab.cluster.advance(54)
     assert gated()
-    lab.configure(document(reservations__gateLimit="45s"))
+    lab.configure(document(reservations__gateLimit="50s"))
     lab.until(lambda: not gated(), 5)
 
 

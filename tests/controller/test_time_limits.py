@@ -40,6 +40,6 @@ def test_every_gate_limit_that_the_configuration_takes_agrees(gate_limit_s):
 
 
 def test_a_shorter_gate_limit_is_refused_with_its_line():
-    text = f"{HEAD}reservations:\n  gateLimit: 44s\n"
-    with pytest.raises(ConfigurationError, match=r"c\.yaml:4.*gateLimit.*at least 45s"):
+    text = f"{HEAD}reservations:\n  gateLimit: 49s\n"
+    with pytest.raises(ConfigurationError, match=r"c\.yaml:4.*gateLimit.*at least 50s"):
         parse_configuration(text, "c.yaml")

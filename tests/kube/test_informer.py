@@ -150,7 +150,7 @@ def test_pages_then_a_watch_from_the_version_of_the_list(watched):
     (watch,) = w.watches
     assert watch.query["resourceVersion"] == "10"
     assert watch.query["allowWatchBookmarks"] == "true"
-    assert 240 <= int(watch.query["timeoutSeconds"]) <= 480
+    assert 22 <= int(watch.query["timeoutSeconds"]) <= 30
 
 
 def test_watch_list_needs_no_list(watched):
