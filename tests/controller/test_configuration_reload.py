@@ -13,7 +13,7 @@ from configured import CONTAINER, MOVE, Lab, document, named
 from rescheduler.configuration.document import keys
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.client import KubeApi
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, spec, status
+from rescheduler.sandbox.controllers.unstructured import POD, spec, status
 
 STOCK = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ONLY_N1 = {
@@ -221,23 +221,22 @@ def reservations_gate_limit():
     lab = Lab(document(reservations__gateLimit="10m"))
     lab.reserve("room")
     lab.until(lambda: lab.phase("room") == "Available")
-    for node in lab.cluster.api.list(NODE):  # a pod that another node would take is not kept waiting
-        lab.cluster.api.patch(node, {"spec": {"unschedulable": True}})
     guest = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "guest", "namespace": "default"},
-        "spec": {"containers": [CONTAINER]},
+        "spec": {"containers": [CONTAINER], "schedulingGates": [{"name": "example.com/later"}]},
     }
     KubeApi(lab.cluster.transport).create("/api/v1/namespaces/default/pods", guest)
 
     def gated():
-        return bool(spec(lab.cluster.api.get(POD, "default", "guest")).get("schedulingGates"))
+        gates = spec(lab.cluster.api.get(POD, "default", "guest"))["schedulingGates"]
+        return any(gate["name"] == GATE for gate in gates)
 
-    lab.cluster.advance(54)
+    lab.cluster.advance(90)
     assert gated()
     lab.configure(document(reservations__gateLimit="50s"))
-    lab.until(lambda: not gated(), 5)
+    lab.until(lambda: not gated(), 15)
 
 
 def reservations_max_lifetime():
