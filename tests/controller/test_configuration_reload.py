@@ -13,6 +13,7 @@ from configured import CONTAINER, MOVE, Lab, document, named
 from rescheduler.configuration.document import keys
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.names import GATE
 from rescheduler.sandbox.controllers.unstructured import POD, spec, status
 
 STOCK = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
