@@ -26,6 +26,7 @@ from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.sights import Sights
 from harness.histories.stepping_aside import POLICY, SteppingAside
+from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
@@ -196,6 +197,7 @@ class History:
             make_room=self._aside.at_work,
         )
         self._sights = Sights(self._cluster, seed, script=self._script, program=self._program)
+        self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
         self._rough = self._write_script()
         if not self._aside.at_work:
             self._chains.write_script(self._script)
@@ -204,6 +206,7 @@ class History:
         self._clocks.write_script()
         self._aside.write_script(self._checker.seen)
         self._sights.write_script()
+        self._upgrades.write_script()
         if self._owners_change:
             self._owners.write_script()
 
@@ -233,7 +236,11 @@ class History:
         except Exception:  # noqa: BLE001 - a defect of the program is what is looked for
             faults.append(traceback.format_exc())
         faults += (
-            self._chains.faults + self._room_sets.faults + self._aside.faults + self._program.events.damaged
+            self._chains.faults
+            + self._room_sets.faults
+            + self._aside.faults
+            + self._upgrades.faults
+            + self._program.events.damaged
         )
         if not faults:
             faults += self._leftovers()

@@ -37,8 +37,8 @@ def check_out(commit: str, folder: Path) -> bool:
     return True
 
 
-def apply(sources: Path, kubectl: str, kubeconfig: Path) -> None:
-    """What docs/upgrading.md says, in both directions; without the Deployment, since the controller runs beside the cluster."""
+def apply(sources: Path, kubectl: str, kubeconfig: Path) -> list[dict[str, Any]]:
+    """What docs/upgrading.md says, in both directions; without the Deployment, since the controller runs beside the cluster. Gives the objects."""
     tool = [kubectl, "--kubeconfig", str(kubeconfig)]
     built = subprocess.run(  # noqa: S603 - words of this module
         [*tool, "kustomize", str(sources / "manifests")], capture_output=True, check=True, text=True
@@ -54,6 +54,7 @@ def apply(sources: Path, kubectl: str, kubeconfig: Path) -> None:
     )
     if done.returncode:
         raise AssertionError(done.stderr)
+    return objects
 
 
 @dataclass

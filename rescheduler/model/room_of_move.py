@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -53,10 +53,9 @@ def _made_for_this(migration: PodMigration, reservation: Reservation) -> bool:
     uid = reservation.annotations.get(ANNOTATION_MIGRATION_UID)
     if uid:
         return uid == migration.uid
-    # Made before there were uids: the names of that time had another end, and no other move has it in its status.
+    # Made before there were uids: no other move has it in its status, and it cannot be that of an earlier one of that name.
     return (
         migration.status.reservation_name == reservation.name
-        and not reservation.name.endswith(MOVE_SUFFIX)
         and reservation.created_at_s >= migration.created_at_s
     )
 

@@ -94,11 +94,10 @@ def test_a_room_without_the_uid_of_its_move_is_its_by_annotation_and_status(phas
     [
         (in_status(move(), "m-0123"), unmarked("m-0123", move("another"))),
         (in_status(move(), "m-4567"), unmarked("m-0123", move())),
-        (in_status(move(), "m-0123.move"), unmarked("m-0123.move", move())),
         (in_status(move(), "m-0123"), unmarked("m-0123", move(), created=4.0)),
         (in_status(move(), "m-0123"), room("m-0123", made_for=msgspec.structs.replace(move(), uid="u"))),
     ],
-    ids=["of another move", "not in the status", "of a name with uids", "older than its move", "another uid"],
+    ids=["of another move", "not in the status", "older than its move", "another uid"],
 )
 def test_what_lacks_the_uid_is_no_room_of_the_move_for_less(mine, found):
     assert refusal(mine, found)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World
 from harness.recorded.other_version import ROOT, ControllerProcess, apply, check_out
@@ -44,11 +45,9 @@ def plane(old):
 
 def install(plane, sources):
     """Apply the manifests of a version, and give policies and kinds time to come into force."""
-    apply(sources, plane.kubectl, plane.kubeconfig)
-    api, limit_s = plane.api(), time.monotonic() + 30
-    while not (api.get(RESERVATIONS).ok and api.get("/apis/rescheduler.dev/v1alpha1/podmigrations").ok):
-        assert time.monotonic() < limit_s, "the kinds are not served"
-        time.sleep(0.2)
+    objects, api = apply(sources, plane.kubectl, plane.kubeconfig), plane.api()
+    wait_until_served(api, objects)
+    wait_until_mutated(api, objects)
     time.sleep(1)
 
 
