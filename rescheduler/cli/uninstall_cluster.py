@@ -18,7 +18,7 @@ from rescheduler.cli.uninstall_steps import Removal
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import proves_absent, resource_of
-from rescheduler.kube.errors import NotFoundError, NotServedError
+from rescheduler.kube.errors import NotFoundError, NotServedError, RejectedError
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, parse_kept_empty
 from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
@@ -77,7 +77,7 @@ class InstalledCluster:
             Removal(
                 what=_title("Pod", pod),
                 how="its gate is taken off",
-                act=partial(self.api.strategic_patch, self._path(Kind.POD, pod), _with_uid(_GATE_OFF, pod)),
+                act=partial(self._take_gate_off, pod),
             )
             for pod in held
         ]
@@ -217,6 +217,14 @@ class InstalledCluster:
             propagation="Background",
         )
         return Removal(what=_title(RESOURCES[kind].kind or kind, obj), how="is deleted", act=act)
+
+    def _take_gate_off(self, pod: Json) -> None:
+        """Another pod that took the name meanwhile is left alone: the API server refuses to change a uid."""
+        try:
+            self.api.strategic_patch(self._path(Kind.POD, pod), _with_uid(_GATE_OFF, pod))
+        except RejectedError as error:
+            if not any(cause.field == "metadata.uid" for cause in error.causes):
+                raise
 
     def _placeholders(self) -> list[Json]:
         """Elsewhere the label is somebody else's: it alone makes no placeholder."""

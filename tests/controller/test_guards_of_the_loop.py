@@ -122,13 +122,23 @@ def test_nothing_is_done_before_every_kind_was_listed(scene, kind):
     assert scene.phase(name) == "Succeeded"
 
 
+MOST_LOOKS = 10_000
+
+
 class Queue(queue.SimpleQueue):
-    """Time passes only while somebody waits for an event."""
+    """Time passes only while somebody waits for an event. A loop that never waits fails instead of turning for ever."""
 
     def __init__(self, stop_after=0):
         self.waits, self.left, self.now_s, self.stop = [], stop_after, 0.0, threading.Event()
+        self.looks = 0
+
+    def clock(self):
+        self.looks += 1
+        assert self.looks < MOST_LOOKS, "the loop turns without waiting"
+        return self.now_s
 
     def get(self, block=True, timeout=None):  # noqa: FBT002 - the signature of the standard library
+        self.looks = 0
         self.waits.append(timeout)
         self.now_s += timeout
         if len(self.waits) >= self.left:
@@ -169,7 +179,7 @@ def test_first_lists_are_taken_in_before_anything_is_decided(scene):
 
 def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
     events = Queue(stop_after=20)
-    loop = assembled(scene, events, clock=lambda: events.now_s, cpu=lambda: 0.0)
+    loop = assembled(scene, events, clock=events.clock, cpu=lambda: 0.0)
     loop.run(events.stop)
     assert events.waits[0] == pytest.approx(0.001), "everything is due at the start"
     assert events.waits[1:10] == pytest.approx([1.0] * 9), (
@@ -179,7 +189,7 @@ def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
 
 def test_a_standby_looks_once_a_second(scene):
     events = Queue(stop_after=10)
-    loop = assembled(scene, events, clock=lambda: events.now_s, cpu=lambda: 0.0, leads=lambda: False)
+    loop = assembled(scene, events, clock=events.clock, cpu=lambda: 0.0, leads=lambda: False)
     loop.run(events.stop)
     assert events.waits[1:] == pytest.approx([1.0] * 9)
     assert loop.decision is None

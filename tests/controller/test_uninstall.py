@@ -19,6 +19,7 @@ from rescheduler.sandbox.installation import everything, path_of
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 NAMESPACE = GroupKind("", "Namespace")
+POD = GroupKind("", "Pod")
 
 
 class Installation(Scene):
@@ -153,6 +154,41 @@ def test_gated_pods_of_a_stopped_controller_are_let_go_and_all_else_stays(scene)
     assert release_gates(cluster, steps, dry_run=False) == ()
     assert cluster.gated_pods() == []
     assert scene.of_ours() == before
+
+
+def gated(name, **metadata):
+    container = {"name": "c", "image": "i"}
+    meta = {"name": name, "namespace": "default", **metadata}
+    body = {"schedulingGates": [{"name": names.GATE}], "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
+
+
+def test_a_pod_that_took_the_name_of_a_gated_one_is_left_alone(scene):
+    """Between the look and the patch: it is another pod, and what stands in it is not of this program."""
+    scene.stop()
+    first = scene.api.create(gated("p"))
+    cluster = InstalledCluster(KubeApi(scene.calls.transport, NO_RETRY), "rescheduler")
+    (removal,) = [one for one in cluster.gated_pods() if one.what == "Pod default/p"]
+    scene.api.delete(scene.api.get(POD, "default", "p"), grace_s=0)
+    scene.api.create(gated("p", annotations={names.ANNOTATION_RESERVATION: "theirs"}))
+    second = scene.api.get(POD, "default", "p")
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    removal.act()
+    assert scene.api.get(POD, "default", "p") == second
+
+
+def test_a_pod_that_is_gated_while_it_goes_on_is_let_go_too(scene):
+    """API servers go by a policy that is deleted for a moment."""
+    scene.stop()
+
+    def say(line):
+        if line == "Nodes":
+            scene.api.create(gated("late"))
+
+    steps = Steps(say=say, clock=lambda: scene.now_s, sleep=scene.advance)
+    cluster = InstalledCluster(KubeApi(scene.calls.transport, NO_RETRY), "rescheduler")
+    assert uninstall(cluster, steps, dry_run=False, wait_s=0.0) == ()
+    assert not spec(scene.api.get(POD, "default", "late")).get("schedulingGates")
 
 
 def test_gated_pods_of_a_running_controller_are_its_own(scene):
