@@ -11,6 +11,7 @@ import click
 
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
+from rescheduler.cli.missing_kinds import COMPLETE_DUMP, missing_kinds, plural_of
 from rescheduler.cli.options import parse_now
 from rescheduler.cli.output import warn
 from rescheduler.cli.progress import Progress
@@ -22,7 +23,7 @@ from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 
-_DUMP_IT: Final = "write it with: kubectl get nodes,pods,replicasets,poddisruptionbudgets -A -o json"
+_DUMP_IT: Final = f"write it with: {COMPLETE_DUMP}"
 _NAMED: Final = 5
 UNDATED_S: Final = 1e9
 """The moment of a dump in which nothing has a time: long after 0.0, which stands for a time that an object does not have.
@@ -113,6 +114,10 @@ def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
         raise InputError(source, 0, f"the dump has no nodes{others}", _DUMP_IT)
     if not snapshot.pods:
         yield f"{source}: the dump has no pods; {_DUMP_IT}"
+    missing = [f"the dump has no {plural_of(kind)}: {assumed}" for kind, assumed in missing_kinds(snapshot)]
+    yield from (f"{source}: {text}" for text in missing[:-1])
+    if missing:
+        yield f"{source}: {missing[-1]}; {_DUMP_IT}"
     lost = sorted(str(p.key) for p in snapshot.pods.values() if p.node and p.node not in snapshot.nodes)
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""

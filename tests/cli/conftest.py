@@ -74,7 +74,8 @@ def untidy():
         api.pod("api-1").on("n1"),
         api.pod("api-2").on("n2"),
         pdb("api", "shop").allows(0),
-    ]
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "else"}, "spec": {"hard": {}}},
+    ]  # fmt: skip
     return [each if isinstance(each, dict) else each.manifest() for each in objects]
 
 

@@ -64,6 +64,10 @@ USES = {
     "validate": ("validate", "{}"),
     "run --config": ("run", "--once", "--dry-run", "--kubeconfig", "{kubeconfig}", "--config", "{}"),
     "run --kubeconfig": ("run", "--once", "--kubeconfig", "{}"),
+    "status --kubeconfig": ("status", "--kubeconfig", "{}"),
+    "drain --kubeconfig": ("drain", "n1", "--plan", "--kubeconfig", "{}"),
+    "uncordon --kubeconfig": ("uncordon", "n1", "--kubeconfig", "{}"),
+    "convert": ("convert", "{}"),
 }
 KUBECONFIG = """\
 apiVersion: v1
