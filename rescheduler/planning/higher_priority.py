@@ -29,6 +29,7 @@ from rescheduler.scheduling.taint_toleration import tolerates
 
 MOST_JUDGED: Final = 200
 """Pending pods that are judged for one question, those of the highest priority first; pods that are alike and fit nowhere are one."""
+_PLACEHOLDERS: Final = (names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT)
 _TAINT: Final = Taint(names.ANNOTATION_HANDOVER_TAINT, "", "NoSchedule")
 _TOLERATION: Final = Toleration(key=names.ANNOTATION_HANDOVER_TAINT, operator="Exists", effect="NoSchedule")
 
@@ -71,6 +72,7 @@ def pending_above(state: SchedulingState, priority: int, node: str, own: str) ->
         and not pod.deleting
         and pod.nominated_node in ("", node)
         and pod.namespace != own
+        and pod.spec.priority_class not in _PLACEHOLDERS
         and judges(pod.spec.scheduler_name)
         and (pod.spec.preempts or _holds_out(pod))
     ]

@@ -124,9 +124,12 @@ class Targets:
                 if not isinstance(found, Target):
                     break
                 relies = trial.leaning_on(pod, replacement, found.node)
-            # These two are asked only about the node that would be chosen: they cost much and refuse rarely.
+                higher = trial.taken_at(replacement, found.node)
+            # These are asked only about the node that would be chosen: they cost much and refuse rarely.
             if relies is not None:
                 refused = _needed_by(relies)
+            elif higher is not None:
+                refused = Blocked(SkipReason.NO_TARGET, higher.message, str(higher.pod.key))
             elif unadopted is None or trial.starts_beside(unadopted, found.node):
                 return found
             allowed[trial.state.node_index[found.node]] = False
@@ -159,7 +162,10 @@ class Targets:
         if gain < least_gain or not lowers(changes.total) or self._avoids(pod, node, reason):
             return None
         name = trial.state.node_names[node]
-        if trial.leaning_on(pod, replacement, name) is not None:
+        if (
+            trial.leaning_on(pod, replacement, name) is not None
+            or trial.taken_at(replacement, name) is not None
+        ):
             return None
         required = trial.required_near(pod, replacement) if changes.total[Tier.HARD] >= 0 else None
         if required is not None and not required.nodes[node]:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
@@ -28,6 +29,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
+from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.passing_pods import PassingPods, Relying
 from rescheduler.planning.required_company import Required, required_near
 from rescheduler.planning.unadopted import may_start_beside
@@ -79,6 +81,8 @@ class Trial:
         """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
         self._needs: dict[Resources, list[tuple[str, int]]] = {}
         self._passing = PassingPods(snapshot, view.state, at_once=at_once)
+        self._contended_up_to: int | None = None
+        """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
         self._stage = 1
         """In which a move would be that is planned now."""
 
@@ -284,6 +288,20 @@ class Trial:
     def leaning_on(self, pod: Pod, replacement: Pod, target: str) -> Relying | None:
         """A planned move whose replacement could be refused if the pod, taken off, moves to ``target`` as well."""
         return self._passing.leaning_on(pod, replacement, target, self._stage)
+
+    def taken_at(self, replacement: Pod, target: str) -> HigherPriorityWaits | None:
+        """A pending pod of higher priority that would take what the replacement gets on ``target``; the old pod is taken off."""
+        if self._contended_up_to is None:
+            waiting = (pod.spec.priority for pod in self.state.unplaced.values() if not pod.spec.gates)
+            self._contended_up_to = max(waiting, default=replacement.spec.priority)
+        if replacement.spec.priority >= self._contended_up_to:
+            return None
+        mark = self.state.checkpoint()
+        newest = msgspec.structs.replace(replacement, created_at_s=self.snapshot.taken_at_s)
+        placed = self.state.place(newest, target)
+        found = higher_priority_waits(self.state, (placed,), target, self.snapshot.budgets)
+        self.state.rollback(mark)
+        return found
 
     def required_near(self, pod: Pod, replacement: Pod) -> Required | None:
         """A pod that stays and requires the pod, taken off, near it; None: nobody does."""

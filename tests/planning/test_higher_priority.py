@@ -150,3 +150,17 @@ def test_whoever_the_sandbox_s_scheduler_would_delete_for_a_pod_is_found(standin
         assert found is not None
     if found is not None:
         assert chosen is not None
+
+
+def test_a_node_that_a_pending_pod_is_about_to_take_is_no_target(decide):
+    owner = b.replicaset("web").cpu("2")
+    old = b.node("n1").cpu("4").taint("old")
+    waits = b.pod("waits").cpu("3").priority(1000).node_selector({"disk": "fast"})
+    fast, slow = b.node("n2").cpu("3").label({"disk": "fast"}), b.node("n3").cpu("2")
+    low = b.pod("low").cpu("1").priority(-5).on("n2")
+    pods = (owner, owner.pod("web-0").on("n1"), waits, low)
+    (skipped,) = decide(b.snapshot(old, fast, *pods), "NodeTaints").skipped
+    assert skipped.reason == "NoTarget"
+    assert "default/waits of priority 1000" in skipped.message
+    made = decide(b.snapshot(old, fast, slow, *pods), "NodeTaints")
+    assert [move.target for move in made.moves] == ["n3"]
