@@ -1,10 +1,11 @@
-"""Volcano's story over seven days of virtual time: with a window the pods start at once each day, without it they do not."""
+"""Volcano's story over days of virtual time (seven in the nightly run): with a window the pods start at once each day, without it they do not."""
 
 import pytest
 
 from bench.windows import Story
+from tests.seeds import NIGHTLY
 
-DAYS = 7
+DAYS = 7 if NIGHTLY else 2
 
 
 @pytest.mark.slow
@@ -13,7 +14,7 @@ def test_each_day_the_pods_start_at_once_and_no_job_is_disturbed():
     assert [day.gathered for day in found.days] == ["3/3"] * DAYS
     assert all(len(day.started_s) == 3 and max(day.started_s) <= 5 for day in found.days)
     assert (found.lost, found.leftovers) == (0, 0)
-    assert found.jobs > 300, "the cluster is not idle"
+    assert found.jobs > 40 * DAYS, "the cluster is not idle"
     assert min(found.used) > 0.8
 
 
