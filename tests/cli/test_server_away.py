@@ -27,6 +27,7 @@ from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.testing import builders as b
 
+NOT_FOUND = b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}'
 TWENTY = {f"web-{i:02}": "" for i in range(20)}
 
 
@@ -55,11 +56,14 @@ class Server:
                     {"metadata": {"name": found, "uid": found}, "spec": {"template": {}}}
                     for found in self.names
                 ]
-                return Response(HTTPStatus.OK, msgspec.json.encode({"metadata": {}, "items": items}))
+                return Response(
+                    HTTPStatus.OK,
+                    msgspec.json.encode({"kind": "ReservationList", "metadata": {}, "items": items}),
+                )
             if request.method == "DELETE" and name in self.names:
                 self.names.remove(name)
                 return Response(HTTPStatus.OK, b"{}")
-        return Response(HTTPStatus.NOT_FOUND, b"{}")
+        return Response(HTTPStatus.NOT_FOUND, NOT_FOUND)
 
 
 def rooms_of(server, patience_s):
