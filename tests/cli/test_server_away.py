@@ -58,7 +58,9 @@ class Server:
                 ]
                 return Response(
                     HTTPStatus.OK,
-                    msgspec.json.encode({"kind": "ReservationList", "metadata": {}, "items": items}),
+                    msgspec.json.encode(
+                        {"kind": "ReservationList", "metadata": {"resourceVersion": "1"}, "items": items}
+                    ),
                 )
             if request.method == "DELETE" and name in self.names:
                 self.names.remove(name)
