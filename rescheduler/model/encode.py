@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.model.conditions import Condition
+from rescheduler.model.layout import LAYOUT
 from rescheduler.model.migration import MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
@@ -35,6 +36,7 @@ def encode_reservation_status(status: ReservationStatus) -> JsonObject:
     return _without_empty(
         {
             "phase": status.phase.value,
+            "layout": LAYOUT,
             "observedGeneration": status.observed_generation,
             "nodeName": status.node_name,
             "conditions": _conditions(status.conditions),
@@ -52,6 +54,7 @@ def encode_migration_status(status: MigrationStatus) -> JsonObject:
     return _without_empty(
         {
             "phase": status.phase.value,
+            "layout": LAYOUT,
             "observedGeneration": status.observed_generation,
             "reason": status.reason,
             "message": status.message,
@@ -78,6 +81,7 @@ def encode_window_status(status: WindowStatus) -> JsonObject:
     return _without_empty(
         {
             "phase": status.phase.value if status.phase is not None else None,
+            "layout": LAYOUT,
             "observedGeneration": status.observed_generation,
             "start": _optional_seconds(status.start_s),
             "end": _optional_seconds(status.end_s),
@@ -97,6 +101,7 @@ def encode_head_room_status(status: HeadRoomStatus) -> JsonObject:
     """``status`` of a HeadRoom."""
     return _without_empty(
         {
+            "layout": LAYOUT,
             "observedGeneration": status.observed_generation,
             "rooms": f"{status.standing}/{status.wanted}",
             "wanted": status.wanted,

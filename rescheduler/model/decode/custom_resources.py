@@ -20,6 +20,7 @@ from rescheduler.model.decode.wire_types import (
     ResourceList,
     Wire,
 )
+from rescheduler.model.layout import check_layout
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import (
@@ -118,6 +119,7 @@ class ReservationStatusWire(Wire):
     """status of a Reservation."""
 
     phase: str | None = None
+    layout: int | None = None
     observed_generation: int | None = None
     node_name: str | None = None
     conditions: list[ConditionTextWire] | None = None
@@ -179,6 +181,7 @@ class MigrationStatusWire(Wire):
     """status of a PodMigration."""
 
     phase: str | None = None
+    layout: int | None = None
     observed_generation: int | None = None
     reason: str | None = None
     message: str | None = None
@@ -268,6 +271,7 @@ def migration(wire: MigrationWire, meta: MetaWire, shared: SharedParts) -> PodMi
 
 
 def _reservation_status(wire: ReservationStatusWire) -> ReservationStatus:
+    check_layout(wire.layout)
     return ReservationStatus(
         phase=ReservationPhase(wire.phase or ReservationPhase.PENDING),
         observed_generation=wire.observed_generation or 0,
@@ -291,6 +295,7 @@ def _making_room(wire: MakingRoomWire) -> MakingRoom:
 
 
 def _migration_status(wire: MigrationStatusWire) -> MigrationStatus:
+    check_layout(wire.layout)
     return MigrationStatus(
         phase=MigrationPhase(wire.phase or MigrationPhase.PENDING),
         observed_generation=wire.observed_generation or 0,

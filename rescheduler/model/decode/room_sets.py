@@ -15,6 +15,7 @@ from rescheduler.model.decode.custom_resources import (
 from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.layout import check_layout
 from rescheduler.model.resources import parse_resources
 from rescheduler.model.room_sets import (
     HeadRoom,
@@ -48,6 +49,7 @@ class WindowStatusWire(Wire):
     """status of a ReservationWindow."""
 
     phase: str | None = None
+    layout: int | None = None
     observed_generation: int | None = None
     start: str | None = None
     end: str | None = None
@@ -81,6 +83,7 @@ class HeadRoomSpecWire(Wire):
 class HeadRoomStatusWire(Wire):
     """status of a HeadRoom."""
 
+    layout: int | None = None
     observed_generation: int | None = None
     wanted: int | None = None
     standing: int | None = None
@@ -131,6 +134,7 @@ def head_room(wire: HeadRoomWire, meta: MetaWire, shared: SharedParts, pods: Pod
     spec = wire.spec or HeadRoomSpecWire()
     status = wire.status or HeadRoomStatusWire()
     template = read_template(spec.template, shared, pods)
+    check_layout(status.layout)
     return HeadRoom(
         name=meta.name or "",
         uid=meta.uid or "",
@@ -157,6 +161,7 @@ def head_room(wire: HeadRoomWire, meta: MetaWire, shared: SharedParts, pods: Pod
 
 
 def _window_status(wire: WindowStatusWire) -> WindowStatus:
+    check_layout(wire.layout)
     return WindowStatus(
         phase=WindowPhase(wire.phase) if wire.phase else None,
         observed_generation=wire.observed_generation or 0,

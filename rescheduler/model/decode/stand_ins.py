@@ -16,6 +16,7 @@ import msgspec
 
 from rescheduler.model.decode.wire_types import DAMAGE
 from rescheduler.model.kinds import Kind
+from rescheduler.model.layout import LAYOUT_FIELD
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ANNOTATION_EVICT, TAINT_UNREADABLE
 from rescheduler.model.records import DisruptionBudget, Node, Pod, Taint
@@ -93,9 +94,15 @@ def _marked(readable: Readable) -> Any:
     return msgspec.structs.replace(readable.record, unreadable=readable.message, status_unreadable=lost)
 
 
+def _only_newer(readable: Readable) -> bool:
+    """True if all of it can be read, in the layout of a newer version. An end is an end in every layout."""
+    return set(readable.unreadable) == {LAYOUT_FIELD}
+
+
 def _reservation(readable: Readable) -> Reservation:
     record: Reservation = _marked(readable)
-    if record.status_unreadable:  # it may hold a room
+    over = record.status.phase in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED)
+    if record.status_unreadable and not (over and _only_newer(readable)):  # it may hold a room
         status = msgspec.structs.replace(record.status, phase=ReservationPhase.AVAILABLE)
         record = msgspec.structs.replace(record, status=status)
     return record
@@ -103,7 +110,8 @@ def _reservation(readable: Readable) -> Reservation:
 
 def _migration(readable: Readable) -> PodMigration:
     record: PodMigration = _marked(readable)
-    if record.status_unreadable:  # its pod may have been evicted
+    over = record.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+    if record.status_unreadable and not (over and _only_newer(readable)):  # its pod may have been evicted
         status = msgspec.structs.replace(record.status, phase=MigrationPhase.EVICTING)
         record = msgspec.structs.replace(record, status=status)
     return record

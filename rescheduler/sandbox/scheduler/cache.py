@@ -18,11 +18,13 @@ import msgspec
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.decode import Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import GROUP
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.sandbox.controllers.api import ObjectChange
 from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, group_kind, uid
 
-_KINDS = {GroupKind(r.group, r.kind or str(kind)): kind for kind, r in RESOURCES.items()}
+_KINDS = {GroupKind(r.group, r.kind or str(kind)): kind for kind, r in RESOURCES.items() if r.group != GROUP}
+"""kube-scheduler reads no object of ours."""
 
 
 @dataclass(frozen=True, slots=True)
