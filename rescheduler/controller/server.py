@@ -2,7 +2,7 @@
 
 Health means that the loop runs, not that the API server answers (a restart would not help against that). Readiness means
 that the caches are complete and fresh, not that this process leads (a rollout would wait for ever). Functions that are
-passed in compute the answers; a slow client does not block the others. Nothing can be changed here: GET and HEAD only.
+passed in compute the answers; slow clients, however many, do not block the others. Nothing can be changed here: GET and HEAD only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 
 import structlog
 
 from rescheduler.controller.metrics import CONTENT_TYPE
 from rescheduler.errors import ReschedulerError
+from rescheduler.kube.bounded_server import BoundedHandler, BoundedHttpServer
 
 DEFAULT_HEARTBEAT_LIMIT_S: Final = 120.0
 _CLIENT_TIMEOUT_S: Final = 10.0
@@ -155,17 +156,15 @@ class Server:
         self._http.server_close()
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
+class _HttpServer(BoundedHttpServer):
+    request_s = _CLIENT_TIMEOUT_S
 
 
 def _handler(routes: Routes, hosts: frozenset[str] | None) -> type[BaseHTTPRequestHandler]:
     log = structlog.get_logger("rescheduler.server")
     nothing_here = HttpAnswer(body=f"{' '.join(sorted(routes))}\n".encode(), status=HTTPStatus.NOT_FOUND)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(BoundedHandler, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = _CLIENT_TIMEOUT_S
         wbufsize = -1  # headers and body in one packet
@@ -174,6 +173,7 @@ def _handler(routes: Routes, hosts: frozenset[str] | None) -> type[BaseHTTPReque
         sys_version = ""
 
         def do_GET(self) -> None:
+            self.answering()
             if hosts is not None and _host_name(self.headers.get("Host", "")) not in hosts:
                 _send(self, HttpAnswer(body=b"not for this host name\n", status=HTTPStatus.FORBIDDEN))
                 return

@@ -15,11 +15,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 import structlog
 
+from rescheduler.kube.bounded_server import BoundedHandler, BoundedHttpServer
 from rescheduler.webhook.review import UnreadableReviewError
 
 Respond = Callable[[bytes], bytes]
@@ -67,31 +68,16 @@ class WebhookServer:
             self._http.shutdown()
             self._thread.join()
         self._http.server_close()
-        self._http.close_connections()
+        self._http.end_all()  # API servers keep idle ones for minutes
 
 
-class _HttpsServer(ThreadingHTTPServer):
+class _HttpsServer(BoundedHttpServer):
     """One thread per connection; API servers keep a few open."""
 
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
+    most_connections = 256
+    request_s = _IDLE_S
     request_queue_size = 128
     context: ssl.SSLContext
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        super().__init__(address, handler)
-
-    def close_connections(self) -> None:
-        """End all connections, the idle ones included: API servers keep them for minutes."""
-        with self._lock:
-            for connection in self._open:
-                with suppress(OSError):
-                    socket.socket.shutdown(
-                        connection, socket.SHUT_RDWR
-                    )  # the plain one, without the closing messages of TLS
 
     def server_bind(self) -> None:
         """As the base class does, but without a DNS query for the name of this host."""
@@ -106,13 +92,7 @@ class _HttpsServer(ThreadingHTTPServer):
         """The handshake is made in the connection's own thread."""
         request.settimeout(_HANDSHAKE_S)
         with self.context.wrap_socket(request, server_side=True) as connection:
-            with self._lock:
-                self._open.add(connection)
-            try:
-                self.RequestHandlerClass(connection, client_address, self)  # type: ignore[arg-type]
-            finally:
-                with self._lock:
-                    self._open.discard(connection)
+            self.RequestHandlerClass(connection, client_address, self)  # type: ignore[arg-type]
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class gives both
         """A connection that failed; the API server creates the pod unchanged."""
@@ -126,7 +106,7 @@ class _DualStackServer(_HttpsServer):
 def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
     log = structlog.get_logger("rescheduler.webhook")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(BoundedHandler, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = _IDLE_S
         wbufsize = -1  # headers and body in one packet
@@ -142,7 +122,9 @@ def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
             elif int(size) > MOST_BYTES:
                 self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"")
             else:
-                self._respond(respond, self.rfile.read(int(size)))
+                body = self.rfile.read(int(size))
+                self.answering()
+                self._respond(respond, body)
 
         def _respond(self, respond: Respond, body: bytes) -> None:
             try:
