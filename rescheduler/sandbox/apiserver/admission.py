@@ -15,21 +15,29 @@ USER: Json = {"username": "sandbox-admin", "groups": ["system:masters", "system:
 """Who sends a request that names nobody. Every user of the sandbox is allowed everything that admission lets pass."""
 _REQUESTER: ContextVar[Json] = ContextVar("requester", default=USER)
 
+_FIELD_MANAGER: ContextVar[str] = ContextVar("field_manager", default="")
+
 
 def requester() -> Json:
     """``userInfo`` of the request that is being answered."""
     return _REQUESTER.get()
 
 
+def field_manager() -> str:
+    """``fieldManager`` of the request that is being answered."""
+    return _FIELD_MANAGER.get()
+
+
 @contextmanager
-def acting_as(username: str = "") -> Iterator[None]:
-    """Requests within are those of this user, without a name those of ``USER``."""
+def acting_as(username: str = "", manager: str = "") -> Iterator[None]:
+    """Requests within are those of this user and field manager, without a name those of ``USER``."""
     named: Json = {"username": username, "groups": ["system:authenticated"]}
-    token = _REQUESTER.set(named if username else USER)
+    token, managing = _REQUESTER.set(named if username else USER), _FIELD_MANAGER.set(manager)
     try:
         yield
     finally:
         _REQUESTER.reset(token)
+        _FIELD_MANAGER.reset(managing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +52,8 @@ class Attributes:
     old: Json | None = None
     dry_run: bool = False
     user: Json = field(default_factory=requester)
+    manager: str = field(default_factory=field_manager)
+    """``fieldManager`` of the request; "" if it names none."""
 
 
 class Admission(Protocol):

@@ -165,6 +165,7 @@ class PolicyEngine:
             "operation": attributes.operation,
             "userInfo": attributes.user,
             "dryRun": attributes.dry_run,
+            "options": {"fieldManager": attributes.manager} if attributes.manager else {},
         }
         base = {
             "object": None if attributes.operation == "DELETE" else self._owned(attributes, obj),
@@ -178,11 +179,17 @@ class PolicyEngine:
         return _Variables(base, dig(bound.policy, "spec", "variables") or [])
 
     def _owned(self, attributes: Attributes, obj: Json) -> Json:
-        """A new object with the time of its creation in managedFields, which a real server sets before admission."""
-        if attributes.operation != "CREATE" or obj["metadata"].get("managedFields"):
+        """The object with the time of this write in managedFields, which a real server notes before admission.
+
+        Of what clients send there, the entry of the writer is replaced; other entries stay as they were sent.
+        """
+        sent = obj["metadata"].get("managedFields") or []
+        if attributes.operation == "CREATE" and sent:
             return obj
-        entry = {"manager": "sandbox", "operation": "Update", "time": self._store.stamp()}
-        return {**obj, "metadata": {**obj["metadata"], "managedFields": [entry]}}
+        manager = attributes.manager or "sandbox"
+        entry = {"manager": manager, "operation": "Update", "time": self._store.stamp()}
+        others = [e for e in sent if (e.get("manager"), e.get("operation")) != (manager, "Update")]
+        return {**obj, "metadata": {**obj["metadata"], "managedFields": [*others, entry]}}
 
     @staticmethod
     def _conditions_hold(bound: _Bound, variables: _Variables) -> bool:

@@ -67,7 +67,8 @@ class ApiServer:
         known = headers or {}
         try:
             user = known.get("impersonate-user", "")
-            with acting_as(user) if user else nullcontext():
+            manager = request.query.get("fieldManager", "")
+            with acting_as(user, manager) if user else nullcontext():
                 answer = self._answer(request, known)
         except StatusError as error:
             return _json(error.code, error.status_object, error.headers)
