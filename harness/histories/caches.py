@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import SimpleQueue
 from typing import Final
 
@@ -47,6 +47,7 @@ class Caches:
         """Events that the watches have received and that are not in the queue of the loop yet."""
         self._decoder = Decoder()
         self._refused_until_s: dict[Kind, float] = {}
+        self._lags_s: dict[Kind, float] = {}
         self._unserved: dict[Kind, tuple[float, EndKind]] = {}
         self.events: Events = SimpleQueue()
         api.subscribe(self._hear)
@@ -95,6 +96,8 @@ class Caches:
         }
         for kind, until_s in self._refused_until_s.items():
             self._watches[kind].refused_until_s = until_s
+        for kind, lag_s in self._lags_s.items():
+            self._watches[kind].lag_s = lag_s
         for kind, (until_s, end) in self._unserved.items():
             self._watches[kind].unserved_until_s, self._watches[kind].unserved = until_s, end
         self.connect(now_s)
@@ -125,6 +128,11 @@ class Caches:
         """The watch of this kind ends, and so many lists that follow are empty."""
         self._watches[kind].empty_lists = lists
         self._arrived += self._watches[kind].break_off(self._clock(), forgotten=True)
+
+    def lag(self, seconds: float, kinds: Collection[Kind] = tuple(RESOURCES)) -> None:
+        """From now on each change of these kinds takes so long to arrive."""
+        for kind in kinds:
+            self._lags_s[kind] = self._watches[kind].lag_s = seconds
 
     def connect(self, now_s: float) -> int:
         """Broken watches that are due reconnect. Returns how many tried."""
@@ -168,4 +176,4 @@ class Caches:
     def _hear(self, change: ObjectChange) -> None:
         kind = WATCHED.get(group_kind(change.object))
         if kind is not None and kind in self._watches:
-            self._watches[kind].news.append(change)
+            self._watches[kind].hear(change)

@@ -196,7 +196,13 @@ class History:
             server=self._clocks.server,
             make_room=self._aside.at_work,
         )
-        self._sights = Sights(self._cluster, seed, script=self._script, program=self._program)
+        self._sights = Sights(
+            self._cluster,
+            seed,
+            script=self._script,
+            program=self._program,
+            evicted=lambda: self._checker.evicted,
+        )
         self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
         self._rough = self._write_script()
         if not self._aside.at_work:
@@ -206,6 +212,7 @@ class History:
         self._clocks.write_script()
         self._aside.write_script(self._checker.seen)
         self._sights.write_script()
+        self._rough |= self._sights.rough
         self._upgrades.write_script()
         if self._owners_change:
             self._owners.write_script()
@@ -239,6 +246,7 @@ class History:
             self._chains.faults
             + self._room_sets.faults
             + self._aside.faults
+            + self._sights.faults
             + self._upgrades.faults
             + self._program.events.damaged
         )

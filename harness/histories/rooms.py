@@ -56,6 +56,10 @@ class Refuses(Protocol):
         ...
 
 
+FAR_BEHIND: Final = "watches far behind"
+"""In ``hits``: what the program sees is older than a hand-over may take."""
+
+
 class Rooms:
     """Checks all rooms after each write. ``hits``: the objects that rough disturbances have hit.
 
@@ -131,6 +135,8 @@ class Rooms:
     def _excuse(self, room: Obj, now_s: float) -> str:
         node = status(room).get("nodeName", "")
         # From the cheapest to the most expensive check; the last one runs the scheduler's filters on the whole cluster.
+        if FAR_BEHIND in self._hits:
+            return "what the program sees is far behind"
         if uid(room) in self._hits:
             return "people deleted the Reservation"
         if now_s <= self._seen.bad_at_s.get(node, 0.0) + _NODE_TROUBLE_S and f"node {node}" in self._hits:

@@ -1,15 +1,18 @@
 """What the program sees of the cluster is taken away from it for a while: gentle disturbances, since all of it comes back.
 
-Kinds are not served (404 in plain text, of a proxy or because their definitions are made again), and lists of them are
-empty once. Drawn from a random stream of their own: histories without them are those of before.
+Kinds are not served (404 in plain text, of a proxy or because their definitions are made again), lists of them are
+empty once, and all watches are some seconds behind. While they are far behind, nothing may be evicted (``faults``). Drawn from a random stream of their own: histories without them are those of before.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 from harness.histories.program import Program
+from harness.histories.rooms import FAR_BEHIND
 from harness.histories.script import Milestone, Script
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -27,6 +30,12 @@ _KINDS: Final = (
     Kind.POD,
 )
 _GONE_S: Final = (0.5, 2.0, 8.0, 20.0)
+_LAGS_S: Final = (0.5, 2.0, 4.0, 12.0, 30.0)
+_FAR_S: Final = 10.0
+"""From then on replacements of pods that were evicted before may be seen too late."""
+_NOTICED_S: Final = 4.0
+"""For so long what was seen in time before may lead to an eviction."""
+_LAGS_FOR_S: Final = (3.0, 20.0)
 _MOST: Final = 3
 """The most of them in one history."""
 _MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
@@ -35,10 +44,22 @@ _MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Mi
 class Sights:
     """Writes its own part of the script."""
 
-    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
-        self._cluster, self._script, self._program = cluster, script, program
+    def __init__(
+        self,
+        cluster: Sandbox,
+        seed: int,
+        *,
+        script: Script,
+        program: Program,
+        evicted: Callable[[], Collection[str]],
+    ) -> None:
+        """``evicted``: pods that the program has evicted until now."""
+        self._cluster, self._script, self._program, self._evicted = cluster, script, program, evicted
+        self.faults: list[str] = []
         self._rng = random.Random(f"sights {seed}")  # noqa: S311 - reproducible
         self._at_work = self._rng.random() < _AT_WORK
+        self.rough = False
+        """Watches get so far behind that replacements of pods that were evicted before may be seen too late."""
 
     def write_script(self) -> None:
         """Draw what happens, and when."""
@@ -46,13 +67,21 @@ class Sights:
             return
         rng = self._rng
         for _ in range(rng.randint(1, _MOST)):
-            name, do = rng.choice((("kind not served", self._unserve), ("empty list", self._empty)))
+            name, do = rng.choice(
+                (
+                    ("kind not served", self._unserve),
+                    ("empty list", self._empty),
+                    ("watches are behind", partial(self._lag, lag_s := rng.choice(_LAGS_S))),
+                )
+            )
+            self.rough |= name == "watches are behind" and lag_s > _FAR_S
             milestone = rng.choice(_MILESTONES)
             count = rng.randint(1, 12 if milestone is Milestone.WRITE else 2)
             self._script.after(count, milestone, name, do, later_s=rng.choice((0.001, 0.1, 1.0)))
 
     def undo(self) -> None:
-        """All is seen again."""
+        """All is seen again, and at once."""
+        self._program.caches.lag(0.0)
         self._program.line.unserved.clear()
 
     def _unserve(self) -> None:
@@ -61,6 +90,27 @@ class Sights:
         self._program.caches.unserve(kind, until_s, end)
         if end is EndKind.ABSENT and RESOURCES[kind].group:
             self._program.line.unserved[f"/{RESOURCES[kind].plural}"] = until_s
+
+    def _lag(self, seconds: float) -> None:
+        self._program.caches.lag(seconds)
+        now_s, lasts_s, before = self._cluster.clock(), self._rng.choice(_LAGS_FOR_S), set[str]()
+        far = seconds > _FAR_S
+
+        def noticed() -> None:
+            before.update(self._evicted())
+
+        def over() -> None:
+            self._program.caches.lag(0.0)
+            again = set(self._evicted()) - before
+            if far and again and not self._program.line.met:
+                self.faults.append(
+                    f"{len(again)} pods were evicted while all watches were {seconds:g} s behind"
+                )
+
+        if far:
+            self._script.hits.add(FAR_BEHIND)
+            self._script.at(now_s + _NOTICED_S, "what began before has gone on", noticed)
+        self._script.at(now_s + max(lasts_s, _NOTICED_S), "watches are in time again", over)
 
     def _empty(self) -> None:
         self._program.caches.empty(self._rng.choice(_KINDS), 1)

@@ -32,7 +32,7 @@ Reachable = Callable[[], bool]
 
 
 class Watch:
-    """A list and the changes after it. ``news``: changes that the server has sent and that were not delivered yet."""
+    """A list and the changes after it."""
 
     def __init__(
         self,
@@ -65,7 +65,9 @@ class Watch:
         """ABSENT: the server's list of kinds does not have it, either."""
         self.empty_lists = 0
         """So many lists that come next are empty, whatever is there."""
-        self.news: deque[ObjectChange] = deque()
+        self.lag_s = 0.0
+        """How long each change takes to arrive."""
+        self._news: deque[tuple[float, ObjectChange]] = deque()
 
     @property
     def synced(self) -> bool:
@@ -100,7 +102,7 @@ class Watch:
     def stale_for_s(self) -> float:
         """Age of the cache. While a watch is open and no change is queued, the server sends bookmarks."""
         now_s = self._clock()
-        told_everything = self.asks_at_s is None and now_s >= self.stalled_until_s and not self.news
+        told_everything = self.asks_at_s is None and now_s >= self.stalled_until_s and not self._news
         last_s = self._reflector.last_contact_s
         if told_everything and last_s is not None and now_s >= last_s + BOOKMARK_S:
             self._reflector.on_bookmark(_VERSION, initial_end=False, now_s=now_s)
@@ -125,7 +127,7 @@ class Watch:
         events: list[InformerEvent] = []
         if isinstance(self._reflector.next_step(), ListRequest):
             self._forgotten = False
-            self.news.clear()
+            self._news.clear()
             listed = map(self._record, [] if self.empty_lists else self._api.list(self._group_kind))
             self.empty_lists = max(0, self.empty_lists - 1)
             events = self._reflector.on_page([r for r in listed if r is not None], _VERSION, "", now_s)
@@ -141,17 +143,23 @@ class Watch:
         """When it connects or can deliver a change next; None: neither is due."""
         if self.asks_at_s is not None:
             return self.asks_at_s
-        return self.stalled_until_s if self.news else None
+        return max(self.stalled_until_s, self._news[0][0] + self.lag_s) if self._news else None
+
+    def hear(self, change: ObjectChange) -> None:
+        """The server sends a change."""
+        self._news.append((self._clock(), change))
 
     def tell(self, now_s: float, portion: Callable[[int], int]) -> list[InformerEvent]:
         """Deliver a portion of the queued changes; none while the watch is broken or stalled."""
         if self.asks_at_s is not None or now_s < self.stalled_until_s:
             return []
-        return [e for _ in range(portion(len(self.news))) for e in self._change(self.news.popleft(), now_s)]
+        arrived = sum(sent_s + self.lag_s <= now_s for sent_s, _ in self._news)
+        taken = [self._news.popleft()[1] for _ in range(portion(arrived))]
+        return [event for change in taken for event in self._change(change, now_s)]
 
     def behind(self, object_uid: str) -> bool:
         """True if a change of the object is queued and was not delivered yet."""
-        return any(uid(change.object) == object_uid for change in self.news)
+        return any(uid(change.object) == object_uid for _, change in self._news)
 
     def _change(self, change: ObjectChange, now_s: float) -> list[InformerEvent]:
         text, deleted = self._encoder.encode(change.object), change.type == "DELETED"

@@ -342,6 +342,12 @@ def _label_replacement(action: moves.LabelReplacement, _: ReservationSettings) -
     )
 
 
+def _measure_watch(action: moves.MeasureWatch, _: ReservationSettings) -> Call:
+    noted = {names.ANNOTATION_SEEN: f"{action.at_s:.3f}"}
+    body, refused = _encode({"metadata": {"uid": action.uid, "annotations": noted}}), OnError.RETURN_REFUSAL
+    return Call(verb=Verb.MERGE_PATCH, kind=Kind.POD, key=action.pod, body=body, on_error=refused)
+
+
 def _remove_replacement(action: moves.RemoveReplacement, _: ReservationSettings) -> Call:
     return _delete(Kind.POD, action.pod, action.uid)
 
@@ -382,12 +388,10 @@ CALLS: Final[Mapping[type[Action], Callable[[Any, ReservationSettings], Operatio
     moves.Evict: _evict,
     moves.StartReplacement: _start_replacement,
     moves.LabelReplacement: _label_replacement,
+    moves.MeasureWatch: _measure_watch,
     moves.RemoveReplacement: _remove_replacement,
 }
 """A row for each action; a test compares it with the union of all actions."""
-
-
-# ConfigMaps that admission policies read: kept by ``controller.mirror``, not by actions
 
 
 def set_keys(

@@ -196,10 +196,14 @@ class Carrier:
         machine = step.machine
         expectations, answers = self.memory.expectations, self.memory.answers
         expectations.wrote(machine, effect.touched, now_s)
+        self.memory.lag.wrote(effect.touched, now_s)
         self._note_room(machine, action)
         self._note_written(action)
         self._note_status(step.snapshot, action)
         match action:
+            case moves.MeasureWatch() if effect.refused:
+                self.memory.lag.cannot_be_measured(now_s)
+                self._wake(now_s)
             case rooms.DeletePlaceholder():
                 expectations.nodes.pop(machine, None)
             case rooms.TryTemplate() if effect.template_refused is not None:
@@ -261,6 +265,8 @@ class Carrier:
         if isinstance(action, rooms.WriteReservationStatus):
             expectations.claims[action.name] = frozenset(owner.uid for owner in action.status.current_owners)
         elif isinstance(action, moves.WriteMigrationStatus):
+            if action.status.phase is MigrationPhase.FAILED and action.status.evicted_at_s:
+                self.memory.lag.failed(action.status.finished_at_s)
             if action.status.eviction_requested_at_s:
                 expectations.intents.add(action.migration)
             else:
@@ -307,6 +313,7 @@ def _namespace_of(action: Action) -> str:
             | moves.DryRunEvict()
             | moves.Evict()
             | moves.LabelReplacement()
+            | moves.MeasureWatch()
             | moves.RemoveReplacement()
         ):
             return action.pod.namespace

@@ -185,6 +185,7 @@ class Reconciler:
         self.awaited = {}
         whole = self._whole = self.informed(snapshot, now_s)
         self._index = self._guard.carry_out("index", whole, now_s, self._indexed)
+        self.memory.lag.follow(self._index.version, now_s)
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
         self._config_maps.store_history(now_s)
         try:

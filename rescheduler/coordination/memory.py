@@ -17,6 +17,7 @@ from rescheduler.coordination.gate_proofs import GateProofs
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.room_turns import RoomTurns
 from rescheduler.coordination.template_trials import TemplateTrials
+from rescheduler.coordination.watch_lag import WatchLag
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
@@ -168,6 +169,7 @@ class Memory:
     preparing: set[ObjectKey] = field(default_factory=set)
     """Moves whose last step wants the gate on before the intent to evict is written."""
     sightings: Sightings = field(default_factory=Sightings)
+    lag: WatchLag = field(default_factory=WatchLag)
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)
 

@@ -21,6 +21,7 @@ from rescheduler.migrations.observed import (
     Calls,
     ObservedCreation,
     ObservedMigration,
+    ObservedSight,
     ObservedStartFirst,
     Permission,
 )
@@ -127,8 +128,15 @@ class MigrationObserver:
             start_first=seen,
             held_back=held_back,
             recorded=recorded,
+            sight=self._sight(room),
             calls=self._with_gate(dataclasses.replace(calls, pod_gone_at_s=gone_s), pod),
         )
+
+    def _sight(self, room: ObservedReservation | None) -> ObservedSight:
+        holder = room.placeholder if room is not None else None
+        # A room that Koordinator holds has no pod behind it.
+        measured = holder if holder is not None and holder.namespace else None
+        return dataclasses.replace(self.memory.lag.observed(self.now_s), placeholder=measured)
 
     def _with_gate(self, calls: Calls, pod: Pod | None) -> Calls:
         if pod is None or pod.controller is None:

@@ -113,6 +113,14 @@ class LabelReplacement(msgspec.Struct, frozen=True, tag=True):
     labels: LabelSet
 
 
+class MeasureWatch(msgspec.Struct, frozen=True, tag=True):
+    """Write an annotation of a placeholder, to see how long the watch of pods takes to show it."""
+
+    pod: ObjectKey
+    uid: str
+    at_s: float
+
+
 class RemoveReplacement(msgspec.Struct, frozen=True, tag=True):
     """Delete the pod with that uid, a replacement that no ReplicaSet adopted, with its own grace period."""
 
@@ -162,6 +170,7 @@ MigrationAction = (
     | Evict
     | StartReplacement
     | LabelReplacement
+    | MeasureWatch
     | RemoveReplacement
     | WriteAvoidHints
     | KeepNodeEmpty

@@ -128,7 +128,24 @@ def _others_ready(draft: Draft) -> bool:
 
 
 def _looked(draft: Draft) -> bool:
-    return asked(draft, LAST_LOOK_S) and is_its_turn(draft)
+    return asked(draft, LAST_LOOK_S) and is_its_turn(draft) and _sees(draft)
+
+
+def _sees(draft: Draft) -> bool:
+    """False while the caches are too far behind to bring the replacement to its room in time, or that is not known.
+
+    It is measured by a write to the placeholder; where there is none, only what other writes have shown counts.
+    """
+    sight = draft.observed.sight
+    if not sight.late and (sight.proven or sight.placeholder is None):
+        return True
+    draft.change(eviction_requested_at_s=0.0)
+    if sight.late:
+        draft.say(Why.LATE_WATCH, f"what the controller sees is too far behind: {sight.late}")
+    draft.wake(draft.now_s + _LOOK_AGAIN_S)
+    if not sight.proven and sight.placeholder is not None:
+        draft.do(act.MeasureWatch(sight.placeholder.key, sight.placeholder.uid, draft.now_s))
+    return False
 
 
 def _rehearse(draft: Draft) -> None:
@@ -230,6 +247,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and _keeps_its_place(draft, result)
         and _others_ready(draft)
         and _stays_available(draft, result)
+        and (result is not None or _sees(draft))
         and _gated_and_recorded(draft)
         and asked(draft, LAST_LOOK_S, settled_s(draft))
     ):

@@ -48,6 +48,7 @@ class MigrationReason(enum.StrEnum):
     RECORDING = "Recording"
     REPLACEMENT_NOT_READY = "ReplacementNotReady"
     REPLACEMENT_UNKNOWN = "ReplacementUnknown"
+    LATE_WATCH = "LateWatch"
     # It ended before anything was disturbed
     POD_GONE = "PodGone"
     POD_REPLACED = "PodReplaced"

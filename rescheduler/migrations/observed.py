@@ -178,6 +178,18 @@ class ObservedStartFirst:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSight:
+    """How far the caches are behind the API server, as far as it is measured (``coordination.watch_lag``)."""
+
+    late: str = ""
+    """What was seen too late, or is not seen yet; "": nothing."""
+    proven: bool = True
+    """The watch of pods was measured a short while ago."""
+    placeholder: Pod | None = None
+    """The pod whose annotation may be written to measure it; None: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMigration:
     """One move at one moment."""
 
@@ -242,6 +254,7 @@ class ObservedMigration:
     recorded: Recorded = RECORDED
     start_first: ObservedStartFirst | None = None
     """None for a move that cannot be of mode StartFirst."""
+    sight: ObservedSight = ObservedSight()
     calls: Calls = NO_CALLS
 
     @property

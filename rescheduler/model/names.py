@@ -27,6 +27,8 @@ HISTORY_CONFIG_MAP: Final = "move-history"
 ANNOTATION_VALID_UNTIL: Final = "rescheduler.dev/valid-until"
 """On ConfigMap ``gate-keys``: RFC 3339, by the API server's time. Without it, or later, no key holds any pod."""
 
+ANNOTATION_SEEN: Final = "rescheduler.dev/seen-at"
+"""On a placeholder: when the controller last measured how far its watch of pods is behind."""
 ANNOTATION_RESERVATION: Final = "rescheduler.dev/reservation"
 """On a pod: the Reservation that it was gated for, and later the one that it took."""
 

@@ -63,5 +63,10 @@ CALLS_FOR_MOVES = [
         f"PATCH(merge) {PODS}",
         {"metadata": {"uid": "u", "labels": {"pod-template-hash": "1"}}},
     ),
+    (
+        moves.MeasureWatch(WEB, "u", 5.25),
+        f"PATCH(merge) {PODS}",
+        {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/seen-at": "5.250"}}},
+    ),
     (moves.RemoveReplacement(WEB, "u"), f"DELETE {PODS} uid=u", NO_BODY),
 ]

@@ -1,0 +1,70 @@
+"""Watches that are behind: nothing is evicted whose replacement would be seen too late, however often it is tried."""
+
+import pytest
+from scenes import Scene
+
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import ANNOTATION_SEEN
+from rescheduler.sandbox.controllers.unstructured import annotations
+
+
+@pytest.fixture
+def scene():
+    made = Scene({"n1": 4, "n2": 4, "n3": 4})
+    made.workload("Deployment", "web", ["n1", "n1"])
+    made.start()
+    made.advance(3.0)
+    return made
+
+
+def evicted(scene):
+    return scene.calls.of(lambda c: c.evicts)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["its own room", "a room that was there"])
+@pytest.mark.parametrize("kinds", [tuple(Kind), (Kind.POD,)], ids=["all watches", "the watch of pods"])
+def test_nothing_is_evicted_while_watches_are_seconds_behind(scene, given, kinds):
+    wish = {}
+    if given:
+        room = scene.room(node="n2")
+        scene.until(lambda: scene.phase(room) == "Available")
+        scene.advance(90.0)
+        wish = {"reservationRef": {"name": room}}
+    watched = {watch.kind for watch in scene.program.caches.watches()}
+    scene.program.caches.lag(12.0, watched & set(kinds))
+    first = scene.move(scene.ready()[0], "" if given else "n2", ttl="300s", **wish)
+    second = scene.move(scene.ready()[1], "n3", ttl="300s")
+    scene.advance(100.0)
+    assert evicted(scene) == []
+    assert "LateWatch" in {scene.reason(first), scene.reason(second)}
+    scene.program.caches.lag(0.0)
+    scene.until(lambda: scene.over(first, second), 150.0)
+    assert {scene.phase(first), scene.phase(second)} == {"Succeeded"}, (
+        scene.state(first),
+        scene.state(second),
+    )
+    assert scene.faults == []
+
+
+def test_watches_that_fall_behind_after_an_eviction_stop_the_next_one_until_they_are_measured(scene):
+    first = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: bool(evicted(scene)))
+    scene.program.caches.lag(70.0)
+    second = scene.move(scene.ready("web")[-1], "n3", ttl="600s")
+    scene.advance(200.0)
+    assert len(evicted(scene)) == 1
+    scene.program.caches.lag(0.0)
+    scene.until(lambda: scene.over(first, second), 300.0)
+    assert scene.phase(second) == "Succeeded", scene.state(second)
+
+
+def test_where_the_measuring_write_is_refused_the_move_goes_on_as_before(scene):
+    """As by the admission policy of an older version."""
+    room = scene.room(node="n2")
+    scene.until(lambda: scene.phase(room) == "Available")
+    scene.advance(90.0)
+    scene.refuse(403, "Forbidden", lambda c: ANNOTATION_SEEN in str(c.body))
+    name = scene.move(scene.ready()[0], "", reservationRef={"name": room})
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded", scene.state(name)
+    assert not any(ANNOTATION_SEEN in annotations(p) for p in scene.placeholders())
