@@ -24,11 +24,12 @@ from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
 from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
 from rescheduler.controller.crashes import Step
 from rescheduler.controller.effects import NotLeaderError
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.loop import GATE_KEYS_CHANGED, LoopTimings
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import Occurrence
@@ -36,7 +37,9 @@ from rescheduler.kube.gate import Gate
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
-from rescheduler.model.names import DEFAULT_NAMESPACE, LEASE_NAME
+from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP, LEASE_NAME
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, key
 from rescheduler.sandbox.sandbox import Sandbox
 
 QUIET: Final = b"""\
@@ -143,6 +146,9 @@ class Program:
         TimedTransport(cluster.transport, self.server_time).send(Request(method="GET", path="/version"))
         self.frozen = False
         """While True nothing of it runs, neither loop nor elector nor watches, as in a process that got SIGSTOP."""
+        self._gate_keys = StoredConfigMap()
+        """As a watch of them shows them, at once."""
+        self._follow_gate_keys()
         self._crashes_left = options.crashes
         self._sleeps = self._killed_asleep = self._lost = False
         self._start()
@@ -266,6 +272,7 @@ class Program:
             informers=self.caches,
             leads=self.leads,
             gate_ready=Gate(api).installed,
+            gate_keys=lambda: self._gate_keys,
             events=self.events,
             process=f"{self._options.identity}-{self.died + self.deposed}",
             metrics=self.metrics,
@@ -278,6 +285,18 @@ class Program:
             gate_proof=virtual_proof(chance, self._sleep),
             deciding=lambda _: nullcontext(),
         )
+
+    def _follow_gate_keys(self) -> None:
+        api = self._cluster.api
+        found = api.get(GroupKind("", "ConfigMap"), DEFAULT_NAMESPACE, GATE_CONFIG_MAP)
+        self._gate_keys = StoredConfigMap() if found is None else _stored(found)
+        api.subscribe(self._hear)
+
+    def _hear(self, change: ObjectChange) -> None:
+        obj = change.object
+        if obj["kind"] == "ConfigMap" and key(obj) == (DEFAULT_NAMESPACE, GATE_CONFIG_MAP):
+            self._gate_keys = StoredConfigMap() if change.type == "DELETED" else _stored(obj)
+            self.caches.events.put(GATE_KEYS_CHANGED)
 
     def _campaign(self, now_s: float) -> int:
         if now_s < self._attempt_at_s:
@@ -298,3 +317,7 @@ class Program:
         if self._killed_asleep:
             self._killed_asleep = False
             raise Killed
+
+
+def _stored(config_map: Obj) -> StoredConfigMap:
+    return StoredConfigMap(dict(config_map.get("data") or {}), config_map["metadata"]["resourceVersion"])

@@ -1,7 +1,8 @@
 """What the program sees of the cluster is taken away from it for a while: gentle disturbances, since all of it comes back.
 
 Kinds are not served (404 in plain text, of a proxy or because their definitions are made again), lists of them are
-empty once, and all watches are some seconds behind. While they are far behind, nothing may be evicted (``faults``). Drawn from a random stream of their own: histories without them are those of before.
+empty once, another controller clears or deletes the gate keys,
+and all watches are some seconds behind. While they are far behind, nothing may be evicted (``faults``). Drawn from a random stream of their own: histories without them are those of before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from harness.histories.rooms import FAR_BEHIND
 from harness.histories.script import Milestone, Script
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
+from rescheduler.sandbox.controllers.unstructured import GroupKind
 from rescheduler.sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.2
@@ -36,6 +39,8 @@ _FAR_S: Final = 10.0
 _NOTICED_S: Final = 4.0
 """For so long what was seen in time before may lead to an eviction."""
 _LAGS_FOR_S: Final = (3.0, 20.0)
+_DELETED: Final = 0.3
+"""Share of these in which the ConfigMap is deleted."""
 _MOST: Final = 3
 """The most of them in one history."""
 _MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
@@ -71,6 +76,7 @@ class Sights:
                 (
                     ("kind not served", self._unserve),
                     ("empty list", self._empty),
+                    ("gate keys cleared", self._clear_gate_keys),
                     ("watches are behind", partial(self._lag, lag_s := rng.choice(_LAGS_S))),
                 )
             )
@@ -90,6 +96,16 @@ class Sights:
         self._program.caches.unserve(kind, until_s, end)
         if end is EndKind.ABSENT and RESOURCES[kind].group:
             self._program.line.unserved[f"/{RESOURCES[kind].plural}"] = until_s
+
+    def _clear_gate_keys(self) -> None:
+        """As another controller does that takes the ConfigMap for its own."""
+        found = self._cluster.api.get(GroupKind("", "ConfigMap"), DEFAULT_NAMESPACE, GATE_CONFIG_MAP)
+        if found is None:
+            return
+        if self._rng.random() < _DELETED:
+            self._cluster.api.delete(found)
+        else:
+            self._cluster.api.patch(found, {"data": dict.fromkeys(found.get("data") or {})})
 
     def _lag(self, seconds: float) -> None:
         self._program.caches.lag(seconds)

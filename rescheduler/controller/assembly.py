@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from rescheduler.configuration.document import Configuration
@@ -39,6 +40,7 @@ from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import KEYS_LAST_S, PROOF, Gate
@@ -127,6 +129,8 @@ class Ports:
     """CPU seconds of the calling thread."""
     pool: CallPool = field(default_factory=InlinePool)
     """Where calls wait for their answers."""
+    gate_keys: Callable[[], StoredConfigMap | None] = lambda: None
+    """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
     gate_proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""
     show: Callable[[Snapshot, Decision | None], None] = unseen
@@ -233,6 +237,7 @@ class _Assembly:
                 self.ports.api, namespace=self._namespace(), proof=self.ports.gate_proof, known=gate_keys
             ),
             still_leader=self.ports.leads,
+            gate_stands=partial(_stands, gate_keys, self.ports.gate_keys),
             record_event=EventReporter(self.ports.events.record),
         )
         return sender, ApiIssuer(self.ports.api, self.ports.leads, self.ports.pool, self.ports.clock)
@@ -246,7 +251,12 @@ class _Assembly:
         return Reconciler(
             executor=executor,
             gate=self._mirror(
-                sender, GATE_CONFIG_MAP, lenient=True, lasts_s=KEYS_LAST_S, removals_wait_s=KEYS_STAY_S
+                sender,
+                GATE_CONFIG_MAP,
+                watched=self.ports.gate_keys,
+                lenient=True,
+                lasts_s=KEYS_LAST_S,
+                removals_wait_s=KEYS_STAY_S,
             ),
             hints=self._mirror(
                 sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
@@ -283,6 +293,7 @@ class _Assembly:
         sender: Sender,
         config_map: str,
         *,
+        watched: Callable[[], StoredConfigMap | None] = lambda: None,
         lenient: bool = False,
         lasts_s: float = 0.0,
         additions_wait_s: float = 0.0,
@@ -292,6 +303,7 @@ class _Assembly:
             switch=ConfigMapKeys(self.ports.api, sender, ObjectKey(self._namespace(), config_map)),
             what=f"ConfigMap {config_map}",
             pool=self.ports.pool,
+            watched=watched,
             lenient=lenient,
             lasts_s=lasts_s,
             additions_wait_s=additions_wait_s,
@@ -359,3 +371,11 @@ def _placement(configuration: Configuration, states: SharedSchedulingState) -> R
         states=states,
         protection=protection_of(configuration.protections, configuration.profile),
     )
+
+
+def _stands(
+    known: Callable[[], Mapping[str, str] | None], seen: Callable[[], StoredConfigMap | None]
+) -> bool:
+    """True if the watch shows every gate key that is taken for stored, or if they are not watched."""
+    shown, keys = seen(), known()
+    return shown is None or (keys is not None and all(shown.data.get(k) == v for k, v in keys.items()))

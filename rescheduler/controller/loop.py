@@ -52,6 +52,8 @@ _LONGEST_REST_S: Final = 30.0
 _FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _NOT_IN_FLIGHT: Final = (MigrationPhase.PENDING, *_FINISHED)
 
+GATE_KEYS_CHANGED: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.MODIFIED, None)
+"""The watch of the gate keys has shown a change: what relies on them is looked at."""
 WAKE: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.SYNCED, None)
 """Wakes a loop that waits for events, and changes nothing."""
 
@@ -421,6 +423,9 @@ class Loop:
     def _take(self, event: InformerEvent) -> None:
         if event.type is ChangeType.SYNCED:
             self._look_at_s = self._clock()  # a first list is complete: the loop may be ready now
+            return
+        if event.record is None:
+            self._dirty = True
             return
         try:
             self._apply(event)

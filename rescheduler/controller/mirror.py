@@ -23,6 +23,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import int64
 
 READ_AGAIN_S: Final = 30.0
 Done = Callable[[Exception | None, float], None]
@@ -99,6 +100,8 @@ class Mirror:
     switch: Switch
     what: str = "ConfigMap"
     pool: CallPool = field(default_factory=InlinePool)
+    watched: Callable[[], StoredConfigMap | None] = lambda: None
+    """What a watch of the ConfigMap has shown last, another object after each change; None: it is not watched."""
     lenient: bool = False
     lasts_s: float = 0.0
     """How long keys are valid after they were written last, so that they end if nobody leads; 0: for ever.
@@ -119,6 +122,8 @@ class Mirror:
     """A call is under way."""
     _differs_since_s: float | None = None
     """Since when something has waited."""
+    _seen: StoredConfigMap | None = None
+    """What was watched and is taken in."""
     _limited: bool = False
     """There should be keys, and they end."""
     _doubtful: bool = False
@@ -141,6 +146,15 @@ class Mirror:
             self._begin(lambda: self.switch.write(stored, add, remove, until_s), now_s, done, written=True)
         else:
             self.behind = False
+
+    def look(self) -> None:
+        """Forget what is stored, and read it again, if somebody else has changed or deleted it."""
+        seen = self.watched()
+        if seen is None or seen is self._seen or self._asks:
+            return
+        self._seen = seen
+        if self._stored is not None and _after(seen.version, self._stored.version):
+            self._stored = None
 
     def read(self, now_s: float, done: Done = raised) -> Mapping[str, str] | None:
         """What is stored, as of the last reading or writing; None while that is not known. Begins to read if it is due."""
@@ -192,6 +206,14 @@ class Mirror:
         self._asks, self._stored = False, None
         self._doubtful = self._doubtful or written
         done(error, now_s)
+
+
+def _after(seen: str, stored: str) -> bool:
+    """True if the version that a watch has shown is not ours and not before ours; "": there is no object."""
+    if not seen or not stored:
+        return seen != stored
+    newer, known = int64(seen), int64(stored)
+    return seen != stored if newer is None or known is None else newer > known
 
 
 def difference(

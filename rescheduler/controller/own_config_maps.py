@@ -49,6 +49,7 @@ class OwnConfigMaps:
 
     def follow_gate(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these gate keys, and forget what was proven of others."""
+        self.gate.look()
         for begin in (True, False):  # keys that are gone and keys that come in this very call are both seen
             ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
             self.proofs.follow(self.gate.known, should, ends=ends)

@@ -27,11 +27,12 @@ from rescheduler.controller.configuration_sources import ConfigMapSource, FileSo
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.live_page import Leadership, LivePage
-from rescheduler.controller.loop import WAKE, Loop, LoopTimings
+from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop, LoopTimings
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference
@@ -44,7 +45,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
 
 CALL_DEADLINE_S: Final = 15.0
@@ -203,6 +204,7 @@ class Controller:
             informers=informers,
             leads=leads,
             gate_ready=self._gate_ready(stack, leads, capabilities),
+            gate_keys=self._watch_gate_keys(stack, informers),
             events=recorder,
             process=uuid.uuid4().hex[:8],
             configured_by=ObjectReference(kind="ConfigMap", name=name, namespace=namespace),
@@ -215,6 +217,19 @@ class Controller:
             server_time=self._time,
             show=self._page.publish if self._page is not None else unseen,
         )
+
+    def _watch_gate_keys(
+        self, stack: ExitStack, informers: Informers
+    ) -> Callable[[], StoredConfigMap | None]:
+        """Follow the gate keys, so that a change of somebody else is seen at once. Until they are read, they are not watched."""
+        if self._options.dry_run:
+            return lambda: None
+        namespace = self._configuration.current.reservations.namespace
+        wake = partial(informers.events.put, GATE_KEYS_CHANGED)
+        keys = ConfigMapInformer(self._transport, namespace, GATE_CONFIG_MAP, changed=wake)
+        keys.start()
+        stack.callback(keys.stop)
+        return lambda: keys.seen
 
     def _pool(self, stack: ExitStack, informers: Informers) -> CallPool:
         """A dry run sends nothing, so it waits for no answer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -30,7 +31,14 @@ from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderE
 from rescheduler.coordination.expectations import Touched
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RejectedError
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+)
 from rescheduler.kube.pod_creation import invalid_words, meaning_of
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
@@ -90,6 +98,8 @@ class ApiSender:
     still_leader: Callable[[], bool]
     """Asked right before each call that changes anything."""
     record_event: Callable[[RecordEvent], None] = field(default=lambda _: None)
+    gate_stands: Callable[[], bool] = lambda: True
+    """Asked right before each eviction, on any thread: False if somebody else has changed the gate keys."""
 
     def send(self, operation: Operation) -> Effect:
         """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
@@ -160,6 +170,9 @@ class ApiSender:
         return _effect_of(call, body)
 
     def _evict(self, call: Call) -> Effect:
+        if not call.dry_run and not self.gate_stands():
+            text = "the watch does not show the gate keys as they were written: they are proven again first"
+            raise ConflictError(HTTPStatus.CONFLICT, "Conflict", text)
         namespace, name = call.key
         result = self.api.evict(namespace, name, call.uid, call.grace_s, dry_run=call.dry_run)
         if call.dry_run or result.outcome is not EvictionOutcome.EVICTED:

@@ -98,6 +98,11 @@ class ConfigMapInformer:
         return None if self._stored is None else self._stored.data
 
     @property
+    def seen(self) -> StoredConfigMap | None:
+        """What the watch has shown last, another object after each change; None: not read yet."""
+        return self._stored
+
+    @property
     def stored(self) -> StoredConfigMap:
         """The same with its time limit; empty also if it was not read yet."""
         return self._stored or StoredConfigMap()
@@ -118,7 +123,7 @@ class ConfigMapInformer:
             self._stored = (
                 StoredConfigMap()
                 if event.type in (ChangeType.DELETED, ChangeType.LOST)
-                else StoredConfigMap(record.data, valid_until_s=_valid_until_s(record.annotations))
+                else StoredConfigMap(record.data, record.resource_version, _valid_until_s(record.annotations))
             )
         elif self._stored is None:
             self._stored = StoredConfigMap()  # the first list is complete and has no such ConfigMap

@@ -464,6 +464,7 @@ class ConfigMap(msgspec.Struct, frozen=True, gc=False):
     uid: str
     data: dict[str, str]
     annotations: dict[str, str] = {}
+    resource_version: str = ""
 
 
 class Service(msgspec.Struct, frozen=True, gc=False):

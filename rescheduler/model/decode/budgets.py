@@ -103,4 +103,5 @@ def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> Conf
         uid=meta.uid or "",
         data=wire.data or {},
         annotations={key: text or "" for key, text in (meta.annotations or {}).items()},
+        resource_version=meta.resource_version or "",
     )

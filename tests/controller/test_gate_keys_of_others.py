@@ -1,0 +1,68 @@
+"""Another controller clears or deletes the gate keys between their proof and the eviction: nothing is evicted without the gate."""
+
+import pytest
+from scenes import CONFIG_MAP, Scene
+
+from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
+
+
+@pytest.fixture
+def scene():
+    made = Scene({"n1": 4, "n2": 4, "n3": 4})
+    made.workload("Deployment", "web", ["n1", "n1"])
+    made.start()
+    made.advance(3.0)
+    return made
+
+
+def keys(scene):
+    found = scene.api.get(CONFIG_MAP, DEFAULT_NAMESPACE, GATE_CONFIG_MAP)
+    return (found or {}).get("data") or {}
+
+
+def clear(scene):
+    found = scene.api.get(CONFIG_MAP, DEFAULT_NAMESPACE, GATE_CONFIG_MAP)
+    scene.api.patch(found, {"data": dict.fromkeys(found["data"])})
+
+
+def delete(scene):
+    scene.api.delete(scene.api.get(CONFIG_MAP, DEFAULT_NAMESPACE, GATE_CONFIG_MAP))
+
+
+@pytest.mark.parametrize("spoil", [clear, delete])
+@pytest.mark.parametrize("after_s", [0.0, 0.4, 0.9, 0.99])
+def test_nothing_is_evicted_on_a_proof_of_keys_that_are_gone(scene, spoil, after_s):
+    at_eviction = []
+    scene.calls.answer(lambda c: c.evicts, lambda _: at_eviction.append(dict(keys(scene))))
+    name = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: bool(scene.calls.of(lambda c: c.proves_gate)))
+    scene.advance(after_s)
+    assert not at_eviction
+    spoil(scene)
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded", scene.state(name)
+    assert at_eviction
+    assert all(at_eviction), "each eviction was sent with the key stored"
+    assert scene.faults == []
+
+
+def test_keys_that_are_cleared_right_before_the_eviction_is_sent_stop_it(scene):
+    """Later than the round that decided it: the last look is the sender's."""
+    sent = []
+    scene.calls.answer(lambda c: c.evicts, lambda _: sent.append(dict(keys(scene))))
+    name = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: bool(scene.calls.of(lambda c: c.proves_gate)))
+    accepts = scene.program.pool.begin
+    cleared = []
+
+    def begin(work, now_s):
+        if not cleared and any(type(action).__name__ == "Evict" for action in getattr(work, "actions", ())):
+            cleared.append(True)
+            clear(scene)
+        accepts(work, now_s)
+
+    scene.program.pool.begin = begin
+    scene.until(lambda: scene.over(name))
+    assert cleared
+    assert all(sent)
+    assert scene.phase(name) == "Succeeded", scene.state(name)
