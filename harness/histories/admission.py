@@ -61,7 +61,6 @@ SPOILED: Final = {
     "scheduler": _put("/spec/schedulerName", "'other-scheduler'"),
     "node selector": _put("/spec/nodeSelector", "{'example.com/pool': 'other'}"),
     "toleration": _put("/spec/tolerations", "[{'operator': 'Exists'}]"),
-    "priority class": _put("/spec/priorityClassName", "'low'"),
     "priority": _put("/spec/priority", "-5"),
     "preemption": _put("/spec/preemptionPolicy", "'PreemptLowerPriority'"),
     "affinity": "[JSONPatch{op: 'remove', path: '/spec/affinity'}]",
@@ -73,12 +72,21 @@ SPOILED: Final = {
 HARMLESS: Final = {
     "label": _put("/metadata/labels/example.com~1team", "'a'"),
     "annotation": _put("/metadata/annotations/example.com~1note", "'a'"),
-    "sidecar": sidecar(100),
     "limits": _put("/spec/containers/0/resources/limits", "{'cpu': '8', 'memory': '8Gi'}"),
     "pull secret": _put("/spec/imagePullSecrets", "[{'name': 'registry'}]"),
     "host's time": _put("/spec/terminationGracePeriodSeconds", "30"),
 }
 """What changes a placeholder, and nothing that it promises."""
+
+REFUSED: Final = {
+    "sidecar": sidecar(100),
+    "priority class": _put("/spec/priorityClassName", "'low'"),
+    "init container": _put(
+        "/spec/initContainers", "[{'name': 'first', 'image': 'registry.example/first:1'}]"
+    ),
+    "environment": _put("/spec/containers/0/env", "[{'name': 'A', 'value': 'b'}]"),
+}
+"""What the controller's own policies let no placeholder have: with a stolen token it would be a program of somebody else."""
 
 
 def placeholder_policy(expression: str) -> tuple[Obj, Obj]:

@@ -140,11 +140,18 @@ class KubeApi:
                 raise ConflictError(error.status, error.reason, text) from error
             raise
 
-    def apply(self, path: str, body: Body, *, force: bool = True, dry_run: bool = False) -> bytes:
+    def apply(
+        self,
+        path: str,
+        body: Body,
+        *,
+        force: bool = True,
+        dry_run: bool = False,
+        manager: str = FIELD_MANAGER,
+    ) -> bytes:
         """Server-side apply of the fields in ``body``, which must name apiVersion and kind."""
-        request = self._write(
-            "PATCH", path, body, _APPLY, dry_run=dry_run, extra={"force": str(force).lower()}
-        )
+        extra = {"force": str(force).lower(), "fieldManager": manager}
+        request = self._write("PATCH", path, body, _APPLY, dry_run=dry_run, extra=extra)
         return self._call(request, repeatable=True)
 
     def delete(

@@ -44,6 +44,8 @@ _CLUSTER_SCOPED: Final = frozenset(
     }
 )
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "PriorityClass", "ConfigMap")
+_INSTALLER: Final = "kubectl"
+"""As on a real cluster: what the controller writes itself is told from it (policy controller-times)."""
 _NOT_INSTALLED: Final = frozenset({"Deployment", "Service"})
 """Objects of the controller itself, which runs outside of the sandbox."""
 
@@ -82,7 +84,7 @@ def install(transport: Transport) -> None:
     """Apply all objects except those of the controller itself. Raises ApiError, TransportError."""
     api = KubeApi(transport)
     for path, body in _bodies():
-        api.apply(path, body)
+        api.apply(path, body, manager=_INSTALLER)
 
 
 @functools.cache

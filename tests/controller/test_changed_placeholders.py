@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from scenes import Scene
 
-from harness.histories.admission import HARMLESS, SPOILED, placeholder_policy
+from harness.histories.admission import HARMLESS, REFUSED, SPOILED, placeholder_policy
 from rescheduler.model.names import GATE
 from rescheduler.sandbox.controllers.unstructured import condition, deleting, spec
 
@@ -59,6 +59,20 @@ def test_what_changes_no_promise_changes_no_move(what):
     name = world.move(world.pods()[0], "n2")
     world.until(lambda: world.over(name))
     assert world.state(name)["phase"] == "Succeeded", world.state(name)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_nobody_is_evicted_where_the_policies_let_the_placeholder_not_be_made(what):
+    world = scene()
+    admit(world, REFUSED[what])
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.advance(60.0)
+    assert created(world)
+    assert not world.placeholders()
+    assert not evicted(world)
+    assert world.state(name)["phase"] != "Succeeded"
+    assert not world.faults
 
 
 def test_a_room_of_people_fails_with_what_was_stored():

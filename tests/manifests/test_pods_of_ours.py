@@ -80,7 +80,6 @@ MORE_SPEC = {
     "runtimeClassName": "other",
     "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["x"]}],
     "hostname": "db",
-    "activeDeadlineSeconds": 5,
     "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
 }
 MORE_CONTAINER = {
@@ -158,11 +157,6 @@ def test_it_has_no_more_privileges(both, context):
     spec = MADE["plain, False"]["spec"]
     containers = [{**spec["containers"][0], "securityContext": context}]
     create(both, {**MADE["plain, False"], "spec": {**spec, "containers": containers}}).expect(403)
-
-
-def test_it_belongs_to_a_reservation(both):
-    body = MADE["plain, False"]
-    create(both, {**body, "metadata": {**body["metadata"], "ownerReferences": []}}).expect(403)
 
 
 def test_its_image_may_be_another_one_that_the_configuration_names(both):

@@ -29,15 +29,24 @@ def field_manager() -> str:
 
 
 @contextmanager
-def acting_as(username: str = "", manager: str = "") -> Iterator[None]:
-    """Requests within are those of this user and field manager, without a name those of ``USER``."""
+def acting_as(username: str = "") -> Iterator[None]:
+    """Requests within are those of this user, without a name those of ``USER``."""
     named: Json = {"username": username, "groups": ["system:authenticated"]}
-    token, managing = _REQUESTER.set(named if username else USER), _FIELD_MANAGER.set(manager)
+    token = _REQUESTER.set(named if username else USER)
     try:
         yield
     finally:
         _REQUESTER.reset(token)
-        _FIELD_MANAGER.reset(managing)
+
+
+@contextmanager
+def managing(manager: str) -> Iterator[None]:
+    """Requests within name this field manager."""
+    token = _FIELD_MANAGER.set(manager)
+    try:
+        yield
+    finally:
+        _FIELD_MANAGER.reset(token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import structlog
 
 from rescheduler.kube.transport import Request, Response, Stream
 from rescheduler.sandbox.apiserver import discovery, openapi
-from rescheduler.sandbox.apiserver.admission import acting_as
+from rescheduler.sandbox.apiserver.admission import acting_as, managing
 from rescheduler.sandbox.apiserver.admission_plugins import SYSTEM_PRIORITIES, BuiltinAdmission
 from rescheduler.sandbox.apiserver.admission_policies import PolicyEngine
 from rescheduler.sandbox.apiserver.builtin_resources import builtin_registry
@@ -68,7 +68,7 @@ class ApiServer:
         try:
             user = known.get("impersonate-user", "")
             manager = request.query.get("fieldManager", "")
-            with acting_as(user, manager) if user else nullcontext():
+            with acting_as(user) if user else nullcontext(), managing(manager):
                 answer = self._answer(request, known)
         except StatusError as error:
             return _json(error.code, error.status_object, error.headers)
