@@ -19,6 +19,7 @@ import numpy as np
 
 from rescheduler.coordination.assumed import NOTHING_WRITTEN, Written, assumed_rooms
 from rescheduler.coordination.avoided_nodes import avoided_by
+from rescheduler.coordination.holders_apart import Holders, holders_of
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
 from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
@@ -31,6 +32,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.limits import Protections
+from rescheduler.planning.placeholder_rules import HOLDER_APART
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.single_pod import (
@@ -47,7 +49,7 @@ from rescheduler.reservations.handover import as_released
 from rescheduler.reservations.hypothetical import hypothetical_pod, keeps_its_distance
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.placeholder import placeholder_name
-from rescheduler.scheduling.framework import Profile, Refusal
+from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
 
 _NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
@@ -114,6 +116,8 @@ class RulesPlacement:
     """Claimants in hand-over, as they are placed in the state."""
     _hypothetical: dict[str, Pod] = field(default_factory=dict)
     """Uid of a placeholder -> the pod of the template that replaces it in the state."""
+    _holders: Holders | None = None
+    """The placeholders of this round, for the rules that keep them and other pods apart."""
 
     def begin(self, replacements: Replacements, written: Written = NOTHING_WRITTEN) -> None:
         """A new round. The state is updated only at the first question, which many rounds do not have."""
@@ -130,25 +134,31 @@ class RulesPlacement:
         placeholder = self._placeholder(reservation)
         if placeholder is not None:
             take_off(state, self._standing(placeholder))
-        choice = self._room(reservation, state, pod)
+        held = self._holder_rules(state).for_room(reservation, pod)
+        choice = self._room(reservation, state, pod, held)
         state.rollback(mark)
         if choice.node:
             self._take(reservation.name, pod, choice.node)
         return choice
 
-    def _room(self, reservation: Reservation, state: SchedulingState, pod: Pod) -> Choice:
+    def _room(
+        self, reservation: Reservation, state: SchedulingState, pod: Pod, held: BoolArray | None
+    ) -> Choice:
         named, waits = reservation.template_node, reservation.pre_allocation
         taken = partial(self._taken_from_room, reservation, state)
         if named:
             refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
             if refusal is not None:
                 return Choice(message=f"node {named}: {refusal.reason}")
+            if held is not None and not waits and not held[state.node_index[named]]:
+                return Choice(message=f"node {named}: {HOLDER_APART}")
             higher = "" if waits else taken(named)
             if higher:
                 return Choice(message=higher)
             return self._preallocated(state, pod, named) if waits else Choice(node=named)
         snapshot = self._replacements.snapshot
-        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot), taken)
+        unfit = _or_apart(state, held, taken)
+        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot), unfit)
         if choice.node or not waits:
             return choice
         return self._preallocated(state, pod, "")
@@ -181,6 +191,8 @@ class RulesPlacement:
         for one in (*placed, *holders, *((self._standing(holder),) if holder is not None else ())):
             take_off(state, one)
         refusal = pod_refusal(state, as_released(pod, node), node)
+        if refusal is None and holder is not None:
+            refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
         state.rollback(mark)
         return _permission(refusal)
 
@@ -221,13 +233,18 @@ class RulesPlacement:
         """The feasible node with the best score, other than the pod's own."""
         state, mark = self._open(pod.uid)
         passing = self._passing(pod)
+        replacement = self._replacements.of(pod).pod
+        held = None
+        if replacement is not None and not starts_first:
+            held = self._holder_rules(state).for_move(pod, replacement)
 
         def taken(node: str) -> str:
             found = self.taken_from_replacement(pod, node, None)
             return found.message if found is not None else ""
 
+        unfit = _or_apart(state, held, taken)
         choice = choose_target(
-            self._replacements, state, pod, starts_first=starts_first, passing=passing, taken=taken
+            self._replacements, state, pod, starts_first=starts_first, passing=passing, taken=unfit
         )
         state.rollback(mark)
         if choice.node:
@@ -247,6 +264,12 @@ class RulesPlacement:
         holder = self._standing(placeholder) if placeholder is not None else None
         passing = self._passing(pod, reservation.name if reservation is not None else "")
         refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
+        replacement = self._replacements.of(pod).pod
+        if refusal is None and replacement is not None:
+            room = reservation.name if reservation is not None else ""
+            refusal = self._holder_rules(state).move_refusal(
+                pod, replacement, node, room=room, holder=placeholder
+            )
         state.rollback(mark)
         return _permission(refusal)
 
@@ -347,6 +370,7 @@ class RulesPlacement:
         if self._state is None or self._behind:
             self._state = self._renewed(self._replacements.snapshot)
             self._behind = False
+            self._holders = None
         mark = self._state.checkpoint()
         for asker in besides:
             if asker in self._assumed:
@@ -411,6 +435,11 @@ class RulesPlacement:
                 self._assumed[asker] = state.place(pod, node)
         return state
 
+    def _holder_rules(self, state: SchedulingState) -> Holders:
+        if self._holders is None:
+            self._holders = holders_of(state, self._replacements, self.namespace, self._assumed)
+        return self._holders
+
     def _standing(self, pod: Pod) -> Pod:
         return self._hypothetical.get(pod.uid, pod)
 
@@ -419,6 +448,15 @@ class RulesPlacement:
         pods = self._replacements.snapshot.pods
         name = placeholder_name(reservation)
         return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
+
+
+def _or_apart(
+    state: SchedulingState, held: BoolArray | None, taken: Callable[[str], str]
+) -> Callable[[str], str]:
+    """Why a node that fits is none: the rules of placeholders (``held``), or another reason."""
+    if held is None:
+        return taken
+    return lambda node: taken(node) if held[state.node_index[node]] else f"node {node}: {HOLDER_APART}"
 
 
 def _in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:

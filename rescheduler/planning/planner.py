@@ -101,11 +101,10 @@ def decide(
     pending = sum(map(waits, state.unplaced.values()))
     try:
         planner.run()
-        before = planner.before
         after = planner.summaries_after() if looks_ahead else []
     finally:
         planner.trial.end()
-    summary_before = summarise(snapshot, state, figures, before, pending)
+    summary_before = summarise(snapshot, state, figures, planner.before, pending)
     for step in planner.steps:
         figures.move(
             step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
@@ -182,7 +181,8 @@ class _Planner:
             movable=self._movable.pod,
             movable_class=self._movable.of_class,
         )
-        self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=not inputs.unlimited)
+        at_once, namespace = not inputs.unlimited, inputs.namespace
+        self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial)
         self._objective = Objective(policies, self._view)
         self._asked_at = self._began_at = state.cluster.version

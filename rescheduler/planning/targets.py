@@ -21,6 +21,7 @@ from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.passing_pods import Relying
+from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
@@ -157,7 +158,7 @@ class Targets:
             return None
         if not trial.takes(pod, replacement, node):
             if not trial.feasible_targets(pod, replacement).any():
-                self._remember(pod, replacement, None, self._explained(replacement))
+                self._remember(pod, replacement, None, self._explained(pod, replacement))
             return None
         if gain < least_gain or not lowers(changes.total) or self._avoids(pod, node, reason):
             return None
@@ -182,7 +183,7 @@ class Targets:
             feasible_targets = allowed & self._trial.may_stay(replacement)
         number = int(np.count_nonzero(feasible_targets))
         if not number:
-            return self._explained(replacement)
+            return self._explained(pod, replacement)
         required = self._trial.required_near(pod, replacement)
         if required is not None:
             feasible_targets &= required.nodes | (wish.change.total[Tier.HARD] < 0)
@@ -261,13 +262,18 @@ class Targets:
         nearest = int(ties[np.argmin(self._trial.view.nodes.ranks[ties])])
         return f"the best, {self._trial.state.node_names[nearest]}, has a gain of {gains[nearest]:.2f}"
 
-    def _explained(self, replacement: Pod) -> Blocked:
+    def _explained(self, pod: Pod, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""
         state = self._trial.state
         result = state.filter(replacement)
         if result.everywhere is not None:
             return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
         counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
+        held = self._trial.takes_holder(pod, replacement)
+        kept_off = 0 if held is None else int(np.count_nonzero(result.feasible & ~held))
+        if kept_off:
+            words = f"of {plural(kept_off, 'node')} that would take its replacement, pods there keep off its placeholder"
+            return Blocked(SkipReason.NO_TARGET, f"{words} (required anti-affinity)", PLUGIN)
         if not counted:
             return Blocked(SkipReason.NO_TARGET, "every node that would take it is unfit as a target", "")
         most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.resources import Resources
@@ -31,6 +32,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.passing_pods import PassingPods, Relying
+from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
 from rescheduler.planning.required_company import Required, required_near
 from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
@@ -61,11 +63,18 @@ class Trial:
     """The what-if world of one plan; undo with ``rollback`` (planned moves) and ``end`` (everything)."""
 
     def __init__(
-        self, snapshot: Snapshot, view: PolicyView, hypothetical: set[str], *, at_once: bool = True
+        self,
+        snapshot: Snapshot,
+        view: PolicyView,
+        hypothetical: set[str],
+        *,
+        at_once: bool = True,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         """``hypothetical``: filled with the uids of pods that do not really stand where the trial puts them.
 
         ``at_once``: False for a plan that shows what would follow as time passes: its order is kept.
+        ``namespace``: that of placeholders.
         """
         self.snapshot = snapshot
         self.view = view
@@ -83,6 +92,7 @@ class Trial:
         self._passing = PassingPods(snapshot, view.state, at_once=at_once)
         self._contended_up_to: int | None = None
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
+        self._holders = PlannedHolders(PlaceholderRules(view.state, namespace), view.planned.moves)
         self._stage = 1
         """In which a move would be that is planned now."""
 
@@ -203,6 +213,9 @@ class Trial:
         """Nodes that take the replacement by the scheduler's rules, now and once the old pod, taken off, is gone."""
         feasible = self.state.feasible(replacement)
         self._restrict(pod, replacement, feasible)
+        held = self.takes_holder(pod, replacement)
+        if held is not None:
+            feasible &= held
         ending = None if keeps_name(pod) else pod
 
         def while_pods_end(nodes: BoolArray) -> None:
@@ -214,10 +227,17 @@ class Trial:
         self._expected.restrict(replacement, feasible, while_pods_end)
         return feasible
 
+    def takes_holder(self, pod: Pod, replacement: Pod) -> BoolArray | None:
+        """Nodes where anti-affinity refuses neither the placeholder for the replacement nor, for placeholders there, itself; None: all."""
+        return self._holders.allowed(pod, self.state.node_index[pod.node], replacement)
+
     def arrivals(self, pod: Pod) -> BoolArray:
         """Nodes that take a pending pod now, and whichever pods of moves are there already."""
         feasible = self.state.feasible(pod)
         self._restrict_arrival(pod, feasible)
+        held = self._holders.arrivals(pod)
+        if held is not None:
+            feasible &= held
 
         def while_pods_end(nodes: BoolArray) -> None:
             if nodes.any():
@@ -234,6 +254,9 @@ class Trial:
         if self.planned.moves and not self._free_beside_leaving_pods(replacement, node):
             return False
         if not self.state.feasible_at(replacement, node):
+            return False
+        held = self.takes_holder(pod, replacement)
+        if held is not None and not held[node]:
             return False
         ending = None if keeps_name(pod) else pod
 

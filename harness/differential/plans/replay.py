@@ -18,6 +18,8 @@ from rescheduler.planning.plan import Move
 class When(enum.StrEnum):
     """The moments at which the replacement of one move may be judged; all moves before it are done."""
 
+    HOLDER = "its placeholder, while its old pod runs"
+    """The placeholder of its room. Its old pod runs, and those of all moves before it that it does not begin after."""
     ENDING = "while old pods end"
     """Its old pod, and those of all moves before it, still end. A StatefulSet waits for its own; and of the moves that it
     begins after none ends any more."""
@@ -60,6 +62,37 @@ def script(case: Case, moves: Sequence[Move]) -> Script:
     return _Replay(case).run(moves)
 
 
+def placeholder(replacement: Manifest) -> Manifest:
+    """The pod that holds the room of a replacement, as far as other pods matter to it: by the design, not by the program."""
+    spec, affinity = replacement["spec"], replacement["spec"].get("affinity") or {}
+    kept = {
+        name: spec[name]
+        for name in ("containers", "initContainers", "tolerations", "nodeSelector", "overhead")
+        if name in spec
+    }
+    node = {"nodeAffinity": affinity["nodeAffinity"]} if affinity.get("nodeAffinity") else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"holder-{replacement['metadata']['name']}",
+            "namespace": "rescheduler",
+            "uid": f"holder-{replacement['metadata']['uid']}",
+            "labels": {
+                "rescheduler.dev/placeholder": "room",
+                "app.kubernetes.io/created-by": "rescheduler",
+            },
+        },
+        "spec": {
+            **kept,
+            "affinity": node,
+            "priority": 1_000_000_000,
+            "schedulerName": spec.get("schedulerName", "default-scheduler"),
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
 class _Replay:
     """The cluster while a plan is carried out."""
 
@@ -70,6 +103,8 @@ class _Replay:
         """Ids of the pods that stand, those of replacements included; a dict keeps their order."""
         self._ending: dict[str, str] = {}
         """Old pods of the moves that are done: their ids, and as they end."""
+        self._left: list[str] = []
+        """Ids of the old pods of the moves that are done, as they ran."""
         self._before: dict[str, frozenset[str]] = {}
         """By the id of each moved pod, the moves that have landed before its own begins: their old pods are gone by then."""
         self._script = Script(dict(self._pods), [], [], {})
@@ -87,12 +122,15 @@ class _Replay:
             except NoReplacement as why:
                 self._script.without_replacement[number] = str(why)
                 del self._standing[move.pod.uid]
+            self._left.append(move.pod.uid)
         return self._script
 
     def _reserve_first(self, number: int, move: Move) -> None:
         old = self._pods[move.pod.uid]
         replacement = self._controllers.replacement(old)
         asked = self._known(f"{move.pod.uid}/asked", replacement)
+        holder = self._known(f"{move.pod.uid}/holder", placeholder(replacement))
+        self._ask(number, When.HOLDER, holder, self._still_running(move))
         ended = self._known(f"{move.pod.uid}/ending", ending(old))
         del self._standing[move.pod.uid]
         # A StatefulSet creates the pod of the same name only once the old one is gone.
@@ -117,6 +155,10 @@ class _Replay:
         self._ask(number, When.ADOPTED, sibling)
         self._ending[move.pod.uid] = self._known(f"{move.pod.uid}/ending", ending(old))
         self._stand(f"{move.pod.uid}/new", bound(adopted, move.target))
+
+    def _still_running(self, move: Move) -> list[str]:
+        gone = self._before[move.pod.uid]
+        return [uid for uid in self._left if uid not in gone]
 
     def _still_ending(self, move: Move) -> list[str]:
         gone = self._before[move.pod.uid]
