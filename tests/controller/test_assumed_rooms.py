@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from made_placeholders import made_placeholder
 from test_rooms_by_the_rules import Keys, Taken, holder, room
 
 from rescheduler.controller.effects import Effect
@@ -55,16 +56,7 @@ def reconciler():
 
 def pinned(reservation, node, refused=""):
     """Its placeholder, just made and not bound yet."""
-    record = reservation.build()
-    made = (
-        b.pod(placeholder_name(record), "rescheduler").cpu("1").owner("Reservation", record.name, record.uid)
-    )
-    made = made.created(format_timestamp(b.NOW_S))
-    where = {"key": "metadata.name", "operator": "In", "values": [node]}
-    terms = {"nodeSelectorTerms": [{"matchFields": [where]}]}
-    made = made.set(
-        "spec.affinity", {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    )
+    made = made_placeholder(reservation, node).created(format_timestamp(b.NOW_S))
     return made.unschedulable(refused) if refused else made
 
 

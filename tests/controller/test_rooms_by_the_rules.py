@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from made_placeholders import made_placeholder
 
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
@@ -21,7 +22,6 @@ from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.actions import CreatePlaceholder, WriteReservationStatus
-from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
 
 PVC = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
@@ -63,9 +63,7 @@ def room(
 
 def holder(reservation, node):
     """Its bound placeholder, as a cluster has it."""
-    name = placeholder_name(reservation.build())
-    record = reservation.build()
-    return b.pod(name, "rescheduler").cpu("1").owner("Reservation", record.name, record.uid).on(node)
+    return made_placeholder(reservation, node).on(node)
 
 
 class Taken(TemplateTrials):
