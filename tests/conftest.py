@@ -39,6 +39,23 @@ structlog.configure(
 )
 
 
+LIMIT_S = 600.0
+"""Of a test: many times what the slowest takes on a loaded machine, so that a loop without end fails and is not waited for."""
+LIMIT_OF_REAL_SERVERS_S = 1800.0
+"""Of a test that starts real servers, or waits for them."""
+_REAL = ("realcluster", "koordinator", "container")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Each test has a time limit, where pytest-timeout is installed: ``make install`` does so."""
+    if not config.pluginmanager.hasplugin("timeout"):
+        return
+    for item in items:
+        real = any(item.get_closest_marker(name) for name in _REAL)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_OF_REAL_SERVERS_S if real else LIMIT_S))
+
+
 @pytest.fixture(autouse=True)
 def logs_of_this_test():
     """A test that configures the logs, as every command does, changes them for no other test of its process."""
