@@ -41,7 +41,7 @@ _FROM_OUTSIDE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundPolicy:
     """Where the policy is. ``document``: the YAML document that holds it, with the lines of the whole text."""
 
     document: Document
@@ -55,7 +55,7 @@ class Place:
         return _at(self.document.data, self.path)
 
 
-def find_policy(text: str | bytes, file: str, word: Word) -> Place:
+def find_policy(text: str | bytes, file: str, word: Word) -> FoundPolicy:
     """The one policy in the text. ``word``: what an unquoted word means to Kubernetes.
 
     Raises:
@@ -63,7 +63,7 @@ def find_policy(text: str | bytes, file: str, word: Word) -> Place:
     """
     search = _Search(file, word)
     documents = search.documents(text)
-    found: list[Place] = []
+    found: list[FoundPolicy] = []
     for document in documents:
         found += search.within(document, (), 0)
     if not found:
@@ -103,7 +103,7 @@ class _Search:
         self._last_line = decoded(text).count("\n") + 1
         return found
 
-    def within(self, document: Document, path: Path, depth: int) -> Iterator[Place]:
+    def within(self, document: Document, path: Path, depth: int) -> Iterator[FoundPolicy]:
         """The policies in the value at ``path``; ``depth``: of texts within texts."""
         value = _at(document.data, path)
         if isinstance(value, str):
@@ -116,15 +116,15 @@ class _Search:
 
     def _in_mapping(
         self, document: Document, path: Path, value: dict[str, Any], depth: int
-    ) -> Iterator[Place]:
+    ) -> Iterator[FoundPolicy]:
         kind = value.get("kind")
         if kind == KIND:
             version = self._known(value.get("apiVersion"), document.line((*path, "apiVersion")))
-            yield Place(document, path, version)
+            yield FoundPolicy(document, path, version)
             return
         if kind == OPERATOR_KIND:
             made, remarks = generated(document, path, self._file)
-            yield Place(made, (), VERSIONS[1], remarks)
+            yield FoundPolicy(made, (), VERSIONS[1], remarks)
             return
         remarks = tuple(self._around(document, path, value))
         for key, inner in value.items():
@@ -132,10 +132,10 @@ class _Search:
                 continue
             if key == _POLICY and isinstance(inner, dict):
                 self._refuse_templates(document, (*path, key))
-                yield Place(document, (*path, key), self._of_values(document, path, value), remarks)
+                yield FoundPolicy(document, (*path, key), self._of_values(document, path, value), remarks)
                 continue
             for place in self.within(document, (*path, key), depth):
-                yield Place(place.document, place.path, place.version, (*remarks, *place.remarks))
+                yield FoundPolicy(place.document, place.path, place.version, (*remarks, *place.remarks))
 
     def _of_values(self, document: Document, path: Path, values: dict[str, Any]) -> str:
         policy = values[_POLICY]
@@ -162,7 +162,7 @@ class _Search:
                     [Problem(self._file, line, "parameters", "a parameter changes the policy", remedy)]
                 )
 
-    def _in_text(self, document: Document, path: Path, text: str, depth: int) -> Iterator[Place]:
+    def _in_text(self, document: Document, path: Path, text: str, depth: int) -> Iterator[FoundPolicy]:
         is_policy = bool(path) and path[-1] == _POLICY
         if depth >= _TEXT_DEPTH or not (is_policy or any(word in text for word in _SIGNS)):
             return
