@@ -94,7 +94,7 @@ def explain_pod_command(
     -o json each line is the document of one pod.
     """
     from rescheduler.cli.configuration_input import load_configuration, load_profile  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.explanations import choose, explain_all, reports  # noqa: PLC0415 - its help needs no rules
+    from rescheduler.cli.explanations import choose, explain_all, reports, reservation_notes  # noqa: PLC0415 - its help needs no rules
     from rescheduler.cli.moved_or_not import move_answers  # noqa: PLC0415 - its help needs no rules
     from rescheduler.planning.budgets import BudgetLedger  # noqa: PLC0415 - its help needs no rules
     from rescheduler.planning.nearest_way import NearestWays  # noqa: PLC0415 - its help needs no rules
@@ -143,7 +143,8 @@ def explain_pod_command(
     nearest = NearestWays(state, replacements, protector, budgets)
     answers = move_answers(found.snapshot, configuration, chosen, state, protector)
     for explained in explain_all(state, chosen, nearest):
-        explanation = replace(explained, moved=answers.get(explained.pod.key))
+        notes = (*explained.notes, *reservation_notes(found.snapshot, explained.pod))
+        explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
 
 

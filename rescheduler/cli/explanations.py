@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.pods_by_name import pod_key
-from rescheduler.model.records import Pod
+from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.nearest_way import NearestWays
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation
 from rescheduler.reports.replacement import ReplacementReport
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.owners_wait import who_waits
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
@@ -49,6 +52,34 @@ def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementRepo
             workload=snapshot.top_workload(pod),
             budgets=budgets.of(found.pod) if found.pod is not None else (),
         )
+
+
+def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
+    """The Reservations that a pending pod is an owner of, each with what it says of that pod."""
+    if pod.node or pod.terminal:
+        return ()
+    controllers = tuple(_controllers(snapshot, pod))
+    found = (
+        (r.name, r.status.phase, r.status.node_name, who_waits(r.status))
+        for r in snapshot.reservations.values()
+        if r.status.phase not in FINISHED and any_owner_matches(r.owners, pod, controllers)
+    )
+    return tuple(
+        f"Reservation {name} is for this pod: {phase}{f' on {node}' if node else ''}"
+        f"{f'; {waits}' if waits else ''}"
+        for name, phase, node, waits in sorted(found)
+    )
+
+
+def _controllers(snapshot: Snapshot, pod: Pod) -> Iterator[OwnerRef]:
+    """The controller of the pod and what controls that; owners that own each other end it."""
+    seen: set[str] = set()
+    ref = pod.controller
+    while ref is not None and ref.uid not in seen:
+        seen.add(ref.uid)
+        yield ref
+        above = snapshot.workloads.get(ref.uid)
+        ref = above.controller if above is not None else None
 
 
 def explain_all(state: SchedulingState, pods: Sequence[Pod], nearest: NearestWays) -> Iterator[Explanation]:

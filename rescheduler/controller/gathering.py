@@ -151,6 +151,7 @@ class Gatherer:
         gate = gate_keys(rooms.values(), index)
         keys = {**gate.keys, **start_first.gate_keys()}
         rooms = {**rooms, **gate.left_out}
+        rooms = {**rooms, **_kept_out(rooms, assignment)}
         taints = taint_switches(
             rooms.values(), index.kept.nodes.shut, lambda name: self.unseen(ObjectKey("", name))
         )
@@ -290,6 +291,17 @@ def _kept(keys: Mapping[str, str], left_out: Iterable[Member]) -> dict[str, str]
         elif member.status.replacement is not None:
             names.add(member.status.replacement.name)
     return {key: name for key, name in keys.items() if name in names}
+
+
+def _kept_out(
+    rooms: Mapping[str, ObservedReservation], assignment: Assignment
+) -> dict[str, ObservedReservation]:
+    """The Reservations that an owner waits for in vain, with that owner."""
+    return {
+        name: dataclasses.replace(rooms[name], owners_wait=message)
+        for name, message in assignment.kept_out.items()
+        if name in rooms
+    }
 
 
 def _held(assignment: Assignment, left_out: Iterable[Member], given: RoundInput) -> Assignment:

@@ -16,13 +16,16 @@ from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
+from rescheduler.migrations.observed import Permission
+from rescheduler.model.foreign_gates import waits_for_others
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
 from rescheduler.model.records import Pod
-from rescheduler.reservations.assignment import Room, assign
+from rescheduler.reservations.assignment import Room, assign, larger_than, rooms_for
 from rescheduler.reservations.handover import tolerates_taint
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.scheduler_probe import is_probe
 
+_NOT_ASKED: Final = Permission(ok=False, message="many different pods wait for it")
 MOST_KINDS_ASKED: Final = 32
 """So many different pods are tried for one room in a round; pods of one template are one kind. A trial takes milliseconds."""
 
@@ -49,7 +52,7 @@ class PendingOwners:
     """Of placeholders, which are no owners."""
     resting: Callable[[Pod], bool]
     """True for a pod that could not be prepared a moment ago: another one gets the room."""
-    _asked: dict[str, dict[tuple[object, ...], bool]] = field(default_factory=dict)
+    _asked: dict[str, dict[tuple[object, ...], Permission]] = field(default_factory=dict)
     """Answers of the scheduling rules in this round, by name of the Reservation and kind of the pod."""
 
     def waiting(self, taken: Collection[str]) -> list[Pod]:
@@ -65,7 +68,7 @@ class PendingOwners:
             return NO_PENDING_CLAIMS
 
         def admits(pod: Pod, room: Room) -> bool:
-            return self._admits(pod, observed[room.reservation.name])
+            return self.admits(pod, observed[room.reservation.name]).ok
 
         found = assign(list(pods), eligible, self.index.controllers, admits=admits).claims
         nodes = {room.reservation.name: room.reservation.status.node_name for room in eligible}
@@ -87,14 +90,39 @@ class PendingOwners:
         refused = bool(pod.unschedulable_message) and LABEL_START_FIRST not in pod.labels
         return refused and not ours and not self.resting(pod)
 
-    def _admits(self, pod: Pod, observed: ObservedReservation) -> bool:
-        """One answer for all pods of one template."""
+    def kept_out(
+        self,
+        pods: Iterable[Pod],
+        rooms: Iterable[Room],
+        observed: Mapping[str, ObservedReservation],
+        served: Collection[str],
+    ) -> dict[str, str]:
+        """Name of a Reservation -> which pending owner cannot use it, and why. ``served``: uids of pods that get capacity.
+
+        Told is the oldest pod. A pod that only comes after another one is not kept out by the Reservation.
+        """
+        found: dict[str, str] = {}
+        eligible = [room for room in rooms if room.open and _for_anybody(observed[room.reservation.name])]
+        waiting = [pod for pod in pods if pod.uid not in served] if eligible else []
+        for pod in sorted(waiting, key=lambda pod: (pod.created_at_s, pod.namespace, pod.name)):
+            for room in rooms_for(pod, eligible, self.index.controllers(pod)):
+                name = room.reservation.name
+                why = larger_than(pod, room)
+                if not why and not waits_for_others(pod):
+                    answer = self.admits(pod, observed[name])
+                    why = "" if answer.ok else f"node {room.reservation.status.node_name}: {answer.message}"
+                if why:
+                    found.setdefault(name, f"pod {pod.key} waits: {why}")
+        return found
+
+    def admits(self, pod: Pod, observed: ObservedReservation) -> Permission:
+        """Whether the scheduler's rules take the pod in place of the placeholder. One answer for all pods of one template."""
         name, node = observed.reservation.name, observed.reservation.status.node_name
         answers, kind = self._asked.setdefault(name, {}), _kind(pod)
         if kind not in answers:
             if len(answers) >= MOST_KINDS_ASKED:
-                return False
-            answers[kind] = self.placement.would_take(pod, node, observed.placeholder).ok
+                return _NOT_ASKED
+            answers[kind] = self.placement.would_take(pod, node, observed.placeholder)
         return answers[kind]
 
 

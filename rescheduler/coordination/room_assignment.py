@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.lost_targets import keeps_off
@@ -14,7 +15,7 @@ from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
-from rescheduler.reservations.assignment import Assignment, Room, assign
+from rescheduler.reservations.assignment import Assignment, Room, assign, from_the_node
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
 from rescheduler.reservations.split import flying, free_part
@@ -65,16 +66,58 @@ class RoomAssignment:
         def passes_by(pod: Pod, room: Room) -> bool:
             return self._passes_by(pod, rooms[room.reservation.name])
 
-        found = assign(eligible, given, self.index.controllers, passes_by=passes_by)
+        unfit: dict[str, str] = {}
+        found = assign(
+            eligible,
+            given,
+            self.index.controllers,
+            admits=partial(self._admits, rooms=rooms, nodes={}, unfit=unfit),
+            passes_by=passes_by,
+        )
         left = [room for room in given if room.reservation.name not in found.claims]
         pending = self.pending.of(refused, left, rooms)
+        served = taken.union(
+            pod.uid for pods in (*found.claims.values(), *pending.claims.values()) for pod in pods
+        )
+        served |= {pod.uid for pod, _ in pending.preparing}
         overdue = [(pod, f"held for {self.gate_limit_s:g} s") for pod in free if pod not in young]
         return dataclasses.replace(
             found,
             claims={**found.claims, **pending.claims},
-            released=(*found.released, *overdue),
+            held=found.held | {uid for uid, why in unfit.items() if not why and uid not in served},
+            released=(
+                *((pod, why) for pod, told in found.released if (why := unfit.get(pod.uid, told))),
+                *overdue,
+            ),
             preparing=pending.preparing,
+            kept_out=self.pending.kept_out(refused, left, rooms, served),
         )
+
+    def _admits(
+        self,
+        pod: Pod,
+        room: Room,
+        *,
+        rooms: Mapping[str, ObservedReservation],
+        nodes: dict[str, str],
+        unfit: dict[str, str],
+    ) -> bool:
+        """What the template does not name the node must have free besides.
+
+        ``nodes``: those on which a pod is served in this round; the next pod is judged when the first one is counted there.
+        ``unfit``: why a pod is not served, by its uid; "": not yet.
+        """
+        if not from_the_node(pod, room.reservation):
+            return True
+        name, node = room.reservation.name, room.reservation.status.node_name
+        if nodes.setdefault(node, pod.uid) != pod.uid:
+            unfit[pod.uid] = ""
+            return False
+        answer = self.pending.admits(pod, rooms[name])
+        if not answer.ok:
+            del nodes[node]
+            unfit[pod.uid] = f"Reservation {name}: {answer.message}"
+        return answer.ok
 
     def _passes_by(self, pod: Pod, observed: ObservedReservation) -> bool:
         """The room of a move waits for its replacement: there the Reservation itself ends (``lost_targets``)."""

@@ -81,6 +81,16 @@ class Resources(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_def
             scalars=tuple((name, amount * times) for name, amount in self.scalars),
         )
 
+    def within(self, named: Resources) -> Resources:
+        """The amounts of those resources of which ``named`` has an amount."""
+        return Resources(
+            cpu_milli=self.cpu_milli if named.cpu_milli else 0,
+            memory_bytes=self.memory_bytes if named.memory_bytes else 0,
+            ephemeral_bytes=self.ephemeral_bytes if named.ephemeral_bytes else 0,
+            pods=self.pods if named.pods else 0,
+            scalars=tuple((name, amount) for name, amount in self.scalars if named.scalar(name)),
+        )
+
     def _combine(self, other: Resources, sign: int) -> Resources:
         if self.scalars or other.scalars:
             merged = dict(self.scalars)

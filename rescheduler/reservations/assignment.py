@@ -3,21 +3,22 @@
 Pods that are pending without a gate are assigned by the same rules (``coordination.pending_owners``).
 Pure. It takes all gated pods and all Reservations at once, so that no pod is assigned to two Reservations and no pod
 is forgotten. A pod is never assigned to a room that is smaller than its requests (K64), nor while it has a scheduling
-gate of another program. Every gated pod is in
+gate of another program. Of a resource that the template does not name the room holds nothing: the pod takes it from the node,
+as with Koordinator's default policy, and ``admits`` says whether the node has it. Every gated pod is in
 exactly one of ``claims``, ``held`` and ``released``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model import names
 from rescheduler.model.foreign_gates import waits_for_others
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.resources import Resources
+from rescheduler.model.resources import NO_RESOURCES, Resources, encode_resources
 from rescheduler.model.selectors import int64
 from rescheduler.replacements.identity import may_replace
 from rescheduler.reservations.owners import any_owner_matches
@@ -53,6 +54,8 @@ class Assignment:
     """Pods that get no room, with the reason."""
     preparing: tuple[tuple[Pod, str], ...] = ()
     """Pods without a gate that must tolerate the hand-over taint before they claim the Reservation of that name."""
+    kept_out: Mapping[str, str] = field(default_factory=dict)
+    """Name of a Reservation -> which pending pod of its owners cannot use it, and why."""
 
 
 Admits = Callable[[Pod, Room], bool]
@@ -78,6 +81,35 @@ def fits(pod: Resources, room: Resources) -> bool:
     )
 
 
+def taken_by(pod: Pod, reservation: Reservation) -> Resources:
+    """What the pod takes of the room: its requests of the resources that the template names. All, if it names none."""
+    named = NO_RESOURCES if reservation.template is None else reservation.template.requests
+    requests = pod.spec.requests
+    return requests.within(named) if any(amount for _, amount in named.items()) else requests
+
+
+def from_the_node(pod: Pod, reservation: Reservation) -> bool:
+    """True if the pod requests a resource that the room does not hold, and that its node must have free besides."""
+    beyond = pod.spec.requests - taken_by(pod, reservation)
+    return any(amount for _, amount in beyond.items())
+
+
+def larger_than(pod: Pod, room: Room) -> str:
+    """Which request of the pod exceeds what the room holds, for people; "": none does."""
+    takes = taken_by(pod, room.reservation)
+    if fits(takes, room.size):
+        return ""
+    missing = takes - room.size
+    name = next(name for name, amount in missing.items() if amount > 0)
+    asked, held = (encode_resources(amount).get(name, "0") for amount in (takes, room.size))
+    return f"it requests {asked} of {name}, and the Reservation holds {held}"
+
+
+def rooms_for(pod: Pod, rooms: Iterable[Room], controllers: tuple[OwnerRef, ...]) -> Iterable[Room]:
+    """The rooms whose owners match the pod."""
+    return _Index(rooms).candidates(pod, controllers, nobody)
+
+
 def assign(
     gated: Sequence[Pod],
     rooms: Iterable[Room],
@@ -101,7 +133,7 @@ def assign(
     too_large: set[str] = set()
     for pod in gated:
         for room in index.candidates(pod, controllers(pod), passes_by):
-            if not fits(pod.spec.requests, room.size):
+            if not fits(taken_by(pod, room.reservation), room.size):
                 too_large.add(pod.uid)
                 continue
             # It could not be bound, so its claim would only keep a room empty and its neighbours waiting.
@@ -140,8 +172,9 @@ def _serve(pairs: list[tuple[tuple[object, ...], Pod, Room]], admits: Admits) ->
         if pod.uid in served or (given and room.reservation.allocate_once):
             continue
         free = left.get(name, room.size)
-        if fits(pod.spec.requests, free) and admits(pod, room):
-            claims[name], left[name] = (*given, pod), free - pod.spec.requests
+        takes = taken_by(pod, room.reservation)
+        if fits(takes, free) and admits(pod, room):
+            claims[name], left[name] = (*given, pod), free - takes
             served.add(pod.uid)
     return claims
 

@@ -22,9 +22,8 @@ from rescheduler.model.reservation import ObjectRef, ReservationPhase, Reservati
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
-from rescheduler.reservations.assignment import fits
+from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_words, wake_for
-from rescheduler.reservations.gate_condition import gate_events, with_gated
 from rescheduler.reservations.handover import hand_over, holds_gate, in_flight
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
@@ -45,6 +44,7 @@ from rescheduler.reservations.making_room import (
 )
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.owners_wait import standing_conditions, standing_events
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
@@ -89,9 +89,7 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
             reservation.status,
             observed_generation=reservation.generation,
             expires_at_s=end_of(reservation, settings),
-            conditions=with_gated(
-                with_readable(reservation.status.conditions, "", now_s), observed.ungated, now_s
-            ),
+            conditions=standing_conditions(observed, now_s),
         )
     )
     phase = reservation.status.phase
@@ -146,7 +144,7 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
         actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
         if draft.status.phase is not reservation.status.phase:
             actions = (*actions, phase_event(reservation, draft.status))
-        actions = (*actions, *gate_events(reservation, draft.status))
+        actions = (*actions, *standing_events(reservation, draft.status))
     return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
 
 
@@ -394,9 +392,11 @@ def _split(draft: _Draft, observed: ObservedReservation, now_s: float, settings:
         _enter(draft, observed, result.event, result.message, now_s)
     # Claimed in the same write. The assignment was computed from the old status, and owners that ended since have taken
     # their parts with them, so each pod is checked against what is left now.
-    served = tuple(pod for pod in observed.assigned if fits(pod.spec.requests, rest_of(draft.status)))
+    served = tuple(
+        pod for pod in observed.assigned if fits(taken_by(pod, observed.reservation), rest_of(draft.status))
+    )
     if result.event is ReservationEvent.OWNERS_CHANGED and served and not flying(observed):
-        draft.status = claim(draft.status, served)
+        draft.status = claim(observed.reservation, draft.status, served)
         message = f"claimed by {', '.join(str(pod.key) for pod in served)}"
         draft.status = transition(draft.status, ReservationEvent.CLAIMED, message, now_s)
 

@@ -132,6 +132,8 @@ class ObservedReservation:
     """Which pending pod of higher priority is about to preempt the claimant that has landed; "": none."""
     ungated: str = ""
     """Why new pods of its owners are not held for it although they should be; "": they are, or need not be."""
+    owners_wait: str = ""
+    """Which pending pod of its owners cannot use it, and why; "": none is kept out."""
     volumes: tuple[NodeSelector, ...] = ()
     """Node affinity of the volumes that the template's claims are bound to."""
     changed: str = ""

@@ -18,10 +18,10 @@ import msgspec
 
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
-from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations import actions as act
-from rescheduler.reservations.assignment import fits
+from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.handover import holds_gate, taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import digest
@@ -79,6 +79,14 @@ def total(pods: Iterable[Pod]) -> Resources:
     return result
 
 
+def used_by(pods: Iterable[Pod], reservation: Reservation) -> Resources:
+    """The sum of what the pods take of the room."""
+    result = NO_RESOURCES
+    for pod in pods:
+        result += taken_by(pod, reservation)
+    return result
+
+
 def rest_of(status: ReservationStatus) -> Resources:
     """What is held for owners that have not come yet."""
     return status.allocatable - status.allocated
@@ -110,7 +118,7 @@ def split(
 ) -> SplitStep:
     """The next step for a Reservation that is split. Phases Available and Waiting."""
     stock = _take_stock(observed, status)
-    result = SplitStep(status=_told(status, stock.owners, stock.rest))
+    result = SplitStep(status=_told(observed.reservation, status, stock.owners, stock.rest))
     if stock.flight:
         _hand_over(result, observed, stock, now_s, settings)
     else:
@@ -138,10 +146,11 @@ def returns(observed: ObservedReservation) -> bool:
     return not nothing(_take_stock(observed, reservation.status).missing)
 
 
-def claim(status: ReservationStatus, pods: tuple[Pod, ...]) -> ReservationStatus:
+def claim(reservation: Reservation, status: ReservationStatus, pods: tuple[Pod, ...]) -> ReservationStatus:
     """The status after these pods have been given their parts."""
     owners = (*status.current_owners, *map(_reference, pods))
-    return msgspec.structs.replace(status, current_owners=owners, allocated=status.allocated + total(pods))
+    allocated = status.allocated + used_by(pods, reservation)
+    return msgspec.structs.replace(status, current_owners=owners, allocated=allocated)
 
 
 def _present(observed: ObservedReservation) -> tuple[Pod, ...]:
@@ -160,16 +169,19 @@ def _take_stock(observed: ObservedReservation, status: ReservationStatus) -> _St
     bound = tuple(h for h in standing if h.node)
     rest, whole = rest_of(status), bound[:0]
     # Bound placeholders that are too small for rest and claimants together are those of the rest: the split is done.
-    if bound and fits(rest + total(flight), total(bound)):
-        whole, rest = bound, total(bound) - total(flight)
+    flying = used_by(flight, observed.reservation)
+    if bound and fits(rest + flying, total(bound)):
+        whole, rest = bound, total(bound) - flying
     others = (h for h in standing if not waits_for_part(observed, h) and all(h is not one for one in whole))
     following = next((h for h in others if _same(h.spec.requests, rest)), None)
     missing = missing_part(observed, owners, rest)
     return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest, missing=missing)
 
 
-def _told(status: ReservationStatus, owners: tuple[Pod, ...], rest: Resources) -> ReservationStatus:
-    used = total(owners)
+def _told(
+    reservation: Reservation, status: ReservationStatus, owners: tuple[Pod, ...], rest: Resources
+) -> ReservationStatus:
+    used = used_by(owners, reservation)
     return msgspec.structs.replace(
         status,
         current_owners=tuple(map(_reference, owners)),
@@ -280,7 +292,7 @@ def _hand_over(
     limit_s = min(limits_s.values())
     if late:
         result.wake_at_s = limit_s
-        _release(result, stock, late)
+        _release(result, observed.reservation, stock, late)
         return
     node, wait = result.status.node_name, observed.wait
     result.event = ReservationEvent.CLAIMED
@@ -336,11 +348,11 @@ def _limit_s(observed: ObservedReservation, pod: Pod, settings: ReservationSetti
     return max(pod.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
 
 
-def _release(result: SplitStep, stock: _Stock, late: tuple[Pod, ...]) -> None:
+def _release(result: SplitStep, reservation: Reservation, stock: _Stock, late: tuple[Pod, ...]) -> None:
     """Release the pods that are late. Their parts go back into the rest if the old placeholder is still bound."""
     kept = tuple(pod for pod in stock.owners if pod not in late)
-    rest = stock.rest + total(late) if stock.whole else stock.rest
-    result.status = _told(result.status, kept, rest)
+    rest = stock.rest + used_by(late, reservation) if stock.whole else stock.rest
+    result.status = _told(reservation, result.status, kept, rest)
     names = ", ".join(str(pod.key) for pod in late)
     result.event = ReservationEvent.OWNERS_CHANGED
     result.message = f"{names} was not bound in time and may be bound to any node"

@@ -12,6 +12,7 @@ from rescheduler.cli.reservation_client import is_unobserved, status_message
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.reports.table import cpu, memory, table
+from rescheduler.reservations.owners_wait import who_waits
 from rescheduler.visible import visible_line
 
 NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
@@ -19,9 +20,11 @@ WIDE: Final = (*NARROW, "ROOM", "ALLOCATED", "SAYS")
 
 
 def reservations_table(rooms: Sequence[Reservation], now_s: float, *, wide: bool) -> str:
-    """A table; ``now_s``: epoch seconds."""
+    """A table, and a line for each pod that its Reservation keeps out; ``now_s``: epoch seconds."""
     rows = [row(room, now_s, wide=wide) for room in rooms]
-    return "\n".join(text.removeprefix("  ") for text in table(WIDE if wide else NARROW, rows)) + "\n"
+    lines = [text.removeprefix("  ") for text in table(WIDE if wide else NARROW, rows)]
+    lines += [visible_line(f"{room.name}: {waits}") for room in rooms if (waits := who_waits(room.status))]
+    return "\n".join(lines) + "\n"
 
 
 def row(room: Reservation, now_s: float, *, wide: bool) -> tuple[str, ...]:
