@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.recorded.recording import encode
-from harness.recorded.scenes import SCENES, record
+from harness.recorded.scenes import SCENES, record, record_rooms
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "upgrades" / "recorded"
 FOLDER_OF_RULES = Path(__file__).resolve().parents[2] / "manifests" / "base"
@@ -19,8 +19,9 @@ def main() -> None:
         sys.exit("usage: python -m harness.recorded VERSION")
     folder = FOLDER / sys.argv[1]
     folder.mkdir(parents=True, exist_ok=True)
-    for name, scene in SCENES.items():
-        lines = list(encode(record(scene)))
+    recordings = {name: record(scene) for name, scene in SCENES.items()} | {"rooms": record_rooms()}
+    for name, moments in recordings.items():
+        lines = list(encode(moments))
         (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         sys.stdout.write(f"{name}: {len(lines)} moments\n")
     rules = "---\n".join((FOLDER_OF_RULES / f"{name}.yaml").read_text(encoding="utf-8") for name in RULES)

@@ -71,7 +71,7 @@ def encode(moments: Iterable[Moment]) -> Iterator[str]:
             line: Obj = {"at": round(moment.at_s, 3), "stored": new}
             line |= {"deleted": gone} if gone else {}
             line |= {"sent": moment.sent} if moment.sent else {}
-            yield json.dumps(line, separators=(",", ":"), sort_keys=True)
+            yield json.dumps(line, separators=(",", ":"))
         before = moment.objects
 
 

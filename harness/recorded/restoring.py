@@ -43,4 +43,7 @@ def put_back(sandbox: Sandbox, moment: Moment) -> None:
             copy = json.loads(json.dumps(obj))
             if resource.custom is not None:
                 resource.custom.prune_and_default(copy)
+            before = store.find(resource.table, namespace, name)
+            if before is not None and "managedFields" in before["metadata"]:  # a recording has none
+                copy["metadata"].setdefault("managedFields", before["metadata"]["managedFields"])
             store.objects.put(resource.table, (namespace, name), copy)

@@ -45,6 +45,44 @@ SCENES: Final[Mapping[str, Scene]] = {
 }
 
 
+def record_rooms(prepare: Callable[[Sandbox], None] | None = None) -> list[Moment]:
+    """All moments of a HeadRoom and an open ReservationWindow, a room of which is used."""
+    sandbox = Sandbox([SandboxNode(name=n, cpu="4") for n in ("a", "b")], seed=1, kubelet=KUBELET)
+    (prepare or install_all)(sandbox)
+    moments: list[Moment] = []
+    sandbox.transport = cast("InProcessTransport", _Recorder(sandbox.transport, moments))
+    sandbox.add(Program(sandbox, random.Random(1), ProgramOptions(document=QUIET)))  # noqa: S311 - reproducible
+    sandbox.advance(2)
+    sandbox.api.subscribe(_every_write(sandbox, moments))
+    template = {"spec": {"containers": [_container("1")]}}
+    late = {"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "late"}}}
+    window = {
+        "cron": "0 14 * * *",
+        "duration": "2h",
+        "podNumToReserve": 1,
+        "template": template,
+        "owners": [late],
+    }
+    web = {"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}}
+    for kind, name, spec in (
+        ("HeadRoom", "web", {"rooms": 2, "template": template, "owners": [web]}),
+        ("ReservationWindow", "daily", window),
+    ):
+        sandbox.api.create(
+            {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        )
+    sandbox.advance(20)
+    metadata = {"name": "late", "namespace": "default", "labels": {"app": "late"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [_container("1")]}}
+    sandbox.api.create(pod)
+    sandbox.advance(20)
+    return moments
+
+
+def _container(cpu: str) -> Obj:
+    return {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+
+
 def install_all(sandbox: Sandbox) -> None:
     """Install the manifests of this version."""
     install(sandbox.transport)

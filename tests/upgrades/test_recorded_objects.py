@@ -23,19 +23,27 @@ from rescheduler.sandbox.controllers.unstructured import (
     ready,
     spec,
     status,
+    uid,
 )
 
 FOLDER = Path(__file__).parent / "recorded"
-RECORDINGS = sorted(FOLDER.rglob("*.jsonl"))
+RECORDINGS = sorted(path for path in FOLDER.rglob("*.jsonl") if path.stem != "rooms")
+ROOMS = sorted(FOLDER.rglob("rooms.jsonl"))
 EVERY = 1 if os.environ.get("RESCHEDULER_EXAMPLES") else 5
-MOMENTS = [
-    pytest.param(moment, id=f"{path.parent.name}-{path.stem}-{index}")
-    for path in RECORDINGS
-    for index, moment in enumerate(decode(path.read_text(encoding="utf-8").splitlines()))
-    if index % EVERY == 0
-]
+
+
+def moments_of(recordings):
+    return [
+        pytest.param(moment, id=f"{path.parent.name}-{path.stem}-{index}")
+        for path in recordings
+        for index, moment in enumerate(decode(path.read_text(encoding="utf-8").splitlines()))
+        if index % EVERY == 0
+    ]
+
+
 MOVE = GroupKind("rescheduler.dev", "PodMigration")
 ROOM = GroupKind("rescheduler.dev", "Reservation")
+HEAD_ROOM = GroupKind("rescheduler.dev", "HeadRoom")
 CONFIG_MAP = GroupKind("", "ConfigMap")
 TARGET = "b"
 LIMIT_S = 120
@@ -73,7 +81,7 @@ def gate_left_behind(moment):
     return GATE_CONFIG_MAP not in names and not there
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", moments_of(RECORDINGS))
 def test_a_move_that_an_earlier_version_has_begun_lands_in_its_room(moment):
     sandbox = restore(moment)
     if room_held(moment):
@@ -99,3 +107,32 @@ def test_a_move_that_an_earlier_version_has_begun_lands_in_its_room(moment):
     assert {status(r)["phase"] for r in sandbox.api.list(ROOM)} <= {"Succeeded"}
     keys = sandbox.api.get(CONFIG_MAP, "rescheduler", GATE_CONFIG_MAP)
     assert not keys.get("data")
+
+
+@pytest.mark.parametrize("moment", moments_of(ROOMS))
+def test_rooms_that_an_earlier_version_holds_are_kept(moment):
+    """The very Reservations and placeholders: none is given back to be made again."""
+
+    def held(objects):
+        rooms = {uid(o) for o in objects if o["kind"] == "Reservation" and available(o)}
+        return rooms | {uid(o) for o in objects if placeholder_of(o) in rooms}
+
+    def available(obj):
+        return (obj.get("status") or {}).get("phase") == "Available" and not status(obj).get("currentOwners")
+
+    def placeholder_of(obj):
+        owners = obj["metadata"].get("ownerReferences") or [{}]
+        return owners[0].get("uid") if LABEL_PLACEHOLDER in labels(obj) else None
+
+    sandbox, before = restore(moment), held(moment.objects.values())
+    program = Program(sandbox, random.Random(1), ProgramOptions(document=QUIET))  # noqa: S311 - reproducible
+    sandbox.add(program)
+    lost = set()
+    sandbox.api.subscribe(lambda change: lost.add(uid(change.object)) if change.type == "DELETED" else None)
+    sandbox.advance(20)
+    (head_room,) = sandbox.api.list(HEAD_ROOM) or ({},)
+    if head_room:
+        assert status(head_room)["rooms"] == "2/2"
+    taken = [p for p in sandbox.api.list(POD) if labels(p).get("app") == "late" and spec(p).get("nodeName")]
+    assert len(before & lost) <= len(taken), "only the room of the pod that took one ends"
+    assert not program.events.damaged
