@@ -38,6 +38,10 @@ LONGEST_ZONE: Final = 64
 """The name of a time zone."""
 TIME_OF_DAY: Final = 5
 """Characters of 04:00."""
+MOST_TEMPLATE_BYTES: Final = 64 * 1024
+"""Of a template, as JSON without white space. The schema leaves most of a pod open, so the decoder keeps nothing of one that is larger."""
+OVERSIZED_TEMPLATE: Final = b'{"oversized":true}'
+"""What stands in the record for such a template."""
 MOST_EARLIER_MOVES: Final = 8
 """``spec.after`` of a PodMigration."""
 

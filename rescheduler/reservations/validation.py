@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.gate_keys import MOST_KEYS, can_be_found, keys_needed
 from rescheduler.reservations.lifecycle import ReservationEvent
@@ -24,6 +25,11 @@ class Refused(NamedTuple):
 
 def refusal(reservation: Reservation, template_refused: str | None = "") -> Refused | None:
     """The first reason to refuse ``reservation``, or None. ``template_refused``: the API server's words, if it was asked."""
+    if reservation.template_raw == OVERSIZED_TEMPLATE:
+        return _invalid(
+            f"spec.template is larger than {MOST_TEMPLATE_BYTES // 1024} KiB (leave out what holds no room: commands, "
+            "environment, probes, annotations)"
+        )
     if reservation.template is None:
         return _invalid("spec.template is missing or cannot be read")
     owners = _owners_refusal(reservation)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition, told
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import API_VERSION, RESERVEABLE
@@ -174,7 +175,8 @@ def step(observed: ObservedWindow, now_s: float) -> WindowStep:
     found, fault = running(window, now_s)
     recipe = recipe_of(window, found) if found is not None else None
     if found is not None and recipe is None:
-        fault = "spec.template cannot be read as a pod"
+        large = f"is larger than {MOST_TEMPLATE_BYTES // 1024} KiB"
+        fault = f"spec.template {large if window.template_raw == OVERSIZED_TEMPLATE else 'cannot be read as a pod'}"
     placed = _placed(observed, found)
     moment = Moment(window, fault, found, len(placed), now_s)
     phase = next(phase for holds, phase in PHASES if holds(moment))

@@ -88,6 +88,7 @@ class Lab:
         self.cluster.advance(5)
         for name in ("n2", "n3"):
             self.cluster.add_node(SandboxNode(name=name))
+        self._write(text)
         self.program = Program(self.cluster, random.Random(1), ProgramOptions(document=text))  # noqa: S311 - reproducible
         self.cluster.add(self.program)
 
@@ -123,6 +124,12 @@ class Lab:
 
     def configure(self, text: bytes) -> None:
         self.program.document.content = text
+        self._write(text)
+
+    def _write(self, text: bytes) -> None:
+        """As on a cluster: admission policies look at the ConfigMap."""
+        stored = self.cluster.api.get(GroupKind("", "ConfigMap"), "rescheduler", "rescheduler")
+        self.cluster.api.patch(stored, {"data": {"config.yaml": text.decode()}})
 
     def series(self, name: str, **labels: str) -> float:
         return self.program.metrics.registry.get_sample_value(name, labels)

@@ -173,6 +173,7 @@ def test_its_image_may_be_another_one_that_the_configuration_names(both):
         for written in (
             "reservations:\n  pauseImage: registry.example/pause:1\n",
             'reservations: {ttl: 5m, pauseImage: "registry.example/pause:1"}\n',
+            'reservations: {"pauseImage":"registry.example/pause:1"}\n',
         ):
             admin.patch(path, {"data": {"config.yaml": before + written}}).expect(200)
             patience(lambda: create(both, body).status == 201)

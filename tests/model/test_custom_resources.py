@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.bounds import OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder, UndecodableError
 from rescheduler.model.encode import (
@@ -26,6 +27,7 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.reservations.validation import refusal
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}, "namespace": "shop"},
@@ -222,3 +224,30 @@ def test_two_requirements_on_one_key_both_survive():
         "matchLabels": {"a": "x"},
         "matchExpressions": [{"key": "a", "operator": "In", "values": ["y"]}],
     }
+
+
+def large_template(size):
+    container = {
+        "name": "c",
+        "resources": {"requests": {"cpu": "1m"}},
+        "env": [{"name": "A", "value": "x" * size}],
+    }
+    return {"spec": {"containers": [container]}}
+
+
+def test_nothing_is_kept_of_a_template_that_is_larger_than_a_room_needs():
+    """Of 225 of them, each of 1m CPU and 0.9 MB, the controller came to its limit of memory."""
+    record = read(
+        Kind.RESERVATION, reservation_manifest("a", template=large_template(900_000), owners=OWNERS)
+    )
+    assert record.template is None
+    assert record.template_raw == OVERSIZED_TEMPLATE
+    refused = refusal(record)
+    assert "larger than 64 KiB" in refused.message
+    assert len(repr(record)) < 8192
+
+
+def test_a_large_template_that_a_person_writes_is_kept():
+    record = read(Kind.RESERVATION, reservation_manifest("a", template=large_template(60_000), owners=OWNERS))
+    assert refusal(record) is None
+    assert record.template.requests.cpu_milli == 1

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
+from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition
 from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.pods import PodDecoder
@@ -392,8 +393,10 @@ class ReadTemplate(NamedTuple):
 
 
 def read_template(template: Raw, shared: SharedParts, pods: PodDecoder) -> ReadTemplate:
-    """What is read of spec.template."""
+    """What is read of spec.template; nothing is kept of one that is too large."""
     raw = _compact(template)
+    if len(raw) > MOST_TEMPLATE_BYTES:
+        return ReadTemplate(None, NO_LABELS, "", "", OVERSIZED_TEMPLATE)
     wire, labels = _template(raw, shared)
     head = wire.metadata or ReservationTemplateMetaWire()
     spec = _template_spec(wire.spec, labels, pods)
