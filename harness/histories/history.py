@@ -28,6 +28,7 @@ from harness.histories.sights import Sights
 from harness.histories.stepping_aside import POLICY, SteppingAside
 from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
+from harness.histories.waiting_pods import WaitingPods, at_work
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
 from rescheduler.controller.loop import LoopTimings
@@ -204,7 +205,8 @@ class History:
             evicted=lambda: self._checker.evicted,
         )
         self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
-        self._rough = self._write_script()
+        self._waiting = WaitingPods(self._cluster, seed, script=self._script, program=self._program)
+        self._rough = self._write_script() or self._waiting.at_work
         if not self._aside.at_work:
             self._chains.write_script(self._script)
             self._pending.write_script()
@@ -213,6 +215,7 @@ class History:
         self._aside.write_script(self._checker.seen)
         self._sights.write_script()
         self._rough |= self._sights.rough
+        self._waiting.write_script()
         self._upgrades.write_script()
         if self._owners_change:
             self._owners.write_script()
@@ -248,6 +251,7 @@ class History:
             + self._aside.faults
             + self._sights.faults
             + self._upgrades.faults
+            + self._waiting.faults
             + self._program.events.damaged
         )
         if not faults:
@@ -316,7 +320,7 @@ class History:
             writes_per_life=rng.choice((8, 25)),
             late=self._chance(0.5),
             clock_ahead_s=_CLOCKS_AHEAD_S[self._seed % len(_CLOCKS_AHEAD_S)],
-            late_answers=random.Random(f"answers {self._seed}").choice(_LATE),  # noqa: S311 - reproducible
+            late_answers=0.0 if at_work(self._seed) else random.Random(f"answers {self._seed}").choice(_LATE),  # noqa: S311 - reproducible
         )
 
     def _write_script(self) -> bool:

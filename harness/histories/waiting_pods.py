@@ -1,0 +1,178 @@
+"""Pods of higher priority that only a placeholder keeps out, and reserved nodes that are cordoned, at every step of a move.
+
+Checked: at an eviction no pod that the program knows to wait would preempt the replacement on its target, and no Reservation
+counts as used while such a pod is about to preempt its owner. Judged by the sandbox's scheduler on what the program's
+caches show. Drawn from a random stream of their own: histories without them are those of before.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import msgspec
+
+from harness.histories.clusters import lone_pod
+from harness.histories.disturbances import CROWD
+from harness.histories.observed_cluster import cpu_of, evicted, over
+from harness.histories.program import Program
+from harness.histories.script import Milestone, Script
+from harness.histories.user_requests import MOVE, ROOM
+from rescheduler.model.names import HOSTNAME
+from rescheduler.model.quantity import milli
+from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, status, terminal, uid
+from rescheduler.sandbox.sandbox import Sandbox
+from rescheduler.sandbox.scheduler.preemption import preempt
+from rescheduler.scheduling.state import SchedulingState
+
+_AT_WORK: Final = 0.2
+"""Share of the histories in which this happens."""
+_MOST: Final = 4
+_MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
+_LATER_S: Final = (0.001, 0.05, 0.3, 1.0)
+_CORDONED_S: Final = (1.0, 5.0, 100.0)
+
+
+def at_work(seed: int) -> bool:
+    """True for a history with such pods: there no answer is late, so that a write was decided on what the caches show."""
+    return _stream(seed).random() < _AT_WORK
+
+
+def _stream(seed: int) -> random.Random:
+    return random.Random(f"waiting pods {seed}")  # noqa: S311 - reproducible
+
+
+class WaitingPods:
+    """Writes its own part of the script. ``faults``: messages about what must not happen."""
+
+    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
+        self._cluster, self._script, self._program = cluster, script, program
+        self._rng = _stream(seed)
+        self.at_work = self._rng.random() < _AT_WORK
+        self.faults: list[str] = []
+        self._serial = 0
+        self._judged: set[str] = set()
+        cluster.api.subscribe(self._hear)
+
+    def write_script(self) -> None:
+        """Draw what happens, and when."""
+        if not self.at_work:
+            return
+        rng = self._rng
+        for _ in range(rng.randint(1, _MOST)):
+            waits = ("pod of higher priority waits for a held room", self._wait)
+            name, do = rng.choice((waits, waits, ("reserved node cordoned", self._cordon)))
+            milestone = rng.choice(_MILESTONES)
+            count = rng.randint(1, 25 if milestone is Milestone.WRITE else 2)
+            self._script.after(count, milestone, name, do, later_s=rng.choice(_LATER_S))
+
+    def _reserved_node(self) -> str:
+        """The node of a Reservation that has not ended, or the target of a move."""
+        rooms = [r for r in self._cluster.api.list(ROOM) if not over(r)]
+        moves = [m for m in self._cluster.api.list(MOVE) if not over(m)]
+        named = [status(each).get("nodeName", "") for each in (*rooms, *moves)]
+        nodes = sorted({node for node in named if node and self._cluster.api.get(NODE, "", node)})
+        return self._rng.choice(nodes) if nodes else ""
+
+    def _wait(self) -> None:
+        node = self._reserved_node()
+        if not node:
+            return
+        self._script.hits.add("higher priority")
+        self._serial += 1
+        cpu_milli = self._free_milli(node) + self._rng.choice((100, 500, 500, 1000, 2000))
+        pod = lone_pod(f"waits-{self._serial}", cpu_milli=cpu_milli, priority_class="high", label=CROWD)
+        pod["spec"]["nodeSelector"] = {HOSTNAME: node}
+        self._cluster.api.create(pod)
+
+    def _free_milli(self, node: str) -> int:
+        """What pods and placeholders leave of the node: a pod that wants more waits, or preempts."""
+        found = self._cluster.api.get(NODE, "", node) or {}
+        held = [p for p in self._cluster.api.list(POD) if spec(p).get("nodeName") == node and not terminal(p)]
+        total = milli((status(found).get("allocatable") or {}).get("cpu", "0"))
+        return max(0, total - sum(map(cpu_of, held)))
+
+    def _cordon(self) -> None:
+        node = self._reserved_node()
+        if not node:
+            return
+        self._script.hits.add(f"node {node}")
+        self._schedulable(node, unschedulable=True)
+        self._script.at(
+            self._cluster.clock() + self._rng.choice(_CORDONED_S),
+            "reserved node uncordoned",
+            lambda: self._schedulable(node, unschedulable=None),
+        )
+
+    def _schedulable(self, name: str, *, unschedulable: bool | None) -> None:
+        node = self._cluster.api.get(NODE, "", name)
+        if node is not None:
+            self._cluster.api.patch(node, {"spec": {"unschedulable": unschedulable}})
+
+    # Checks
+
+    def _hear(self, change: ObjectChange) -> None:
+        obj = change.object
+        if not self.at_work or not self._program.line.sending:
+            return
+        if obj["kind"] == "Pod" and evicted(obj) and uid(obj) not in self._judged:
+            self._judged.add(uid(obj))
+            self._check_eviction(obj)
+        if obj["kind"] == "Reservation" and status(obj).get("phase") == "Succeeded":
+            self._check_success(obj)
+
+    def _check_eviction(self, pod: Obj) -> None:
+        moves = [
+            m
+            for m in self._cluster.api.list(MOVE)
+            if not over(m) and spec(m)["podRef"].get("uid") == uid(pod) and status(m).get("nodeName")
+        ]
+        snapshot = self._program.loop.snapshot()
+        old = next((p for p in snapshot.pods.values() if p.uid == uid(pod)), None)
+        if not moves or old is None or status(moves[0]).get("mode") == "StartFirst":
+            return
+        node, room = status(moves[0])["nodeName"], status(moves[0]).get("reservationName", "")
+        owner = snapshot.reservations.get(room)
+        holders = [
+            p for p in snapshot.pods.values() if owner and p.controller and p.controller.uid == owner.uid
+        ]
+        coming = msgspec.structs.replace(
+            old, name=f"{old.name}-coming", uid="coming", node="", created_at_s=snapshot.taken_at_s
+        )
+        for waiting in self._preemptors(snapshot, coming, node, gone=(old, *holders)):
+            self.faults.append(f"{key(pod).name} was evicted although {waiting} waits for its room on {node}")
+
+    def _check_success(self, room: Obj) -> None:
+        owners: list[Obj] = status(room).get("currentOwners") or []
+        if uid(room) in self._judged or len(owners) != 1 or spec(room).get("allocateOnce") is False:
+            return
+        self._judged.add(uid(room))
+        snapshot = self._program.loop.snapshot()
+        landed = next((p for p in snapshot.pods.values() if p.uid == owners[0]["uid"]), None)
+        if landed is None or landed.deleting:
+            self.faults.append(f"{key(room).name} counts as used, and its owner is gone")
+
+    def _preemptors(self, snapshot: Snapshot, coming: Pod, node: str, gone: tuple[Pod, ...]) -> list[str]:
+        """Pods that wait as the caches show, and would preempt ``coming`` on the node."""
+        state = SchedulingState(snapshot)
+        if node not in state.node_index:
+            return []
+        for pod in gone:
+            state.remove(pod)
+        placed = state.place(coming, node)
+        found: list[str] = []
+        for pod in snapshot.pods.values():
+            waits = bool(pod.unschedulable_message) and not pod.spec.gates and not pod.deleting
+            if pod.node or not waits or not pod.spec.preempts:
+                continue
+            if pod.spec.priority <= coming.spec.priority or pod.nominated_node not in ("", node):
+                continue
+            if state.feasible(pod).any():
+                continue
+            choice = preempt(state, pod, state.explain(pod), snapshot.budgets).choice
+            if choice is not None and any(victim is placed for victim in choice.victims):
+                found.append(pod.name)
+        return found
