@@ -34,7 +34,6 @@ class ReservationEvent(enum.StrEnum):
     CLAIM_DROPPED = "ClaimDropped"
     PREALLOCATED = "Preallocated"
     OWNERS_CHANGED = "OwnersChanged"
-    HANDED_OUT = "HandedOut"
     OWNER_BOUND = "OwnerBound"
     LANDED_ELSEWHERE = "LandedElsewhere"
     CLAIMANT_LOST = "ClaimantLost"
@@ -112,7 +111,6 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.WAITING, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
     (_P.WAITING, _E.CLAIMED): Transition(_P.WAITING, _R.CLAIMED),
     (_P.WAITING, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.WAITING, _E.HANDED_OUT): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.WAITING, _E.CLAIMANT_LOST): Transition(_P.FAILED, _R.CLAIMANT_LOST),
     (_P.WAITING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.WAITING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
@@ -129,7 +127,6 @@ TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition
     (_P.AVAILABLE, _E.CLAIMED): Transition(_P.AVAILABLE, _R.CLAIMED),
     (_P.AVAILABLE, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
     (_P.AVAILABLE, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.AVAILABLE, _E.HANDED_OUT): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.CLAIM_DROPPED): Transition(_P.AVAILABLE, _R.AVAILABLE),
     (_P.AVAILABLE, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
     (_P.AVAILABLE, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),

@@ -204,10 +204,7 @@ def _same(one: Resources, other: Resources) -> bool:
 def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
     node = result.status.node_name
     returns = not nothing(stock.missing)
-    if stock.whole and not returns and _of_no_use(observed, stock):
-        result.event = ReservationEvent.HANDED_OUT
-        result.message = f"its owners on node {node} leave nothing that another one could use"
-    elif stock.whole or (returns and nothing(stock.rest) and stock.owners):
+    if stock.whole or (returns and nothing(stock.rest) and stock.owners):
         _take_back(result, observed, stock)
         result.event = ReservationEvent.OWNERS_CHANGED
         result.message = _holding_words(node, stock)
@@ -218,13 +215,14 @@ def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> No
     elif not nothing(stock.rest):
         result.event = ReservationEvent.PLACEHOLDER_LOST
         result.message = f"the placeholder on node {node} is gone: the room is not held any more"
-    # Nothing is left to hold from here on.
     elif stock.owners:
-        result.event = ReservationEvent.HANDED_OUT
-        result.message = f"all of the room on node {node} is used by its owners"
+        result.event = ReservationEvent.OWNERS_CHANGED
+        result.message = f"all of it on node {node} is used by {plural(len(stock.owners), 'pod')}"
     else:
-        result.event = ReservationEvent.CLAIMANT_LOST
-        result.message = "the last claimant ended during the hand-over; the room is not held any more"
+        # Its owners used all of it and have ended. What they left is waited for as a preallocated one waits.
+        result.actions.extend(recreated(observed, result.status, None))
+        result.event = ReservationEvent.PREALLOCATED
+        result.message = f"its owners on node {node} have ended; waiting until all of it is held again"
 
 
 def _take_back(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
@@ -232,15 +230,6 @@ def _take_back(result: SplitStep, observed: ObservedReservation, stock: _Stock) 
     result.actions.extend(_delete_others(observed, *stock.whole, waits))
     if not nothing(stock.missing):
         result.actions.extend(take_back(observed, stock.missing, stock.whole))
-
-
-def _of_no_use(observed: ObservedReservation, stock: _Stock) -> bool:
-    """True if a resource is used up that every owner requests: what is left of the others would be held for nobody."""
-    template = observed.reservation.template
-    promised = NO_RESOURCES if template is None else template.requests
-    used_up = [name for name, amount in promised.items() if amount > 0 and stock.rest.amount(name) <= 0]
-    owners = [owner.spec.requests for owner in stock.owners]
-    return bool(owners) and any(all(each.amount(name) > 0 for each in owners) for name in used_up)
 
 
 def _holding_words(node: str, stock: _Stock) -> str:

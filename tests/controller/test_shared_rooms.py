@@ -54,7 +54,8 @@ def test_parts_are_handed_out_and_the_rest_stays_held(seed, priority_class):
     scene.scale(5)
     scene.until(lambda: len(scene.on("n2")) == 4)
     at_rest(scene)
-    assert scene.phase("pool") == "Succeeded"
+    full = scene.state("pool")
+    assert (full["phase"], full["allocated"]["cpu"], full["allocatable"]["cpu"]) == ("Available", "4", "4")
     assert scene.leftovers() == []
 
 
@@ -73,7 +74,7 @@ def test_more_pods_than_parts_and_owners_that_end(seed):
     found = scene.state("pool")
     assert not gone & {owner["name"] for owner in found["currentOwners"]}
     scene.scale(7)
-    scene.until(lambda: scene.phase("pool") == "Succeeded")
+    scene.until(lambda: scene.state("pool")["allocated"]["cpu"] == "4")
     at_rest(scene)
     assert len(scene.on("n2")) >= 3
     assert scene.leftovers() == []

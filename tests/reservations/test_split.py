@@ -202,26 +202,42 @@ def test_for_a_hand_over_the_placeholder_of_a_part_goes_when_everything_else_is_
     assert [x.uid for x in after.actions if isinstance(x, act.DeletePlaceholder)] == ["w"]
 
 
-def test_what_no_owner_could_use_is_not_held():
+def test_what_is_left_beside_a_resource_that_is_used_up_stays_held():
     mixed = Resources(cpu_milli=4000, memory_bytes=8 << 30)
     a = pod("a", gated=False, node="n2")
     a = replace(a, spec=PodSpec(requests=Resources(cpu_milli=4000, memory_bytes=1 << 30)))
-    left = Resources(memory_bytes=7 << 30)
-    rest = replace(holder("w", 0), spec=PodSpec(requests=left))
-    status = ReservationStatus(
-        phase=ReservationPhase.AVAILABLE,
-        node_name="n2",
-        allocatable=mixed,
-        allocated=a.spec.requests,
-        current_owners=(ObjectRef(a.namespace, a.name, a.uid),),
-    )
+    rest = replace(holder("w", 0), spec=PodSpec(requests=Resources(memory_bytes=7 << 30)))
     room = shared((a,), template=PodSpec(requests=mixed))
+    status = replace(room.status, allocatable=mixed, allocated=a.spec.requests)
     outcome = look(replace(room, status=status), owners=(a,), **held(rest))
-    assert outcome.status.phase is ReservationPhase.SUCCEEDED
-    assert does(outcome) == ["DeletePlaceholder"]
-    modest = replace(a, spec=PodSpec(requests=Resources(memory_bytes=1 << 30)))
-    kept = look(replace(room, status=status), owners=(a, modest), **held(rest))
-    assert kept.status.phase is ReservationPhase.AVAILABLE, "an owner without CPU could use it"
+    assert outcome.status.phase is ReservationPhase.AVAILABLE
+    assert does(outcome) == []
+
+
+def test_one_that_is_full_stays_available_and_takes_back_what_its_only_owner_leaves():
+    a = pod("a", 4000, gated=False, node="n2")
+    room = shared((a,), allocated=4000)
+    full = look(room, owners=(a,), **held())
+    assert full.status.phase is ReservationPhase.AVAILABLE
+    assert condition(full.status.conditions, "Ready").message == "all of it on node n2 is used by 1 pod"
+    leaving = look(room, owners=(replace(a, deleting=True),), **held())
+    assert does(leaving) == ["CreatePlaceholder"]
+    waits = holder(f"{placeholder_name(room)}-back-1", 4000, node="", waits=True, nominated_node="n2")
+    gone = look(room, owners=(), **held(waits))
+    assert gone.status.phase is ReservationPhase.WAITING
+    assert does(gone) == []
+    again = replace(room, status=gone.status)
+    assert does(look(again, turn=PlaceholderTurn.ADMIT, **held(waits))) == ["AdmitPlaceholder"]
+    bound = look(again, **held(replace(waits, node="n2")))
+    assert (bound.status.phase, bound.status.allocatable) == (ReservationPhase.AVAILABLE, cpu(4000))
+
+
+def test_one_that_is_full_is_waited_for_again_where_its_owner_vanished_in_one_look():
+    a = pod("a", 4000, gated=False, node="n2")
+    gone = look(shared((a,), allocated=4000), owners=(), **held())
+    assert (gone.status.phase, does(gone)) == (ReservationPhase.WAITING, ["CreatePlaceholder"])
+    part = next(action.part for action in gone.actions if isinstance(action, act.CreatePlaceholder))
+    assert part.waits
 
 
 def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
@@ -245,11 +261,7 @@ def test_a_room_that_was_used_does_not_say_that_nobody_came():
     assert end(before, name=placeholder_name(before)).message == "expired before a pod used it"
 
 
-def test_all_handed_out_is_success_and_a_lost_rest_is_failure():
-    a = pod("a", 4000, gated=False, node="n2")
-    assert (
-        look(shared((a,), allocated=4000), owners=(a,), **held()).status.phase is ReservationPhase.SUCCEEDED
-    )
+def test_a_lost_rest_is_failure():
     small = pod("a", gated=False, node="n2")
     lost = look(shared((small,), allocated=1000), owners=(small,), **held())
     assert condition(lost.status.conditions, "Ready").reason == "PlaceholderLost"
