@@ -21,6 +21,7 @@ from harness.histories.ending import broken, leftovers, outcome
 from harness.histories.faulty_transport import Restless
 from harness.histories.owner_changes import OwnerChanges, with_owners
 from harness.histories.pending_owners import PendingOwners
+from harness.histories.placeholders import ChangedPlaceholders
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
@@ -197,6 +198,7 @@ class History:
             server=self._clocks.server,
             make_room=self._aside.at_work,
         )
+        self._holders = ChangedPlaceholders(self._cluster, seed, script=self._script)
         self._sights = Sights(
             self._cluster,
             seed,
@@ -214,6 +216,7 @@ class History:
         self._clocks.write_script()
         self._aside.write_script(self._checker.seen)
         self._sights.write_script()
+        self._holders.write_script()
         self._rough |= self._sights.rough
         self._waiting.write_script()
         self._upgrades.write_script()
@@ -233,6 +236,7 @@ class History:
             self._room_sets.undo()
             self._clocks.undo()
             self._sights.undo()
+            self._holders.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)
@@ -256,7 +260,7 @@ class History:
         )
         if not faults:
             faults += self._leftovers()
-        if not faults and not self._rough and not self._owners_change:
+        if not faults and not self._rough and not self._owners_change and not self._holders.at_work:
             faults += broken(self._checker.seen, self._checker.excused)
         return self._outcome()
 

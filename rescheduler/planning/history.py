@@ -90,6 +90,16 @@ class History:
         """When a pod whose moves failed may be tried again; it doubles with each failure. None: now."""
         return self._past.backoff_until(pod.uid)
 
+    def last_failure(self, pod: Pod) -> str:
+        """Why the last of its moves failed, as long as its PodMigration is kept; "": nothing is known."""
+        failed = [
+            move
+            for move in self._snapshot.migrations.values()
+            if move.pod_uid == pod.uid and move.status.phase is MigrationPhase.FAILED
+        ]
+        last = max(failed, key=lambda move: move.status.finished_at_s, default=None)
+        return f"{last.status.reason}: {last.status.message}" if last is not None else ""
+
 
 def _unfinished(snapshot: Snapshot) -> Iterator[InFlight]:
     for migration in sorted(snapshot.migrations.values(), key=lambda m: m.key):

@@ -150,7 +150,9 @@ class Refusals:
             return Blocked(SkipReason.COOLDOWN, message, "limits.workloadCooldown")
         waits = self._history.backoff_until(pod)
         if waits is not None:
-            message = f"its last move failed; the next try is in {waits - now_s:.0f} s"
+            why = self._history.last_failure(pod)
+            told = f" ({why})" if why else ""
+            message = f"its last move failed{told}; the next try is in {waits - now_s:.0f} s"
             return Blocked(SkipReason.BACKOFF, message, "back-off")
         return None
 

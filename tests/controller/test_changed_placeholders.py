@@ -6,7 +6,7 @@ No pod is evicted for a room that is smaller than asked, elsewhere, or whose pla
 from __future__ import annotations
 
 import pytest
-from scenes import Scene
+from scenes import TAINTS, Scene
 
 from harness.histories.admission import HARMLESS, REFUSED, SPOILED, placeholder_policy
 from rescheduler.model.names import GATE
@@ -73,6 +73,16 @@ def test_nobody_is_evicted_where_the_policies_let_the_placeholder_not_be_made(wh
     assert not evicted(world)
     assert world.state(name)["phase"] != "Succeeded"
     assert not world.faults
+
+
+def test_planned_moves_back_off_while_their_placeholders_are_spoiled():
+    world = scene()
+    admit(world, SPOILED["finalizer"])
+    world.taint("n1")
+    world.start(document=TAINTS)
+    world.advance(150.0)
+    assert 1 <= len(created(world)) <= 3
+    assert not evicted(world)
 
 
 def test_a_room_of_people_fails_with_what_was_stored():

@@ -117,9 +117,12 @@ def test_a_failed_move_backs_off_longer_each_time(decide, app):
     cluster = b.snapshot(*NODES, tainted(app))
     once = finished(cluster, "web-0", MigrationPhase.FAILED, 90)
     assert len(decide(once, "NodeTaints").moves) == 3
+    why = {"reason": "ReservationFailed", "message": "the placeholder is not as asked"}
+    once = finished(cluster, "web-0", MigrationPhase.FAILED, 90, **why)
     twice = finished(once, "web-0", MigrationPhase.FAILED, 1000)
     plan = decide(twice, "NodeTaints")
     assert [(s.pod.name, str(s.reason)) for s in plan.skipped] == [("web-0", "MoveBackoff")]
+    assert "(ReservationFailed: the placeholder is not as asked)" in plan.skipped[0].message
 
 
 def test_moves_under_way_hold_their_target_and_their_budget(decide, app):

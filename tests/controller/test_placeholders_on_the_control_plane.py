@@ -1,0 +1,70 @@
+"""Placeholders that admission changes, and that anti-affinity refuses, on the real control plane."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, node_of
+from harness.histories.admission import SPOILED, placeholder_policy
+
+pytestmark = pytest.mark.realcluster
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "held") as world:
+        yield world
+
+
+@pytest.fixture
+def transport(control_plane):
+    return Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler")).transport
+
+
+@pytest.fixture
+def spoiled(world):
+    """Admission spoils new placeholders from when it is called."""
+    objects = []
+
+    def admit(expression):
+        for obj in placeholder_policy(expression):
+            world.api.create(f"{ADMISSION}/{PLURALS[obj['kind']]}", obj).expect(201)
+            objects.append(obj)
+        time.sleep(2.0)  # the API server reads policies by a watch
+
+    yield admit
+    for obj in objects:
+        world.api.delete(f"{ADMISSION}/{PLURALS[obj['kind']]}/{obj['metadata']['name']}")
+
+
+@pytest.mark.parametrize(
+    ("what", "field"), [("requests", "request for cpu is 10m"), ("finalizer", "metadata.finalizers")]
+)
+def test_no_pod_is_evicted_for_a_spoiled_placeholder(world, transport, spoiled, what, field):
+    world.node("source", cpu="2")
+    world.workload("Deployment", "web", 1)
+    (pod,) = world.wait_ready("web", 1)
+    target = world.node("target", cpu="2")
+    spoiled(SPOILED[what])
+    with running(transport, interval="1h"):
+        name = world.migrate(pod, target, ttl="60s")
+        world.wait(lambda: world.move_status(name).get("phase") == "Failed", 40)
+        status = world.move_status(name)
+    for holder in world.api.get("/api/v1/namespaces/rescheduler/pods").body["items"]:
+        if holder["metadata"].get("finalizers"):
+            path = f"/api/v1/namespaces/rescheduler/pods/{holder['metadata']['name']}"
+            world.api.patch(path, {"metadata": {"finalizers": None}})
+    assert status["reason"] == "ReservationFailed", status
+    assert field in status["message"], status
+    assert [p["metadata"]["uid"] for p in world.pods("web")] == [pod["metadata"]["uid"]]
+    assert node_of(pod) != target
