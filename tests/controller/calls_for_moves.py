@@ -28,7 +28,12 @@ CALLS_FOR_MOVES = [
             "apiVersion": "rescheduler.dev/v1alpha1",
             "kind": "PodMigration",
             "metadata": {"namespace": "shop", "name": "move-1", "uid": "m", "resourceVersion": "8"},
-            "status": {"phase": "Evicting", "observedGeneration": 0, "mode": "ReserveFirst"},
+            "status": {
+                "phase": "Evicting",
+                "layout": 1,
+                "observedGeneration": 0,
+                "mode": "ReserveFirst",
+            },
         },
     ),
     (moves.DeleteMigration(MOVE, "m"), f"DELETE {MOVES}/move-1 uid=m", NO_BODY),

@@ -35,6 +35,7 @@ CALLS_FOR_ROOMS = [
             "status": {
                 "phase": "Open",
                 "observedGeneration": 0,
+                "layout": 1,
                 "rooms": "1/2",
                 "wanted": 2,
                 "gathered": 1,
@@ -54,6 +55,7 @@ CALLS_FOR_ROOMS = [
             "metadata": {"name": "spare", "uid": "h", "resourceVersion": "9"},
             "status": {
                 "observedGeneration": 0,
+                "layout": 1,
                 "rooms": "2/2",
                 "wanted": 2,
                 "standing": 2,
@@ -187,7 +189,7 @@ CALLS_FOR_ROOMS = [
             "apiVersion": "rescheduler.dev/v1alpha1",
             "kind": "Reservation",
             "metadata": {"name": "room", "uid": "r", "resourceVersion": "7"},
-            "status": {"phase": "Failed", "observedGeneration": 0},
+            "status": {"phase": "Failed", "layout": 1, "observedGeneration": 0},
         },
     ),
     (rooms.DeleteReservation(ROOM), f"DELETE {ROOMS}/room uid=r", NO_BODY),
