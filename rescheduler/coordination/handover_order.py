@@ -386,7 +386,14 @@ class HandoverOrder:
             alone = not any(other.nominated_node for other in younger)
             if alone and self.placement.has_room(holder, node.name, younger):
                 return PlaceholderTurn.ADMIT
-        return PlaceholderTurn.WAIT
+        return PlaceholderTurn.MOVE if self._goes_elsewhere(observed, holder) else PlaceholderTurn.WAIT
+
+    def _goes_elsewhere(self, observed: ObservedReservation, holder: Pod) -> bool:
+        """True if another node has room; not while what becomes free here is shut for it, or about to be its own."""
+        node = observed.node
+        if not observed.choice.node or node is None or tainted(node) or about_to_bind(holder):
+            return False
+        return not self.placement.has_room(holder, node.name, self._on(node.name).younger(holder))
 
     def _withdraws(self, reservation: Reservation, holder: Pod, node: str) -> bool:
         """True while another room of the node is handed over, or an older preallocation there fits now."""

@@ -14,6 +14,7 @@ from typing import Final
 from rescheduler.coordination.dry_run_creations import DryRunCreations
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.gate_proofs import GateProofs
+from rescheduler.coordination.looks_elsewhere import LooksElsewhere
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.room_turns import RoomTurns
 from rescheduler.coordination.template_trials import TemplateTrials
@@ -172,6 +173,7 @@ class Memory:
     lag: WatchLag = field(default_factory=WatchLag)
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)
+    elsewhere: LooksElsewhere = field(default_factory=LooksElsewhere)
 
     def crashed(self, machine: ObjectKey, message: str, now_s: float) -> Failure:
         """The step of a machine crashed: it rests, and others go before it."""
@@ -192,6 +194,7 @@ class Memory:
         self.sightings.forget(live)
         self.moves.turns.forget(live)
         self.rooms.turns.forget(live)
+        self.elsewhere.forget(live)
         for table in (self.backoff.failures, self.answers.calls):
             for key in [k for k in table if k not in live]:
                 del table[key]

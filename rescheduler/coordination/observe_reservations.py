@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
@@ -56,6 +58,7 @@ class ReservationObserver:
     def all(self) -> dict[str, ObservedReservation]:
         """Every Reservation of the round. If two have claimed one pod, the pod belongs to the first by name."""
         reservations = self.index.view.reservations
+        self.memory.elsewhere.begin(reservations.values(), self.now_s)
         rooms: dict[str, ObservedReservation] = {}
         claimed: set[str] = set()
         for name in sorted(reservations):
@@ -148,6 +151,8 @@ class ReservationObserver:
         failure = self.memory.backoff.pausing(machine, self.now_s)
         if failure is not None:
             return Choice(message=failure.message)
+        if self.memory.elsewhere.due(machine) and placeholder is not None and not placeholder.node:
+            return self._elsewhere(reservation, placeholder)
         pending = reservation.status.phase is ReservationPhase.PENDING
         waits = not pending or reservation.deleting or reservation.name in self.beyond_quota
         waits = waits or machine in self.written
@@ -160,6 +165,14 @@ class ReservationObserver:
         if placeholder is None or (not placeholder.node and placeholder.unschedulable_message):
             return self.placement.for_reservation(reservation)
         return Choice()
+
+    def _elsewhere(self, reservation: Reservation, placeholder: Pod) -> Choice:
+        """Another node that has had all of its room for a while."""
+        waits_on = pinned_node(placeholder)
+        asked = msgspec.structs.replace(reservation, pre_allocation=False)  # only room that is there now
+        node = self.placement.for_reservation(asked, waits_on=waits_on).node
+        machine = ObjectKey("", reservation.name)
+        return Choice(node=self.memory.elsewhere.seen(machine, "" if node == waits_on else node, self.now_s))
 
     def _arrival(self, reservation: Reservation, migration: LinkedMigration | None) -> Pod | None:
         """Mode Soft: the new pod that is bound in the room; one that is bound elsewhere only if no other may come.

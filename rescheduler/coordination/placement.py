@@ -24,10 +24,11 @@ class Placement(Protocol):
         """A new round begins with the snapshot of ``replacements``, to which ``written`` is still to be added."""
         ...
 
-    def for_reservation(self, reservation: Reservation) -> Choice:
+    def for_reservation(self, reservation: Reservation, *, waits_on: str = "") -> Choice:
         """A node for a Reservation; never one whose only free room is being handed over.
 
         With preAllocation: a node that could take it once other pods have left, whether the template names it or not.
+        ``waits_on``: the node that its placeholder waits on; if that is chosen again, nothing more counts as taken there.
         """
         ...
 

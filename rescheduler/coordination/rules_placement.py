@@ -125,7 +125,7 @@ class RulesPlacement:
         self._written = written
         self._behind = True
 
-    def for_reservation(self, reservation: Reservation) -> Choice:
+    def for_reservation(self, reservation: Reservation, *, waits_on: str = "") -> Choice:
         """The node that the template names, if it is feasible; else the feasible node with the best score."""
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
@@ -137,7 +137,7 @@ class RulesPlacement:
         held = self._holder_rules(state).for_room(reservation, pod)
         choice = self._room(reservation, state, pod, held)
         state.rollback(mark)
-        if choice.node:
+        if choice.node and choice.node != waits_on:
             self._take(reservation.name, pod, choice.node)
         return choice
 

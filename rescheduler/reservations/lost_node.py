@@ -40,3 +40,14 @@ def without_node(status: ReservationStatus, why: str, now_s: float) -> Reservati
     return msgspec.structs.replace(
         told, node_name="", allocatable=NO_RESOURCES, allocated=NO_RESOURCES, making_room=None
     )
+
+
+def placeholder_lost(observed: ObservedReservation) -> bool:
+    """True if nothing holds the room any more, and no pod was to take it from its placeholder."""
+    placeholder = observed.placeholder
+    if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
+        return False
+    migration = observed.migration
+    # In mode Soft the replacement takes the room by preempting the placeholder: after the intent that is no loss.
+    yielded = observed.soft and migration is not None and bool(migration.eviction_requested_at_s)
+    return not yielded

@@ -15,7 +15,7 @@ import msgspec
 
 from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import condition, seconds_of
-from rescheduler.model.made_room import decision_of, made_for_pod
+from rescheduler.model.made_room import made_for_pod
 from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
@@ -33,14 +33,14 @@ from rescheduler.reservations.lifecycle import (
     partly_held,
     transition,
 )
-from rescheduler.reservations.lost_node import LOSSES, goes_elsewhere, without_node
+from rescheduler.reservations.lost_node import LOSSES, goes_elsewhere, placeholder_lost, without_node
 from rescheduler.reservations.making_room import (
     given_up,
     gives_up,
     keeps_another_node,
     looks_for_others,
+    waiting_words,
     what_is_given_back,
-    who_steps_aside,
 )
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
@@ -48,7 +48,13 @@ from rescheduler.reservations.owners_wait import standing_conditions, standing_e
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.phase_event import phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
-from rescheduler.reservations.preallocation import is_preallocated, recreated, wait_for_room, waiting_message
+from rescheduler.reservations.preallocation import (
+    LOOK_EVERY_S,
+    goes_to,
+    is_preallocated,
+    recreated,
+    wait_for_room,
+)
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
 from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound
 from rescheduler.reservations.validation import refusal
@@ -198,13 +204,14 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
 def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
     """The placeholder is gated and waits for room that is not free yet (row K45)."""
     draft.actions.extend(wait_for_room(observed, placeholder))
+    if not observed.reservation.template_node:
+        draft.wake(now_s + LOOK_EVERY_S)
+    if moved := goes_to(observed, draft.status, placeholder):
+        draft.status = moved[0]
+        draft.actions.append(moved[1])
+        return
     draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
-    message, making = (
-        waiting_message(placeholder),
-        draft.status.making_room or decision_of(observed.reservation),
-    )
-    if making is not None:
-        message = f"{message}; {who_steps_aside(observed, making)}"
+    message = waiting_words(observed, draft.status, placeholder)
     _enter(draft, observed, ReservationEvent.PREALLOCATED, message, now_s)
 
 
@@ -268,12 +275,12 @@ def _holding(
     node = draft.status.node_name
     if observed.node is None:
         _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
-    elif _placeholder_lost(observed) and is_preallocated(
+    elif placeholder_lost(observed) and is_preallocated(
         draft.status
     ):  # nothing was held yet, so nothing is lost
         rest = rest_of(draft.status)
         draft.actions.extend(recreated(observed, draft.status, None if nothing(rest) else rest))
-    elif _placeholder_lost(observed):
+    elif placeholder_lost(observed):
         message = f"the placeholder on node {node} is gone: the room is not held any more"
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_LOST, message, now_s)
     elif not observed.node_usable:
@@ -329,16 +336,6 @@ def _node_bad(
         _enter(draft, observed, ReservationEvent.NODE_NOT_READY, message, now_s)
     else:
         draft.wake(limit_s)
-
-
-def _placeholder_lost(observed: ObservedReservation) -> bool:
-    placeholder = observed.placeholder
-    if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
-        return False
-    migration = observed.migration
-    # In mode Soft the replacement takes the room by preempting the placeholder: after the intent that is no loss.
-    yielded = observed.soft and migration is not None and bool(migration.eviction_requested_at_s)
-    return not yielded
 
 
 def _arrived(draft: _Draft, observed: ObservedReservation, now_s: float) -> bool:

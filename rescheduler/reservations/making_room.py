@@ -22,7 +22,7 @@ from rescheduler.reservations.lost_node import without_node
 from rescheduler.reservations.naming import digest
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import pinned_node
-from rescheduler.reservations.preallocation import waits_for_room
+from rescheduler.reservations.preallocation import waiting_message, waits_for_room
 
 GIVEN_UP: Final = "RoomGivenUp"
 LOOKS_FOR_OTHERS: Final = "LooksForOthers"
@@ -90,6 +90,13 @@ def _told(reservation: Reservation, reason: str, text: str) -> act.RecordEvent:
             names.API_VERSION, "Reservation", "", name, reservation.uid, reason, text, warning=True
         )
     return act.RecordEvent("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
+
+
+def waiting_words(observed: ObservedReservation, status: ReservationStatus, holder: Pod) -> str:
+    """What it waits for, and who steps aside for it, for people."""
+    making = status.making_room or decision_of(observed.reservation)
+    waiting = waiting_message(holder)
+    return waiting if making is None else f"{waiting}; {who_steps_aside(observed, making)}"
 
 
 def who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:

@@ -8,6 +8,10 @@ gated and nominated one kept it in 8 of 8.
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.records import Pod
@@ -19,6 +23,9 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
+
+LOOK_EVERY_S: Final = 5.0
+"""How often a preallocation on a node that nobody named looks whether another node has room (``coordination.looks_elsewhere``)."""
 
 
 def waits_for_room(pod: Pod) -> bool:
@@ -51,6 +58,16 @@ def is_preallocated(status: ReservationStatus) -> bool:
     ready = condition(status.conditions, CONDITION_READY)
     waits = status.phase is ReservationPhase.WAITING
     return waits and ready is not None and ready.reason == ReservationReason.WAITING_FOR_ROOM
+
+
+def goes_to(
+    observed: ObservedReservation, status: ReservationStatus, holder: Pod
+) -> tuple[ReservationStatus, act.ReservationAction] | None:
+    """Another node has room: it waits for that one from now on, once its nomination to the first one is gone. None: it stays."""
+    node = observed.choice.node
+    if observed.turn is not PlaceholderTurn.MOVE or not node or observed.reservation.status.current_owners:
+        return None
+    return msgspec.structs.replace(status, node_name=node), act.delete_placeholder(holder)
 
 
 def recreated(

@@ -78,7 +78,7 @@ class PlaceholderTurn(enum.StrEnum):
     GIVE_WAY = "GiveWay"
     """It is deleted, and not created again, while another room on its node is handed over: it could take that room."""
     MOVE = "Move"
-    """It is created again on another node that has room: other pods have taken the room on its own node."""
+    """It is created again on another node that has room: other pods have, or keep, the room on its own node."""
 
 
 def claim_message(pods: Iterable[Pod], node: str, wait: Wait | None, now_s: float) -> str:

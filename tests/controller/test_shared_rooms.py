@@ -148,6 +148,43 @@ def test_preallocated_rooms_become_available_piece_by_piece_and_disturb_nobody(s
     at_rest(scene)
 
 
+@seeds
+def test_a_preallocation_goes_to_a_node_that_becomes_empty_and_frees_what_it_kept(seed):
+    scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed)
+    scene.workload(nodes=["n1"])
+    scene.workload("ReplicaSet", "old", ["n2"] * 3)
+    scene.workload("ReplicaSet", "other", ["n3"] * 4)
+    begin(scene, seed)
+    scene.room("room", cpu="5", preAllocation=True)
+    scene.until(lambda: nominated(scene) == ["n2"])
+    scene.scale(0, kind="ReplicaSet", name="other")
+    scene.until(lambda: scene.phase("room") == "Available", limit_s=60.0)
+    assert scene.state("room")["nodeName"] == "n3"
+    scene.crowd(2)
+    scene.until(lambda: len(strangers(scene, "n2")) == 2)
+    at_rest(scene)
+    assert not strangers(scene, "n3")
+    assert len(scene.on("n2", "old")) == 3
+
+
+@seeds
+def test_a_preallocation_stays_while_another_node_has_room_for_a_moment_only(seed):
+    scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed)
+    scene.workload(nodes=["n1"])
+    scene.workload("ReplicaSet", "old", ["n2"] * 3)
+    scene.workload("ReplicaSet", "other", ["n3"] * 4)
+    begin(scene, seed)
+    scene.room("room", cpu="5", preAllocation=True)
+    scene.until(lambda: nominated(scene) == ["n2"])
+    for _ in range(4):
+        scene.scale(0, kind="ReplicaSet", name="other")
+        scene.advance(4.0)
+        scene.scale(3, kind="ReplicaSet", name="other")
+        scene.advance(8.0)
+    assert nominated(scene) == ["n2"]
+    assert scene.faults == []
+
+
 def beside_a_hand_over(seed):
     """One free CPU on n2 is held by a room, and a preallocated Reservation waits there for two more."""
     scene = preallocated(seed, room_on_n2=5)
