@@ -186,8 +186,10 @@ def split(stage: Stage, count: int) -> None:
     stage.expect("the rest, held by placeholders of CPU", sizes, ["1"])
     stage.expect("pods of the crowd on the node", intruders(world, {node}), 0)
     scale(world, count + 1)
-    patiently(lambda: held(world, "Succeeded"), 60)
-    stage.expect("Succeeded when all of it is assigned", len(held(world, "Succeeded")), 1)
+    full = (str(count + 1), str(count + 1), count + 1)
+    patiently(lambda: amounts(world) == full, 60)
+    stage.expect("allocated, allocatable, owners when all of it is assigned", amounts(world), full)
+    stage.expect("Available when all of it is assigned", len(held(world, "Available")), 1)
     stage.expect("pods on the reserved node in the end", bound(world).count(node), count + 1)
     leftovers(stage, 0)
 

@@ -40,8 +40,30 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
     assert [p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in holders] == ["1"]
     assert on(world, node, "crowd") == []
     scale(world, 6)
-    phase(world, "pool", "Succeeded")
-    assert len(on(world, node)) == 6
+    world.wait(lambda: len(on(world, node)) == 6, 30)
+    assert look(world, "pool")["allocated"]["cpu"] == "6"
+    # One that is full lives on: a restarted owner gets its part again, and nobody else does.
+    pod = world.get_pod(on(world, node)[0])
+    world.delete_pod(pod)
+    world.wait_gone(pod, 30)
+    world.wait(lambda: len(on(world, node)) == 6, 60)
+    assert look(world, "pool")["phase"] == "Available"
+    assert on(world, node, "crowd") == []
+
+
+def test_a_preallocation_goes_to_the_node_that_becomes_empty(world):
+    first = world.node("first", cpu="5")
+    second = world.node("second", cpu="5")
+    for index in range(3):
+        world.pod(f"old-{index}", "1", nodeName=first)
+    other = [world.pod(f"other-{index}", "1", nodeName=second) for index in range(4)]
+    reserve(world, "pool", of_web(world), cpu="5", preAllocation=True).expect()
+    assert phase(world, "pool", "Waiting")["nodeName"] == first
+    for pod in other:
+        world.delete_pod(pod)
+    assert phase(world, "pool", "Available", 60)["nodeName"] == second
+    world.pod("late", "2")
+    assert world.wait_bound("late") == first, "what it kept is free"
 
 
 def test_what_an_owner_leaves_goes_back_to_the_room_while_others_want_it(world):
