@@ -235,6 +235,8 @@ def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) 
         return
     asked = reservation.template.requests if reservation.template is not None else status.allocatable
     rest = asked - status.allocated
+    if owned and not any(amount > 0 for _, amount in rest.items()):
+        return  # its owners use all of it
     ghost = Pod(
         namespace="",
         name=f"reservation-{reservation.name}",

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
-from rescheduler.model.conditions import Condition, told
+from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import API_VERSION, RESERVEABLE
 from rescheduler.model.records import PodSpec
@@ -28,6 +28,7 @@ from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowSt
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.actions import DeleteReservation, RecordEvent
+from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
 from rescheduler.room_sets.gathering import WAITS_ON, GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
@@ -223,11 +224,19 @@ def _placed(observed: ObservedWindow, found: Window | None) -> tuple[str, ...]:
     landed = {
         owner.uid
         for room in observed.rooms
-        if room.status.phase is ReservationPhase.SUCCEEDED and found is not None and room.expires_at_s == found.end_s
+        if _landed(room) and found is not None and room.expires_at_s == found.end_s
         for owner in room.status.current_owners
     }  # fmt: skip
     new = sorted((observed.placed | landed) - set(before))
     return (*before, *new)[: max(observed.window.pods, len(before))]
+
+
+def _landed(room: Reservation) -> bool:
+    """True if its owners are bound: a room for several pods goes on after they are."""
+    if room.allocate_once:
+        return room.status.phase is ReservationPhase.SUCCEEDED
+    ready = condition(room.status.conditions, CONDITION_READY)
+    return ready is not None and ready.reason == ReservationReason.AVAILABLE
 
 
 def _orders(

@@ -247,3 +247,32 @@ def test_a_preallocated_one_keeps_its_node_from_other_moves_where_nobody_can_ste
             SchedulingState(snapshot),
         )
         assert steps(found) == moves
+
+
+def test_a_room_for_several_that_is_used_completely_takes_no_pod_slot_besides_its_owners():
+    items = [
+        b.node("n1").cpu("4").taint("example.com/old"),
+        b.node("n2").cpu("4").set("status.allocatable.pods", "2"),
+        *web("big", "n2", cpu="2"),
+        *web("a", "n1"),
+    ]
+    snapshot = b.snapshot(*items)
+    owner = next(pod for pod in snapshot.pods.values() if pod.name == "big-1")
+    used = room(phase=ReservationPhase.AVAILABLE, told=(), make_room=False, allocate_once=False)
+    amounts = Resources(cpu_milli=2000)
+    status = msgspec.structs.replace(
+        used.status,
+        node_name="n2",
+        allocated=amounts,
+        allocatable=amounts,
+        current_owners=(ObjectRef(owner.namespace, owner.name, owner.uid),),
+    )
+    used = msgspec.structs.replace(used, status=status)
+    snapshot = dataclasses.replace(snapshot, reservations={used.name: used})
+    found = plan(
+        snapshot,
+        [NodeTaints(NodeTaintsArgs())],
+        PlanningInputs(unlimited=True),
+        SchedulingState(snapshot),
+    )
+    assert steps(found) == [("a-1", "n2")]

@@ -7,7 +7,7 @@ from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import PodSpec
-from rescheduler.model.reservation import ReservationOwner, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
@@ -129,3 +129,26 @@ def test_rooms_that_are_only_waited_on_do_not_wait_for_a_share():
     for count, stay in ((3, 4), (2, 3), (1, 2), (0, 2)):
         found = with_share_for(count)
         assert (len(orders) - len(found.delete), found.create) == (stay, ()), count
+
+
+def test_owners_that_landed_in_a_full_room_count_although_they_are_older_than_the_window():
+    seen = window(pods=2, resources=Resources(cpu_milli=2000))
+    one = phase(seen, START_S - 100, outlooks=lambda _room, _missing: (Outlook("n1", rooms=2),))
+    (order,) = one.create
+    seen, room = after(seen, one), room_of(order, 1)
+    status = ReservationStatus(
+        phase=ReservationPhase.AVAILABLE,
+        node_name="n1",
+        allocatable=Resources(cpu_milli=2000),
+        allocated=Resources(cpu_milli=2000),
+        current_owners=(ObjectRef("night", "a", "a"), ObjectRef("night", "b", "b")),
+    )
+
+    def placed(reason):
+        told = (Condition("Ready", "True", reason),)
+        full = msgspec.structs.replace(room, status=msgspec.structs.replace(status, conditions=told))
+        found = step(ObservedWindow(window=seen, rooms=(full,)), START_S)
+        return after(seen, found).status.placed_pods
+
+    assert placed("Claimed") == ()
+    assert placed("Available") == ("a", "b")
