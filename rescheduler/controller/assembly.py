@@ -61,6 +61,7 @@ from rescheduler.model.names import (
 )
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -335,6 +336,7 @@ def reservation_settings(configuration: Configuration) -> ReservationSettings:
         finished_ttl_s=reservations.finished_ttl_s,
         gate_limit_s=reservations.gate_limit_s,
         landing_limit_s=max(LEAST_LANDING_LIMIT_S, reservations.gate_limit_s + AFTER_GATE_S),
+        makes_room=any(isinstance(policy, RoomMakingPolicy) for policy in configuration.build_policies()),
         quotas=reservations.quotas,
         koordinator_scheduler=KOORDINATOR_SCHEDULER
         if reservations.engine is EngineChoice.KOORDINATOR

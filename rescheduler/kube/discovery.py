@@ -69,6 +69,7 @@ class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
 
 class _ApiResource(msgspec.Struct):
     name: str
+    kind: str = ""
 
 
 class _ApiResourceList(msgspec.Struct):
@@ -124,6 +125,14 @@ def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:
             return frozenset()
         raise
     return frozenset(resource.name for resource in listed if "/" not in resource.name)
+
+
+def kinds_served(api: KubeApi) -> frozenset[str]:
+    """The kinds of all objects that are served, of each group version. Raises ApiError, TransportError."""
+    versions = ("v1", *sorted(_group_versions(api)))
+    return frozenset(
+        found.kind for version in versions for found in _resources(api, version) if "/" not in found.name
+    )
 
 
 def proves_absent(api: KubeApi, resource: Resource) -> bool:

@@ -170,7 +170,7 @@ def _pending(
         return
     placeholder, making = observed.placeholder, draft.status.making_room
     if placeholder is None:
-        _place(draft, observed, now_s)
+        _place(draft, observed, now_s, settings)
     elif placeholder.deleting:
         return
     elif placeholder.terminal:
@@ -187,7 +187,7 @@ def _pending(
         _unbound(draft, observed, placeholder, now_s, settings)
 
 
-def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
+def _place(draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> None:
     reservation, making = observed.reservation, draft.status.making_room
     node = making.node if making is not None else observed.choice.node
     if observed.beyond_quota:
@@ -198,7 +198,8 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float) -> None:
         part = Part(waits=reservation.preallocated, volumes=observed.volumes)
         draft.actions.append(act.CreatePlaceholder(reservation, node, part))
     else:
-        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, why_not_placed(observed), now_s)
+        why = why_not_placed(observed, makes_room=settings.makes_room)
+        _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, why, now_s)
 
 
 def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:

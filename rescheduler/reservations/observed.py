@@ -50,6 +50,8 @@ class ReservationSettings:
     """A Reservation made for a PodMigration that is not there is given up after it."""
     koordinator_scheduler: str = ""
     """schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force."""
+    makes_room: bool = True
+    """A policy moves running pods for Reservations with makeRoom."""
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     """How much may be reserved for the pods of a namespace; ``*`` for all. The configuration key is ``shares``."""
 

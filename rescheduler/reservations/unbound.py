@@ -62,12 +62,16 @@ def why_unbound(holder: Pod, silent_from_s: float, now_s: float) -> Unbound | No
     return Unbound(ReservationEvent.NOT_SCHEDULED, silent)
 
 
-def why_not_placed(observed: ObservedReservation) -> str:
-    """Why a Reservation without a placeholder has no node."""
+def why_not_placed(observed: ObservedReservation, *, makes_room: bool) -> str:
+    """Why a Reservation without a placeholder has no node. ``makes_room``: a policy moves pods for those with makeRoom."""
     message = observed.choice.message or "no node has been chosen yet"
     template = observed.reservation.template
     if template is not None and template.host_ports and "PodSecurity" in message:
         return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
+    if observed.reservation.make_room and not makes_room:
+        return (
+            f"{message}; makeRoom: policy PendingPods is not configured, so no running pods are moved for it"
+        )
     if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
         return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
     return message

@@ -148,6 +148,85 @@ def test_a_dry_run_says_who_would_step_aside(cluster, reserve):
     assert cluster[0].get(RESERVATIONS).items == []
 
 
-def test_the_wish_that_others_step_aside_is_stored(cluster, reserve):
-    assert reserve(*BATCH, "--make-room").exit_code == 0
+CONFIG = "/api/v1/namespaces/rescheduler/configmaps"
+
+
+@pytest.fixture
+def configured(cluster):
+    """The controller's ConfigMap with these policies."""
+    api, _ = cluster
+    name = api.get(f"{CONFIG}/rescheduler").body["metadata"]["name"]
+    before = api.get(f"{CONFIG}/{name}").body["data"]
+
+    def put(policies):
+        text = f"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: {policies}\n"
+        api.patch(f"{CONFIG}/{name}", {"data": {"config.yaml": text}}).expect()
+
+    yield put
+    api.patch(f"{CONFIG}/{name}", {"data": before}).expect()
+
+
+def test_the_wish_that_others_step_aside_is_stored(cluster, reserve, configured):
+    configured("[{name: PendingPods}]")
+    made = reserve(*BATCH, "--make-room")
+    assert made.exit_code == 0, made.output
     assert cluster[0].get(RESERVATIONS).items[0]["spec"]["makeRoom"] is True
+
+
+def test_nobody_is_asked_to_step_aside_where_no_policy_does_it(cluster, reserve, configured):
+    configured("[{name: NodeTaints}]")
+    refused = reserve(*BATCH, "--make-room")
+    assert refused.exit_code == 2
+    assert "policy PendingPods is not configured" in refused.stderr
+    assert "ConfigMap rescheduler/rescheduler" in refused.stderr
+    assert cluster[0].get(RESERVATIONS).items == []
+
+
+def room_for(owner):
+    return json.dumps(
+        {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": "by-file"},
+            "spec": {
+                "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
+                "owners": [owner],
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("controller", "words"),
+    [
+        ({"kind": "Deploymnt", "name": "web"}, "serves no kind Deploymnt; did you mean Deployment?"),
+        ({"kind": "DaemonSet", "name": "agent"}, "a node of its own"),
+        ({"kind": "Node", "name": "n1"}, "static pods"),
+    ],
+)
+def test_an_owner_that_matches_no_pod_ever_is_refused(cluster, reserve, controller, words):
+    refused = reserve("create", "-f", "-", "--no-wait", input=room_for({"controller": controller}))
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+    assert cluster[0].get(RESERVATIONS).items == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        (
+            {"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}},
+            "deployment/web does not exist in namespace default now",
+        ),
+        (
+            {"object": {"namespace": "nosuch"}, "labelSelector": {"matchLabels": {"app": "a"}}},
+            "namespace nosuch does not exist now",
+        ),
+        ({"controller": {"kind": "ReservationWindow", "name": "w"}}, ""),
+    ],
+)
+def test_what_may_come_later_is_a_warning(cluster, reserve, owner, words):
+    made = reserve("create", "-f", "-", "--no-wait", input=room_for(owner))
+    assert made.exit_code == 0, made.output
+    assert words in made.stderr
+    assert bool(made.stderr) == bool(words)

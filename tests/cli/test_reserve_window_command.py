@@ -35,7 +35,7 @@ def window(served, command):
 
 def test_one_by_flags_is_made_and_listed(served, window):
     made = window(*NIGHTLY, "--cpu", "2", "--time-zone", "Europe/Berlin", *OWNERS)
-    assert (made.exit_code, made.output) == (0, "reservationwindow.rescheduler.dev/nightly created\n")
+    assert (made.exit_code, made.stdout) == (0, "reservationwindow.rescheduler.dev/nightly created\n")
     (found,) = served[1].get(WINDOWS).items
     spec = found["spec"]
     assert (spec["cron"], spec["timeZone"], spec["podNumToReserve"]) == ("0 3 * * *", "Europe/Berlin", 5)
@@ -50,17 +50,30 @@ def test_one_by_flags_is_made_and_listed(served, window):
 
 def test_a_sum_and_a_dry_run(served, window):
     made = window(*NIGHTLY, "--sum", "--cpu", "32", "--memory", "64Gi", *OWNERS, "--dry-run")
-    assert made.output == "reservationwindow.rescheduler.dev/nightly would be created\n"
+    assert made.stdout == "reservationwindow.rescheduler.dev/nightly would be created\n"
     assert served[1].get(WINDOWS).items == []
     assert window(*NIGHTLY, "--sum", "--cpu", "32", *OWNERS).exit_code == 0
     assert served[1].get(WINDOWS).items[0]["spec"]["resources"] == {"cpu": "32"}
 
 
-def test_what_the_api_server_refuses_is_said(window):
-    wrong = [word.replace("0 3 * * *", "every day") for word in NIGHTLY]
-    refused = window(*wrong, "--cpu", "2", *OWNERS)
-    assert refused.exit_code == 1
-    assert "five fields" in refused.output
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)], ids=["create", "dry-run"])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (("every day", "Etc/UTC"), "five fields"),
+        (("61 3 * * *", "Etc/UTC"), "Bad minute"),
+        (("0 3 31 2 *", "Etc/UTC"), "Bad day-of-month"),
+        (("0 3 * * *", "Europe/Berln"), "did you mean Europe/Berlin?"),
+        (("0 3 * * *", "Mars/Olympus"), "not in the IANA data base"),
+    ],
+)
+def test_a_schedule_that_no_controller_can_read_is_refused(served, window, wrong, words, dry_run):
+    cron, zone = wrong
+    given = [word.replace("0 3 * * *", cron) for word in NIGHTLY]
+    refused = window(*given, "--cpu", "2", "--time-zone", zone, *OWNERS, *dry_run)
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+    assert served[1].get(WINDOWS).items == []
 
 
 def test_a_rehearsal_says_what_there_would_be_now_and_by_when_the_rest(served, window):

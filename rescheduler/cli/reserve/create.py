@@ -36,6 +36,7 @@ from rescheduler.cli.reserve.options import (
     API_TIMEOUT_S,
     api_client,
 )
+from rescheduler.cli.reserve.owner_checks import check_owners
 from rescheduler.cli.reserve.printing import json_list, reservation_line, yaml_list
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
@@ -137,6 +138,7 @@ def create_command(
         filename,
         CreateFlags(namespace=namespace or namespace_of_context(kubeconfig, context), **flags),
     )
+    check_owners(api, bodies)
     aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
     by_default = ctx.get_parameter_source("timeout") is ParameterSource.DEFAULT
     limit_s = parse_seconds("--timeout", _LONG if aside and by_default else timeout)
@@ -149,6 +151,10 @@ def create_command(
 
             emit(who_steps_aside(api, stored, kubeconfig, context, controller_namespace))
         return
+    if aside:
+        from rescheduler.cli.reserve.stepping_aside import need_room_maker  # noqa: PLC0415 - its help needs no rules
+
+        need_room_maker(api, controller_namespace)
     rooms.create(bodies)
     names = [str(body["metadata"]["name"]) for body in bodies]
     found = _waited(rooms, names, limit_s) if wait else ()

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.controller_configuration import live_controller
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.snapshot_input import read_live
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
@@ -25,6 +26,23 @@ from rescheduler.scheduling.state import SchedulingState
 from rescheduler.visible import visible_line
 
 NO_POLICY: Final = "policy PendingPods is not configured: nobody would step aside"
+
+
+def need_room_maker(api: KubeApi, namespace: str) -> None:
+    """Refuses ``--make-room`` where the controller in ``namespace`` moves no pods for it; makeRoom would only wait for its timeout.
+
+    Raises:
+        CommandError: the configuration of the controller has no such policy.
+        ApiError, TransportError: the cluster or the configuration of the controller cannot be read.
+    """
+    read = live_controller(api, namespace, None).read
+    if not read.warning and not any(
+        isinstance(one, RoomMakingPolicy) for one in read.configuration.build_policies()
+    ):
+        raise CommandError(
+            f'makeRoom: {NO_POLICY} ({read.source}). Add "- name: PendingPods" to its policies, or leave out --make-room',
+            EXIT_USAGE,
+        )
 
 
 def who_steps_aside(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from zoneinfo import available_timezones
 
 import click
 import msgspec
@@ -10,14 +12,18 @@ import msgspec
 from rescheduler.cli.api_access import namespace_of_context
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.installed import allowed, installed
-from rescheduler.cli.options import cluster_options, target_namespace_option
+from rescheduler.cli.options import cluster_options, controller_namespace_option, target_namespace_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.reservation_client import manifests
 from rescheduler.cli.reserve.flags import CreateFlags, request_from_flags
 from rescheduler.cli.reserve.options import api_client
+from rescheduler.cli.reserve.owner_checks import check_owners
 from rescheduler.model.bounds import MOST_ROOMS
+from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import API_VERSION
+from rescheduler.model.room_sets import ReservationWindow
+from rescheduler.suggestions import did_you_mean
 
 _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
 
@@ -43,6 +49,7 @@ _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
 @click.option("--make-room", is_flag=True, help="For what is foreseen on no node running pods step aside.")
 @click.option("--dry-run", is_flag=True, help="Only let the API server validate it; nothing is stored.")
 @target_namespace_option
+@controller_namespace_option
 @cluster_options
 def create_command(
     *,
@@ -57,6 +64,7 @@ def create_command(
     in_sum: bool,
     dry_run: bool,
     namespace: str | None,
+    controller_namespace: str,
     kubeconfig: str | None,
     context: str | None,
     **flags: Any,
@@ -98,7 +106,28 @@ def create_command(
     }
     spec = {key: value for key, value in given_spec.items() if value}
     body = {"apiVersion": API_VERSION, "kind": "ReservationWindow", "metadata": {"name": name}, "spec": spec}
+    _check_schedule(body)
+    check_owners(api, [body])
+    if given.make_room and not dry_run:
+        from rescheduler.cli.reserve.stepping_aside import need_room_maker  # noqa: PLC0415 - its help needs no rules
+
+        need_room_maker(api, controller_namespace)
     path = RESOURCES[Kind.RESERVATION_WINDOW].object_path("", "")
     with installed("reservationwindows"), allowed("create reservationwindows", _RIGHT):
         api.create(path, msgspec.json.encode(body), dry_run=dry_run)
     emit(f"reservationwindow.rescheduler.dev/{name} {'would be created' if dry_run else 'created'}\n")
+
+
+def _check_schedule(body: Mapping[str, Any]) -> None:
+    """By the same rules as the controller, which would only call the object Invalid. Raises CommandError."""
+    from rescheduler.room_sets.schedule import ScheduleError, schedule_of  # noqa: PLC0415 - its help needs no time zones
+
+    window = Decoder().record(Kind.RESERVATION_WINDOW, msgspec.json.encode({**body, "status": {}}))
+    if not isinstance(window, ReservationWindow):
+        return  # the API server says what is wrong with it
+    try:
+        schedule_of(window)
+    except ScheduleError as error:
+        zone = window.time_zone
+        near = did_you_mean(zone, available_timezones()) if zone and "timeZone" in str(error) else ""
+        raise CommandError(f"{error}{near}", EXIT_USAGE) from error
