@@ -16,6 +16,8 @@ NAME: Final = "mesh.example.com"
 """Of the policy and of its binding: there is one at a time."""
 OF_PLACEHOLDERS: Final = "placeholders.example.com"
 """The same for that of placeholders."""
+OF_AN_OUTAGE: Final = "outage.example.com"
+"""The same for what refuses new pods for a while."""
 NAMESPACE: Final = "rescheduler"
 """Where placeholders are."""
 SIDECAR: Final = "proxy"
@@ -87,6 +89,12 @@ REFUSED: Final = {
     "environment": _put("/spec/containers/0/env", "[{'name': 'A', 'value': 'b'}]"),
 }
 """What the controller's own policies let no placeholder have: with a stolen token it would be a program of somebody else."""
+
+
+def refusing_policy() -> tuple[Obj, Obj]:
+    """A policy that fails for each new pod of the workloads, as a webhook with failurePolicy Fail that is down; and its binding."""
+    fails = "[JSONPatch{op: 'replace', path: '/spec/nosuch/field', value: 'a'}]"
+    return policy(fails, name=OF_AN_OUTAGE)
 
 
 def placeholder_policy(expression: str) -> tuple[Obj, Obj]:

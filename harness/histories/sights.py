@@ -1,6 +1,6 @@
 """What the program sees of the cluster is taken away from it for a while: gentle disturbances, since all of it comes back.
 
-Kinds are not served (404 in plain text, of a proxy or because their definitions are made again), lists of them are
+New pods of the workloads are refused (a webhook that is down), kinds are not served (404 in plain text, of a proxy or because their definitions are made again), lists of them are
 empty once, another controller clears or deletes the gate keys,
 and all watches are some seconds behind. While they are far behind, nothing may be evicted (``faults``). Drawn from a random stream of their own: histories without them are those of before.
 """
@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
+from harness.histories.admission import OF_AN_OUTAGE, refusing_policy
 from harness.histories.program import Program
 from harness.histories.rooms import FAR_BEHIND
 from harness.histories.script import Milestone, Script
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
-from rescheduler.sandbox.controllers.unstructured import GroupKind
+from rescheduler.sandbox.controllers.unstructured import GroupKind, group_kind
 from rescheduler.sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.2
@@ -77,6 +78,7 @@ class Sights:
                     ("kind not served", self._unserve),
                     ("empty list", self._empty),
                     ("gate keys cleared", self._clear_gate_keys),
+                    ("new pods refused", self._refuse_pods),
                     ("watches are behind", partial(self._lag, lag_s := rng.choice(_LAGS_S))),
                 )
             )
@@ -87,6 +89,7 @@ class Sights:
 
     def undo(self) -> None:
         """All is seen again, and at once."""
+        self._admit_pods()
         self._program.caches.lag(0.0)
         self._program.line.unserved.clear()
 
@@ -96,6 +99,19 @@ class Sights:
         self._program.caches.unserve(kind, until_s, end)
         if end is EndKind.ABSENT and RESOURCES[kind].group:
             self._program.line.unserved[f"/{RESOURCES[kind].plural}"] = until_s
+
+    def _refuse_pods(self) -> None:
+        for obj in refusing_policy():
+            if self._cluster.api.get(group_kind(obj), "", OF_AN_OUTAGE) is None:
+                self._cluster.api.create(obj)
+        ends_s = self._cluster.clock() + self._rng.choice(_GONE_S)
+        self._script.at(ends_s, "new pods are taken again", self._admit_pods)
+
+    def _admit_pods(self) -> None:
+        for obj in refusing_policy():
+            found = self._cluster.api.get(group_kind(obj), "", OF_AN_OUTAGE)
+            if found is not None:
+                self._cluster.api.delete(found)
 
     def _clear_gate_keys(self) -> None:
         """As another controller does that takes the ConfigMap for its own."""
