@@ -22,6 +22,7 @@ from harness.histories.faulty_transport import Restless
 from harness.histories.owner_changes import OwnerChanges, with_owners
 from harness.histories.pending_owners import PendingOwners
 from harness.histories.placeholders import ChangedPlaceholders
+from harness.histories.pools import Pools
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
@@ -208,10 +209,12 @@ class History:
         )
         self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
         self._waiting = WaitingPods(self._cluster, seed, script=self._script, program=self._program)
+        self._pools = Pools(self._cluster, seed, plan=self._plan, script=self._script)
         self._rough = self._write_script() or self._waiting.at_work
         if not self._aside.at_work:
             self._chains.write_script(self._script)
             self._pending.write_script()
+            self._pools.write_script()
         self._room_sets.write_script()
         self._clocks.write_script()
         self._aside.write_script(self._checker.seen)
@@ -256,6 +259,7 @@ class History:
             + self._sights.faults
             + self._upgrades.faults
             + self._waiting.faults
+            + self._pools.faults
             + self._program.events.damaged
         )
         if not faults:
