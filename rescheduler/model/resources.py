@@ -111,7 +111,7 @@ class Resources(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_def
 NO_RESOURCES = Resources()
 
 MOST: Final = 1 << 48
-"""No amount counts for more: 256 TiB, or 281 billion CPUs. So the sum of 32,000 pods on one node is below 2^63, in which
+"""No amount of a pod or node counts for more: 256 TiB, or 281 billion CPUs. So the sum of 32,000 pods on one node is below 2^63, in which
 the scheduling state counts; an amount near 2^63, which the API allows, would make a full node look empty."""
 
 
@@ -157,20 +157,29 @@ def parse_amounts(amounts: Mapping[str, Amount | None] | None) -> Nanos:
 
 
 def resources_of(amounts: Nanos) -> Resources:
-    """The amounts that kube-scheduler counts, each rounded up once, and none above MOST."""
+    """The amounts that kube-scheduler counts, each rounded up once."""
     if not amounts:
         return NO_RESOURCES
     return Resources(
-        cpu_milli=min(to_milli(amounts.get("cpu", 0)), MOST),
-        memory_bytes=_units(amounts.get("memory", 0)),
-        ephemeral_bytes=_units(amounts.get("ephemeral-storage", 0)),
-        pods=_units(amounts.get("pods", 0)),
-        scalars=tuple(sorted((name, _units(value)) for name, value in amounts.items() if is_scalar(name))),
+        cpu_milli=to_milli(amounts.get("cpu", 0)),
+        memory_bytes=to_units(amounts.get("memory", 0)),
+        ephemeral_bytes=to_units(amounts.get("ephemeral-storage", 0)),
+        pods=to_units(amounts.get("pods", 0)),
+        scalars=tuple(sorted((name, to_units(value)) for name, value in amounts.items() if is_scalar(name))),
     )
 
 
-def _units(nanos: int) -> int:
-    return min(to_units(nanos), MOST)
+def bounded(resources: Resources) -> Resources:
+    """The same with no amount above MOST: what pods and nodes count for in the scheduling state."""
+    if all(amount <= MOST for _, amount in resources.items()):
+        return resources
+    return Resources(
+        cpu_milli=min(resources.cpu_milli, MOST),
+        memory_bytes=min(resources.memory_bytes, MOST),
+        ephemeral_bytes=min(resources.ephemeral_bytes, MOST),
+        pods=min(resources.pods, MOST),
+        scalars=tuple((name, min(amount, MOST)) for name, amount in resources.scalars),
+    )
 
 
 def parse_resources(amounts: Mapping[str, Amount | None] | None) -> Resources:

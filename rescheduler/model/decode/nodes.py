@@ -17,7 +17,7 @@ from rescheduler.model.names import (
     SCALE_DOWN_DISABLED,
 )
 from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
-from rescheduler.model.resources import parse_resources
+from rescheduler.model.resources import bounded, parse_resources
 
 _MOST_AVOID_ENTRIES = 1000
 _decode_avoid = msgspec.json.Decoder(list[AvoidEntry]).decode
@@ -82,7 +82,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         taints_added_s=_added(spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         ready=_ready(status.conditions),
-        allocatable=parse_resources(allocatable),
+        allocatable=bounded(parse_resources(allocatable)),
         images=shared.images(status.images),
         declared_features=tuple(sorted(status.declared_features or ())),
         avoid=_avoid(annotations.get(ANNOTATION_AVOID)),

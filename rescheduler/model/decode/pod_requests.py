@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rescheduler.model.decode.pod_wire_types import ContainerStatusWire, ContainerWire, HeldWire, PodSpecWire
-from rescheduler.model.quantity import to_milli, to_units
 from rescheduler.model.resources import (
     DEFAULT_CPU,
     DEFAULT_MEMORY,
     Nanos,
     Resources,
     add_amounts,
+    bounded,
     is_pod_level,
     parse_amounts,
     raise_to,
@@ -78,14 +78,15 @@ def _with_score(spec: PodSpecWire, total: Callable[[Nanos], Nanos]) -> Requests:
     if _pod_level_requests(spec):
         missing = {name: value for name, value in missing.items() if name not in amounts}
     scored = total(missing) if missing else amounts
-    return Requests(resources_of(amounts), to_milli(scored.get("cpu", 0)), to_units(scored.get("memory", 0)))
+    found = bounded(resources_of(scored))
+    return Requests(bounded(resources_of(amounts)), found.cpu_milli, found.memory_bytes)
 
 
 def _containers_only(spec: PodSpecWire) -> Resources:
     """Containers with the scores' defaults, and overhead: kube-scheduler ignores pod-level resources here."""
     amounts = _aggregate(spec, _spec_request, {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY})
     add_amounts(amounts, parse_amounts(spec.overhead))
-    return resources_of(amounts)
+    return bounded(resources_of(amounts))
 
 
 def _total(spec: PodSpecWire, amounts: Nanos, status: HeldWire | None = None) -> Nanos:
