@@ -75,3 +75,9 @@ def seconds_of(text: str) -> float:
         return parse_timestamp(text)
     except TimestampError:
         return 0.0
+
+
+def who_waits(conditions: tuple[Condition, ...]) -> str:
+    """The message of condition OwnersWait while it is True; "": no owner is kept out."""
+    found = condition(conditions, "OwnersWait")
+    return found.message if found is not None and found.status == "True" else ""

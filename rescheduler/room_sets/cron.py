@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cronsim import CronSim, CronSimError
 
+from rescheduler.errors import ReschedulerError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from zoneinfo import ZoneInfo
@@ -38,7 +40,7 @@ Search: TypeAlias = "Callable[[Cron, dt.date, ZoneInfo, int, float], float | Non
 """The start of one day that is next to a moment."""
 
 
-class CronError(ValueError):
+class CronError(ReschedulerError, ValueError):
     """The expression has no starts; the message says what is wrong, for people."""
 
 

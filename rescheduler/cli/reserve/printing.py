@@ -9,10 +9,10 @@ import msgspec
 import yaml
 
 from rescheduler.cli.reservation_client import is_unobserved, status_message
+from rescheduler.model.conditions import who_waits
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.reports.table import cpu, memory, table
-from rescheduler.reservations.owners_wait import who_waits
 from rescheduler.visible import visible_line
 
 NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
@@ -23,7 +23,11 @@ def reservations_table(rooms: Sequence[Reservation], now_s: float, *, wide: bool
     """A table, and a line for each pod that its Reservation keeps out; ``now_s``: epoch seconds."""
     rows = [row(room, now_s, wide=wide) for room in rooms]
     lines = [text.removeprefix("  ") for text in table(WIDE if wide else NARROW, rows)]
-    lines += [visible_line(f"{room.name}: {waits}") for room in rooms if (waits := who_waits(room.status))]
+    lines += [
+        visible_line(f"{room.name}: {waits}")
+        for room in rooms
+        if (waits := who_waits(room.status.conditions))
+    ]
     return "\n".join(lines) + "\n"
 
 
