@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
+from rescheduler.planning.record import Record
 from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.framework import IntArray
 
 
-class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
+class Badness(Record, frozen=True, omit_defaults=True):
     """One whole number for each tier, in the order in which tiers outweigh each other; of a change, below 0 is better."""
 
     hard: int = 0
@@ -52,14 +51,14 @@ class Badness(msgspec.Struct, frozen=True, omit_defaults=True):
         return {tier_name(tier): value for tier, value in zip(Tier, self.tiers(), strict=True) if value}
 
 
-class NodeCount(msgspec.Struct, frozen=True):
+class NodeCount(Record, frozen=True):
     """How many nodes count in one tier."""
 
     tier: str
     count: int
 
 
-class MoveEffect(msgspec.Struct, frozen=True):
+class MoveEffect(Record, frozen=True):
     """What one move changes for one policy."""
 
     policy: str

@@ -84,10 +84,10 @@ class ExpectedPods:
         """Meanwhile these expected pods are what they are now."""
         state = self._state
         mark = state.checkpoint()
-        for one in pods:
-            state.remove(one.placed)
-            state.wait(one.waiting)
         try:
+            for one in pods:
+                state.remove(one.placed)
+                state.wait(one.waiting)
             yield
         finally:
             state.rollback(mark)

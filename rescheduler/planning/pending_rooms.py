@@ -51,6 +51,7 @@ _ENOUGH: Final = (
 
 _DEEPEST: Final = 2
 """Levels that are told apart where no policy bounds them."""
+_DEFECT: Final = "the words for it could not be found because of a defect, please report it"
 
 Gang = tuple[Candidate, ...]
 
@@ -272,12 +273,12 @@ class PendingRooms:
                 return (highest is None or pod.spec.priority <= highest) and view.movable(pod)
 
             levels = RoomLevels(self.trial, self.replacement, may_leave, bounds.depth - 1)
-            found = self._searches[key] = self._made(candidate, levels)
+            found = self._searches[key] = self._made(candidate, levels, self._work)
         return found
 
-    def _made(self, candidate: Candidate, levels: RoomLevels) -> RoomSearch:
+    def _made(self, candidate: Candidate, levels: RoomLevels, work: SearchWork) -> RoomSearch:
         sets = LeavingPods(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
-        return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, self._work)
+        return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, work)
 
     def _take(self, candidate: Candidate, way: Way) -> Pod | None:
         """Plan all moves of the way; or none, and the pod that may not be moved beside the others."""
@@ -335,9 +336,20 @@ class PendingRooms:
             return self.limits.full
         if not self.explains:
             return Blocked(SkipReason.NO_TARGET, NO_WAY, "")
-        return why_no_room(
-            first.pod, self._any_search(first), bounds, lambda pod: self._said(first, bounds, pod)
-        )
+        return self._explained(bounds, first)
+
+    def _explained(self, bounds: RoomBounds, first: Candidate) -> Blocked:
+        """What only explains neither ends the decision nor changes it: its defects are told in place of the words."""
+        mark = self.trial.mark()
+        try:
+            return why_no_room(
+                first.pod, self._any_search(first), bounds, lambda pod: self._said(first, bounds, pod)
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, the decision has been made without it
+            self._any = None
+            return Blocked(SkipReason.NO_TARGET, f"{NO_WAY} ({_DEFECT}: {error!r})", "")
+        finally:
+            self.trial.rollback(mark)
 
     def _any_search(self, candidate: Candidate) -> RoomSearch:
         """The search among all pods that would come back."""
@@ -349,7 +361,7 @@ class PendingRooms:
                 lambda pod: self.comes_back(pod) and pod.uid not in moved,
                 _DEEPEST,
             )
-            self._any = self._made(candidate, levels)
+            self._any = self._made(candidate, levels, SearchWork(WORK))
         return self._any
 
     def _said(self, candidate: Candidate, bounds: RoomBounds, pod: Pod) -> Blocked | None:

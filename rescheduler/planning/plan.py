@@ -9,6 +9,7 @@ import msgspec
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.node_marks import NodeMark
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
+from rescheduler.planning.record import Record
 
 
 class SkipReason(enum.StrEnum):
@@ -54,7 +55,7 @@ class OwnerName(msgspec.Struct, frozen=True):
 
 
 class Move(
-    msgspec.Struct,
+    Record,
     frozen=True,
     kw_only=True,
     omit_defaults=True,
@@ -78,7 +79,7 @@ class Move(
     """What the move changes in the badness, by policy, after the moves before it; those without a change are left out."""
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Skipped(Record, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A proposed pod that stays where it is."""
 
     pod: PodRef
@@ -94,7 +95,7 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """The tier of the objective that a move is about."""
 
 
-class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NodeSummary(Record, frozen=True, kw_only=True, rename="camel"):
     """One node before or after the plan. Requests and allocatable in milli-CPU and bytes."""
 
     name: str
@@ -126,7 +127,7 @@ class PendingRoom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Why no room is made; for a gang, how many of its pods would find some."""
 
 
-class PolicySummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PolicySummary(Record, frozen=True, kw_only=True, rename="camel"):
     """What one policy sees: how many pods are badly placed, the sum of their gains, and how bad the placement is."""
 
     name: str
@@ -137,7 +138,7 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Nodes that its badness counts: those above their targets, or those in use; None if it does not count nodes."""
 
 
-class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClusterSummary(Record, frozen=True, kw_only=True, rename="camel"):
     """The cluster before or after the plan. Imbalance: standard deviation of the requested share (0..1)."""
 
     nodes: tuple[NodeSummary, ...]
@@ -149,7 +150,7 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     memory_imbalance: float
 
 
-class PlanMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PlanMetadata(Record, frozen=True, kw_only=True, rename="camel"):
     """Where a plan comes from."""
 
     generated_at: str
@@ -173,7 +174,7 @@ class Question(enum.StrEnum):
     """Shares of nodes above their target thresholds, added up."""
 
 
-class PlanBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class PlanBound(Record, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What a plan reached, and what no plan can pass."""
 
     question: Question

@@ -175,7 +175,12 @@ class RoomSearch:
         return found
 
     def _may_go(self, pod: Pod) -> bool:
-        if pod.uid in self._asking or self.sets.levels.level(pod) >= NEVER:
+        # Of pods that only the trial puts there none steps aside, whoever asks.
+        if (
+            pod.uid in self._asking
+            or pod.uid in self.trial.hypothetical
+            or self.sets.levels.level(pod) >= NEVER
+        ):
             return False
         known = self._may.get(pod.uid)
         if known is None:

@@ -7,6 +7,7 @@ import pytest
 
 from bench.pending import decide as decide_alone
 from bench.pending import generate, refused
+from rescheduler.planning import pending_rooms
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
@@ -285,3 +286,45 @@ def test_hard_topology_spread():
     stands = [*web("a", "n1", spec=lambda s: s.template_label(team="x")), *web("c", "n2")]
     found = made(*zoned, *stands, big(spec=spread))
     assert rooms(found) == {"big": ("n1", ["a-1"])}
+
+
+def expected_sibling():
+    """app-2 waits and is expected on n1, where big would fit without it or z-1; it is of the kind of app-1, which stands."""
+    app = b.replicaset("app").cpu("300m").replicas(2).template_label(team="app")
+    app = app.spread("topology.kubernetes.io/region", 2, hard=True, team="app")
+    return [
+        b.node("n1").cpu("2").zone("a"),
+        b.node("n2").cpu("1").zone("a"),
+        app,
+        app.pod("app-1").on("n2"),
+        app.pod("app-2"),
+        *web("z", "n1", cpu="300m", spec=lambda s: s.empty_dir()),
+        big(cpu="1600m"),
+    ]
+
+
+def test_a_pod_that_is_only_expected_never_steps_aside():
+    """Not even where it is only looked for who stands in the way."""
+    found = made(*expected_sibling())
+    assert not found.moves
+    assert [room.message for room in found.rooms] == [
+        "it would fit on n1 if default/z-1 (to n2) moved; default/z-1: has data on its node"
+    ]
+
+
+def test_what_only_explains_neither_ends_nor_changes_a_decision(monkeypatch):
+    """It fails in the middle of a search, with moves of its own in the trial."""
+
+    def failing(pod, search, bounds, held):
+        search.trial.take_off(next(one for one in search.trial.snapshot.pods.values() if one.name == "b-1"))
+        raise LookupError("some defect")
+
+    rest = [*nodes("2", "1", "1"), *web("a", "n1"), *web("b", "n3"), big(), big("huge", cpu="40")]
+    sound = made(*rest)
+    monkeypatch.setattr(pending_rooms, "why_no_room", failing)
+    found = made(*rest)
+    assert (found.moves, found.after) == (sound.moves, sound.after)
+    assert rooms(found) == rooms(sound) == {"big": ("n1", ["a-1"]), "huge": ("", [])}
+    (words,) = [room.message for room in found.rooms if not room.node]
+    assert "some defect" in words
+    assert "please report it" in words

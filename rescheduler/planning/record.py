@@ -1,0 +1,21 @@
+"""The base of the records of a plan that have numbers: whatever numpy scalar is put in, a Python number is what is read.
+
+Policies and rules work with arrays, whose elements look like numbers and are none for JSON and YAML. Records are what leaves
+``planning``, so they are the one place where that ends. Pure; no other value is changed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record whose fields have no numpy scalars. Tuples are left as they are: those of records hold records and text."""
+
+    def __post_init__(self) -> None:
+        """Also after ``msgspec.structs.replace``."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                msgspec.structs.force_setattr(self, name, value.item())
