@@ -146,7 +146,7 @@ def test_a_controller_that_nothing_is_known_of_keeps_its_pod():
     assert evicted(scene) == []
     assert scene.reason(move) == "NotMovable"
     message = scene.state(move)["message"]
-    assert "without a scale subresource" in message
+    assert "that creates no pods" in message
     assert '{apiGroup: "", kind: ConfigMap}' in message
     assert [p["metadata"]["uid"] for p in scene.api.list(POD) if p["metadata"]["name"] == "kept"] == [
         pod["metadata"]["uid"]
