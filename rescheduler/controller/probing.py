@@ -32,7 +32,7 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.scheduler_probe import answered, is_probe, probe_manifest
+from rescheduler.reservations.scheduler_probe import answered, probe_manifest
 
 MOST_S: Final = 35.0
 """How long an answer is waited for: longer than the backoff of a running scheduler between two tries to list."""
@@ -225,7 +225,7 @@ class ProbingReconciler:
     def _sweep(self) -> None:
         """Find probes of a former process, and those whose creation or deletion was not answered."""
         namespace = self.reconciler.settings.reservations.namespace
-        there = {p.uid: p.key for p in self.reconciler.unbound() if p.namespace == namespace and is_probe(p)}
+        there = {p.uid: p.key for p in self.reconciler.probes() if p.namespace == namespace}
         self._gone.intersection_update(there)
         asked = {probe.key for probe in self._asked.values()}
         self._left.update(

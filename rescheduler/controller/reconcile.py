@@ -243,9 +243,9 @@ class Reconciler:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
         return self.memory.creations.informed(snapshot, now_s)
 
-    def unbound(self) -> Iterable[Pod]:
-        """Pods without a node, as of the last round."""
-        return self._kept.pods.unbound.values()
+    def probes(self) -> Iterable[Pod]:
+        """All probes of schedulers, as of the last round."""
+        return self._kept.pods.probes.values()
 
     # Gathering
 

@@ -30,6 +30,8 @@ class KeptPods:
         """Pods with the label of placeholders, of any namespace, that are bound and being deleted."""
         self.ownerless_placeholders: dict[ObjectKey, Pod] = {}
         """Pods with that label, of any namespace, that stand and have no controller."""
+        self.probes: dict[ObjectKey, Pod] = {}
+        """Pods that ask a scheduler whether it is up to date, bound ones too: admission may have made them fit somewhere."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
         self._changed: dict[str, int] = {}
         """Uid of a controller that has pods -> number of the last change of one of them."""
@@ -44,6 +46,7 @@ class KeptPods:
             holders = {k: pod for k, pod in snapshot.pods.items() if LABEL_PLACEHOLDER in pod.labels}
             self.ending_placeholders = {k: pod for k, pod in holders.items() if _ending_placeholder(pod)}
             self.ownerless_placeholders = {k: pod for k, pod in holders.items() if _ownerless(pod)}
+            self.probes = {k: pod for k, pod in holders.items() if is_probe(pod)}
             self._of_controller = None
             self._changed.clear()
             self._changes += 1
@@ -77,6 +80,7 @@ class KeptPods:
             (self.unbound, _unbound),
             (self.ending_placeholders, _ending_placeholder),
             (self.ownerless_placeholders, _ownerless),
+            (self.probes, is_probe),
         ):
             if new is not None and belongs(new):
                 kept[key] = new

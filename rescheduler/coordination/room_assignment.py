@@ -107,8 +107,8 @@ class RoomAssignment:
         ``nodes``: those on which a pod is served in this round; the next pod is judged when the first one is counted there.
         ``unfit``: why a pod is not served, by its uid; "": not yet.
         """
-        if not from_the_node(pod, room.reservation):
-            return True
+        if not from_the_node(pod, room.reservation) or not rooms[room.reservation.name].node_usable:
+            return True  # of a node that is not usable the Reservation itself decides
         name, node = room.reservation.name, room.reservation.status.node_name
         if nodes.setdefault(node, pod.uid) != pod.uid:
             unfit[pod.uid] = ""

@@ -186,6 +186,9 @@ class RulesPlacement:
             words = f"scheduler {pod.spec.scheduler_name} is none whose rules are known"
             return Permission(ok=False, message=words)
         state, mark = self._open()
+        if node not in state.node_index:
+            state.rollback(mark)
+            return Permission(ok=False, message=f"node {node} does not exist any more")
         placed = [one for one in self._claimants if one.uid == pod.uid]
         holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
         for one in (*placed, *holders, *((self._standing(holder),) if holder is not None else ())):

@@ -93,7 +93,7 @@ def higher_priority_waits(
     ``landed``: records that stand on ``node`` in the state, as they will once they are bound; what they replace is gone.
     ``served``: uids of pending pods for which capacity is held elsewhere.
     """
-    if not landed:
+    if not landed or node not in state.node_index:
         return None
     least = min(pod.spec.priority for pod in landed)
     candidates = [pod for pod in pending_above(state, least, node, own) if pod.uid not in served]

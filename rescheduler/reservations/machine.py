@@ -55,7 +55,7 @@ from rescheduler.reservations.preallocation import (
     recreated,
     wait_for_room,
 )
-from rescheduler.reservations.split import claim, flying, nothing, rest_of, split
+from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
 from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
@@ -376,7 +376,9 @@ def _split(draft: _Draft, observed: ObservedReservation, now_s: float, settings:
         _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
         return
     if waiting and not draft.status.current_owners:
-        _holding(draft, observed, now_s, settings)
+        draft.actions.extend(too_small(observed, draft.status))
+        if not draft.actions:
+            _holding(draft, observed, now_s, settings)
         return
     result = split(observed, draft.status, now_s, settings)
     draft.status = result.status

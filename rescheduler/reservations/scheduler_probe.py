@@ -30,8 +30,8 @@ def is_probe(pod: Pod) -> bool:
 
 
 def answered(pod: Pod) -> bool:
-    """True once its scheduler has judged it."""
-    return bool(pod.unschedulable_message)
+    """True once its scheduler has judged it. It is bound only if admission has changed it."""
+    return bool(pod.unschedulable_message or pod.node)
 
 
 def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, asks_for: Reservation) -> bytes:

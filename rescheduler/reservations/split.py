@@ -126,6 +126,15 @@ def split(
     return result
 
 
+def too_small(observed: ObservedReservation, status: ReservationStatus) -> Iterable[act.ReservationAction]:
+    """Deletes placeholders of one owner's part where all of it is waited for, because all owners have ended."""
+    template, rest = observed.reservation.template, rest_of(status)
+    wanted = rest if not nothing(rest) or template is None else template.requests
+    for holder in observed.placeholders:
+        if not holder.deleting and not fits(wanted, holder.spec.requests):
+            yield act.delete_placeholder(holder)
+
+
 def covering(observed: ObservedReservation) -> Pod | None:
     """A bound placeholder that still holds the room of the claimants besides the rest; it is deleted for them."""
     stock = _take_stock(observed, observed.reservation.status)

@@ -123,7 +123,7 @@ class Rooms:
         self.lag = NO_LAG
         self.pods = ()
 
-    def unbound(self):
+    def probes(self):
         return self.pods
 
     def reconcile(self, snapshot, now_s):
