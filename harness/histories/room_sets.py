@@ -166,6 +166,8 @@ class RoomSets:
             wanted: int = spec(obj)["podNumToReserve" if obj["kind"] == WINDOW.kind else "rooms"]
             self._most[uid(obj)] = max(wanted, self._most.get(uid(obj), 0))
         owner = labels(obj).get(LABEL_ROOM_OF)
+        for above in tuple(self._above_since_s):
+            self._check(above)
         if obj["kind"] != "Reservation" or owner is None:
             return
         if gone or deleting(obj) or status(obj).get("phase") in ("Succeeded", "Failed"):
