@@ -18,6 +18,7 @@ from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.passing_pods import minds_the_old_pod
+from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
@@ -180,6 +181,13 @@ def _choose(
         elsewhere = _elsewhere(state, pod, result.feasible)
         if not elsewhere.any():
             return Choice(message=_summary(state, replacement, result))
+        platforms = Platforms(state.nodes, snapshot.pods.values())
+        built_for = platforms.allowed(pod, replacement)
+        if built_for is not None:
+            others = elsewhere & ~built_for
+            elsewhere &= built_for
+            if not elsewhere.any():
+                return Choice(message=f"the nodes that would take it {platforms.refusal(pod, others)}")
         feasible, message = elsewhere, ""
         minds = stands and minds_the_old_pod(snapshot, pod, replacement)
         if minds:
@@ -212,6 +220,9 @@ def _choose_beside(
     taken: Taken,
 ) -> Choice:
     feasible = _elsewhere(state, pod, may_start_beside(state, unadopted))
+    built_for = Platforms(state.nodes, snapshot.pods.values()).allowed(pod, unadopted)
+    if built_for is not None:
+        feasible &= built_for
     lasting = lasting_affinity(unadopted, state.cluster, _counted(state, passing))
     if lasting is not None:
         feasible &= lasting

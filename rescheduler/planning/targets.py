@@ -23,6 +23,7 @@ from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.passing_pods import Relying
 from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.platforms import PLATFORM_LABELS
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import Tier, best, falls, lowers
@@ -236,7 +237,8 @@ class Targets:
         claims = pod.name if spec.volumes else ""
         where = self._trial.state.node_index[pod.node] if social else -1
         beside = unadopted is not None
-        return pod.namespace, id(spec), id(old), id(replacement.labels), where, claims, beside
+        platform = self._trial.platforms.kind(pod)
+        return pod.namespace, id(spec), id(old), id(replacement.labels), where, claims, beside, platform
 
     def _has_room(self, replacement: Pod) -> bool:
         """Asked of one node that had room, and of all only if that has none any more."""
@@ -274,6 +276,14 @@ class Targets:
         if kept_off:
             words = f"of {plural(kept_off, 'node')} that would take its replacement, pods there keep off its placeholder"
             return Blocked(SkipReason.NO_TARGET, f"{words} (required anti-affinity)", PLUGIN)
+        built_for = self._trial.platforms.allowed(pod, replacement)
+        if built_for is not None:
+            others = result.feasible & self._trial.view.nodes.usable & ~built_for
+            number = int(np.count_nonzero(others))
+            if number:
+                why = self._trial.platforms.refusal(pod, others)
+                words = f"{plural(number, 'node')} that would take its replacement {why}"
+                return Blocked(SkipReason.NO_TARGET, words, PLATFORM_LABELS[0])
         if not counted:
             return Blocked(SkipReason.NO_TARGET, "every node that would take it is unfit as a target", "")
         most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]

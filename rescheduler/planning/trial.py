@@ -33,6 +33,7 @@ from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.passing_pods import PassingPods, Relying
 from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
+from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.required_company import Required, required_near
 from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
@@ -93,6 +94,7 @@ class Trial:
         self._contended_up_to: int | None = None
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
         self._holders = PlannedHolders(PlaceholderRules(view.state, namespace), view.planned.moves)
+        self.platforms = Platforms(view.nodes, snapshot.pods.values())
         self._stage = 1
         """In which a move would be that is planned now."""
 
@@ -255,9 +257,9 @@ class Trial:
             return False
         if not self.state.feasible_at(replacement, node):
             return False
-        held = self.takes_holder(pod, replacement)
-        if held is not None and not held[node]:
-            return False
+        for mask in (self.platforms.allowed(pod, replacement), self.takes_holder(pod, replacement)):
+            if mask is not None and not mask[node]:
+                return False
         ending = None if keeps_name(pod) else pod
 
         def while_pods_end() -> bool:
@@ -351,6 +353,9 @@ class Trial:
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Only nodes that may be targets, with what pods that leave still hold there."""
         feasible[self.state.node_index[pod.node]] = False
+        built_for = self.platforms.allowed(pod, replacement)
+        if built_for is not None:
+            feasible &= built_for
         self._restrict_arrival(replacement, feasible)
 
     def _restrict_arrival(self, coming: Pod, feasible: BoolArray) -> None:
