@@ -121,6 +121,9 @@ KOORDINATOR_ALLOCATED: Final = "scheduling.koordinator.sh/reservation-allocated"
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 DESCHEDULER_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""On a pod: "false" forbids evictions; with "true" its local data may be lost."""
+SAFE_LOCAL_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+"""On a pod: names of its local volumes that may be lost, with commas between them."""
 KUBE_SYSTEM: Final = "kube-system"
 """Namespace of the cluster's own programs: nobody else makes objects there."""
 DELETION_CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
@@ -163,6 +166,7 @@ KEPT_POD_ANNOTATIONS: Final = frozenset(
         DESCHEDULER_EVICT,
         DESCHEDULER_PREFER_NO_EVICTION,
         SAFE_TO_EVICT,
+        SAFE_LOCAL_VOLUMES,
         DO_NOT_DISRUPT,
         POD_DELETION_COST,
         MAXIMUM_RUNTIME,

@@ -140,7 +140,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     kind: VolumeKind
     source: str = ""
-    """The claim's name for CLAIM, the volume's name for EPHEMERAL (its claim is POD-source), the driver for INLINE_CSI.
+    """The claim's name for CLAIM, the volume's name for EPHEMERAL (its claim is POD-source), EMPTY_DIR and HOST_PATH, the driver for INLINE_CSI.
 
     For an in-tree disk what VolumeRestrictions compares: disk name, volume id, iqn, or ``monitors|pool|image`` with
     the monitors joined by commas.

@@ -15,6 +15,7 @@ from rescheduler.model.names import (
     DESCHEDULER_EVICT,
     DESCHEDULER_PREFER_NO_EVICTION,
     DO_NOT_DISRUPT,
+    SAFE_LOCAL_VOLUMES,
     SAFE_TO_EVICT,
 )
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -253,7 +254,7 @@ class Protector:
                 f"priority {spec.priority} is at or above {rules.priority_threshold}",
                 "protections.priorityThreshold",
             )
-        if rules.local_storage and any(v.kind in _LOCAL for v in spec.volumes):
+        if rules.local_storage and keeps_local_data(pod):
             yield Protected(SkipReason.PROTECTED, "has data on its node", "protections.localStorage")
         if rules.persistent_volumes and any(v.kind in _CLAIMS for v in spec.volumes):
             yield Protected(SkipReason.PROTECTED, "uses persistent volumes", "protections.persistentVolumes")
@@ -302,6 +303,15 @@ def admits(namespaces: NamespaceFilter, namespace: str) -> bool:
     if namespaces.include:
         return namespace in namespaces.include
     return namespace not in namespaces.exclude
+
+
+def keeps_local_data(pod: Pod) -> bool:
+    """True if the pod has local volumes and its owner does not say that they may be lost, as cluster-autoscaler reads it."""
+    local = [volume.source for volume in pod.spec.volumes if volume.kind in _LOCAL]
+    if not local or pod.annotations.get(SAFE_TO_EVICT) == "true":
+        return False
+    safe = {name.strip() for name in (pod.annotations.get(SAFE_LOCAL_VOLUMES) or "").split(",")}
+    return not safe.issuperset(local)
 
 
 def _overridden(pod: Pod) -> bool:

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
-from rescheduler.model.records import Pod, PodPhase, VolumeKind
+from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked, BudgetLedger
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Protector
+from rescheduler.planning.protections import Protector, keeps_local_data
 from rescheduler.policies.proposals import Batch, Candidate
 from rescheduler.scheduling.classes import PodClass
 
 _HIGH_PRIORITY: Final = 1_000_000
-_LOCAL: Final = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH)
 
 
 @dataclass(slots=True)
@@ -168,14 +167,14 @@ def _too_small(gain: float, lasting: _Lasting) -> Blocked:
 def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
     """What a move of the pod costs, 0 to 1; an unknown number of replicas counts as one.
 
-    0.05 + 0.25 / replicas + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data
+    0.05 + 0.25 / replicas + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data to keep
     + 0.1 if it asks not to be evicted if possible.
     """
     workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
     replicas = max(1, workload.replicas if workload is not None else 1)
     cost = 0.05 + 0.25 / replicas
     cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
-    if any(volume.kind in _LOCAL for volume in pod.spec.volumes):
+    if keeps_local_data(pod):
         cost += 0.1
     if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
         cost += 0.1

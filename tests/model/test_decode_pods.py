@@ -263,8 +263,8 @@ def test_gt_and_lt_of_node_terms_want_one_integer(values):
 VOLUMES = [
     ({"persistentVolumeClaim": {"claimName": "data", "readOnly": True}}, PodVolume(VolumeKind.CLAIM, "data", read_only=True)),
     ({"ephemeral": {"volumeClaimTemplate": {}}}, PodVolume(VolumeKind.EPHEMERAL, "v")),
-    ({"emptyDir": {}}, PodVolume(VolumeKind.EMPTY_DIR)),
-    ({"hostPath": {"path": "/x"}}, PodVolume(VolumeKind.HOST_PATH)),
+    ({"emptyDir": {}}, PodVolume(VolumeKind.EMPTY_DIR, "v")),
+    ({"hostPath": {"path": "/x"}}, PodVolume(VolumeKind.HOST_PATH, "v")),
     ({"csi": {"driver": "d"}}, PodVolume(VolumeKind.INLINE_CSI, "d")),
     ({"gcePersistentDisk": {"pdName": "g"}}, PodVolume(VolumeKind.GCE, "g", driver="pd.csi.storage.gke.io", handle="projects/UNSPECIFIED/zones/UNSPECIFIED/disks/g")),
     ({"awsElasticBlockStore": {"volumeID": "aws://z1/vol-1"}}, PodVolume(VolumeKind.AWS, "aws://z1/vol-1", driver="ebs.csi.aws.com", handle="vol-1")),

@@ -1,11 +1,16 @@
 """Every protection refuses with its reason, and says what it is."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.planning.protections import Protector
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
+
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 
 def refusal(pod, owner, rules=None, *more, covered=False):
@@ -42,7 +47,23 @@ def test_an_ordinary_pod_may_move(web, owner):
         (lambda p: p.priority(2_000_000_000), ("Protected", "priority")),
         (lambda p: p.priority(1_000_000), ("Protected", "protections.priorityThreshold")),
         (lambda p: p.empty_dir(), ("Protected", "protections.localStorage")),
+        (lambda p: p.empty_dir().annotate({SAFE: "true"}), None),
+        (lambda p: p.empty_dir().annotate({SAFE: "yes"}), ("Protected", "protections.localStorage")),
+        (lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "b, a"}), None),
+        (lambda p: p.empty_dir("a").annotate({SAFE_VOLUMES: ""}), ("Protected", "protections.localStorage")),
+        (
+            lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "a"}),
+            ("Protected", "protections.localStorage"),
+        ),
+        (
+            lambda p: p.volume({"name": "host", "hostPath": {"path": "/x"}}).annotate({SAFE_VOLUMES: "host"}),
+            None,
+        ),
         (lambda p: p.claim("data"), ("Protected", "protections.persistentVolumes")),
+        (
+            lambda p: p.claim("data").annotate({SAFE: "true"}),
+            ("Protected", "protections.persistentVolumes"),
+        ),
         (lambda p: p.scheduler("other"), ("NotSupported", "other")),
         (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
         (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), ("Protected", "rescheduler.dev/evict")),
@@ -131,3 +152,25 @@ def test_it_stays_even_if_somebody_drains_its_node(owner, web):
     (record,) = cluster.pods.values()
     found = protector.refusal(record, lifted=True)
     assert found.message == "cannot end: its node n1 is not Ready or unreachable"
+
+
+NAMES = st.sampled_from(["a", "b", "data"])
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.sampled_from(["emptyDir", "hostPath", "configMap"])), unique_by=lambda v: v[0]
+    ),
+    st.none() | st.lists(NAMES | st.just("other")).map(",".join),
+    st.sampled_from([None, "true", "TRUE", ""]),
+)
+@settings(max_examples=80, deadline=None)
+def test_local_data_protects_what_cluster_autoscaler_would_keep(volumes, listed, safe):
+    notes = {key: text for key, text in ((SAFE_VOLUMES, listed), (SAFE, safe)) if text is not None}
+    owner = b.replicaset("web").replicas(3)
+    pod = owner.pod("web-0").on("n1").annotate(notes)
+    for name, kind in volumes:
+        pod = pod.volume({"name": name, kind: {}})
+    local = {name for name, kind in volumes if kind != "configMap"}
+    kept = safe != "true" and bool(local - set((listed or "").split(",")))
+    assert refusal(pod, owner) == (("Protected", "protections.localStorage") if kept else None)

@@ -148,9 +148,9 @@ def _volume(wire: VolumeWire) -> PodVolume | None:
     if wire.ephemeral is not None:
         return PodVolume(VolumeKind.EPHEMERAL, wire.name or "")
     if wire.empty_dir is not None:
-        return PodVolume(VolumeKind.EMPTY_DIR)
+        return PodVolume(VolumeKind.EMPTY_DIR, wire.name or "")
     if wire.host_path is not None:
-        return PodVolume(VolumeKind.HOST_PATH)
+        return PodVolume(VolumeKind.HOST_PATH, wire.name or "")
     if wire.csi is not None:
         return PodVolume(VolumeKind.INLINE_CSI, wire.csi.driver or "", bool(wire.csi.read_only))
     return _network_disk(wire) or _cloud_disk(wire)

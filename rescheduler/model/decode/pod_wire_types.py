@@ -70,7 +70,7 @@ class ContainerHead(Wire):
 
 
 class VolumeHead(Wire):
-    """A volume. The name matters for ephemeral volumes only; a projected volume has another name in each pod."""
+    """A volume. The name matters for ephemeral and local volumes only; a projected volume has another name in each pod."""
 
     name: str | None = None
     persistent_volume_claim: Raw = ABSENT

@@ -176,11 +176,12 @@ class _Sibling(NamedTuple):
 def _clear_own_names(spec: PodSpecHead) -> None:
     """Clear the fields in which pods of one template differ: the node and the names of volumes.
 
-    A name is kept where it is part of a claim's name, or of an error message of kube-scheduler.
+    A name is kept where it is part of a claim's name, or of an error message of kube-scheduler, or where an annotation may name it.
     """
     spec.node_name = None
     for volume in spec.volumes or ():
-        if not (volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
+        local = volume.empty_dir or volume.host_path
+        if not (local or volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
             volume.name = None
 
 
