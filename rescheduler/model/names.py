@@ -128,6 +128,15 @@ KUBE_SYSTEM: Final = "kube-system"
 """Namespace of the cluster's own programs: nobody else makes objects there."""
 DELETION_CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 """cluster-autoscaler's taint (PreferNoSchedule) of nodes that it does not need; the value is the time in epoch seconds."""
+LEAVING_TAINTS: Final = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",
+        DELETION_CANDIDATE,
+        "karpenter.sh/disrupted",
+        "karpenter.sh/disruption",
+    }
+)
+"""Taints of nodes that cluster-autoscaler or Karpenter (the last one before its version 1) is about to delete."""
 SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 """On a node, "true": cluster-autoscaler does not remove it."""
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from rescheduler.model.kept_empty import KeptEmpty
-from rescheduler.model.names import UNREACHABLE_TAINT
+from rescheduler.model.names import LEAVING_TAINTS, UNREACHABLE_TAINT
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
 
@@ -328,6 +328,11 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def usable(self) -> bool:
         """True if pods may be moved here as far as the node itself goes; taints and room are not looked at."""
         return self.ready and not self.unschedulable and not self.deleting
+
+    @property
+    def leaving(self) -> str:
+        """The taint by which an autoscaler says that it is about to delete the node; "": none."""
+        return next((taint.key for taint in self.taints if taint.key in LEAVING_TAINTS), "")
 
     @property
     def unusable_because(self) -> str:

@@ -28,6 +28,11 @@ from rescheduler.scheduling.state import SchedulingState
 
 PLUGIN: Final = "Rescheduler"
 """Named as the plugin of refusals that are not the scheduler's."""
+_UNFIT_BECAUSE: Final = (
+    "not Ready, unschedulable, being deleted, or about to be deleted by a node autoscaler (a taint says so)"
+)
+UNFIT: Final = f"every node that would take it is {_UNFIT_BECAUSE}"
+SOME_UNFIT: Final = f"that would take it: {_UNFIT_BECAUSE}"
 _PASSING: Final = "as far as pods count that are not terminating, being moved or still to be bound"
 
 
@@ -181,6 +186,9 @@ def _choose(
         elsewhere = _elsewhere(state, pod, result.feasible)
         if not elsewhere.any():
             return Choice(message=_summary(state, replacement, result))
+        elsewhere &= state.nodes.usable
+        if not elsewhere.any():
+            return Choice(message=UNFIT)
         platforms = Platforms(state.nodes, snapshot.pods.values())
         built_for = platforms.allowed(pod, replacement)
         if built_for is not None:
@@ -219,7 +227,7 @@ def _choose_beside(
     passing: Sequence[Pod],
     taken: Taken,
 ) -> Choice:
-    feasible = _elsewhere(state, pod, may_start_beside(state, unadopted))
+    feasible = _elsewhere(state, pod, may_start_beside(state, unadopted)) & state.nodes.usable
     built_for = Platforms(state.nodes, snapshot.pods.values()).allowed(pod, unadopted)
     if built_for is not None:
         feasible &= built_for
@@ -295,7 +303,7 @@ def _best_of(
         feasible[i] = node.usable
         hinted[i] = avoided(node)
     if not feasible.any():
-        return Choice(message="every node that would take it is not Ready, unschedulable or being deleted")
+        return Choice(message=UNFIT)
     first = feasible & ~hinted if (feasible & ~hinted).any() else feasible
     points = np.where(first, state.score(pod, first).total, -1)
     return Choice(node=min(state.node_names[i] for i in np.flatnonzero(points == points.max())))

@@ -24,6 +24,7 @@ from rescheduler.planning.passing_pods import Relying
 from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.platforms import PLATFORM_LABELS
+from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import Tier, best, falls, lowers
@@ -80,13 +81,14 @@ class Targets:
 
     def known_refusal(self, pod: Pod, replacement: Pod, unadopted: Pod | None = None) -> Blocked | None:
         """Why no node at all takes it, whatever a move would gain, as far as that is known or costs nothing to find out."""
-        known = self._refused.get(self.kind(pod, replacement, unadopted))
+        kind = self.kind(pod, replacement, unadopted)
+        known = self._refused.get(kind) or self._refused.get((*kind, pod.node))
         if known is not None or self._has_room(replacement):
             return known
         message = "no node has room for its replacement"
-        return self._remember(
-            pod, replacement, unadopted, Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit")
-        )
+        found = self._refused[kind] = Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit")
+        self._alive.extend((pod, replacement))
+        return found
 
     def choose(
         self,
@@ -218,8 +220,9 @@ class Targets:
         return Target(name, float(gains[node]), change, mode, wish.change.effects(node))
 
     def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
-        """Remember that no node takes pods like this one."""
-        self._refused[self.kind(pod, replacement, unadopted)] = why
+        """Remember that no node takes pods like this one; those of other nodes may go where it stands."""
+        kind = self.kind(pod, replacement, unadopted)
+        self._refused[(*kind, pod.node) if self.takes_another(pod, replacement) else kind] = why
         self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return why
 
@@ -229,6 +232,11 @@ class Targets:
             found = self._trial.feasible_targets(pod, replacement)
             same, _ = self._avoided(pod, found, reason)
         return found & ~same
+
+    def takes_another(self, pod: Pod, replacement: Pod) -> bool:
+        """True if the node of the pod takes one more of its kind."""
+        here = self._trial.state.node_index[pod.node]
+        return bool(self._trial.view.nodes.usable[here]) and self._trial.state.feasible_at(replacement, here)
 
     def kind(self, pod: Pod, replacement: Pod, unadopted: Pod | None = None) -> tuple[object, ...]:
         """The same for pods that all nodes treat alike. It holds identities: both pods must live as long as it is used."""
@@ -285,10 +293,14 @@ class Targets:
                 words = f"{plural(number, 'node')} that would take its replacement {why}"
                 return Blocked(SkipReason.NO_TARGET, words, PLATFORM_LABELS[0])
         if not counted:
-            return Blocked(SkipReason.NO_TARGET, "every node that would take it is unfit as a target", "")
+            return Blocked(SkipReason.NO_TARGET, UNFIT, "")
         most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
         total = len(state.node_names)
         text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
+        unfit = result.feasible & ~self._trial.view.nodes.usable
+        unfit[state.node_index[pod.node]] = False
+        if unfit.any():
+            text += f"; {plural(int(np.count_nonzero(unfit)), 'node')} {SOME_UNFIT}"
         return Blocked(
             SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", most[0][0]
         )

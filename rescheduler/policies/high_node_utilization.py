@@ -228,8 +228,10 @@ class HighNodeUtilization:
 
         def find() -> BoolArray:
             records = view.nodes.records
-            goes = np.fromiter((node.may_be_taken_away for node in records), np.bool_, len(records))
-            return np.asarray(view.nodes.usable & goes & self._taking_part(load, view), dtype=np.bool_)
+            # One that an autoscaler is about to delete is no target, but to be emptied all the more.
+            goes = (node.usable and node.may_be_taken_away for node in records)
+            able = np.fromiter(goes, np.bool_, len(records))
+            return np.asarray(able & self._taking_part(load, view), dtype=np.bool_)
 
         found: BoolArray = view.memo.of((self, "may be emptied"), None, find).copy()
         return found

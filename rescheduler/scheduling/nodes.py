@@ -105,8 +105,10 @@ class NodeTable:
         """Another number in a renewed table if more than capacity, images and features changed."""
         self.unschedulable = np.fromiter((n.unschedulable for n in nodes), dtype=np.bool_, count=self.size)
         self.schedulable = ~self.unschedulable
-        self.usable: BoolArray = np.fromiter((n.usable for n in nodes), dtype=np.bool_, count=self.size)
-        """Nodes that pods may be moved to at all, see ``Node.usable``."""
+        self.usable: BoolArray = np.fromiter(
+            (n.usable and not n.leaving for n in nodes), dtype=np.bool_, count=self.size
+        )
+        """Nodes that pods may be moved to at all, see ``Node.usable`` and ``Node.leaving``."""
         self.hinted = tuple(i for i, node in enumerate(nodes) if node.avoid)
         """Indices of nodes with PreferAvoidPods hints."""
         self.memo = Memo()
