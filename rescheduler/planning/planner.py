@@ -183,7 +183,7 @@ class _Planner:
         )
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=at_once, namespace=namespace)
-        self._targets = Targets(self.trial)
+        self._targets = Targets(self.trial, told=True)
         self._objective = Objective(policies, self._view)
         self._asked_at = self._began_at = state.cluster.version
         self.steps: list[PlannedStep] = []

@@ -20,6 +20,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.lower_priority import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.passing_pods import Relying
 from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
@@ -65,12 +66,19 @@ class _Wish(NamedTuple):
 class Targets:
     """Chooses targets in one trial."""
 
-    def __init__(self, trial: Trial, *, tight: bool = False) -> None:
-        """``tight``: of equal nodes the one is taken where least room is left, so that large rooms stay whole."""
+    def __init__(self, trial: Trial, *, tight: bool = False, told: bool = False) -> None:
+        """``tight``: of equal nodes the one is taken where least room is left, so that large rooms stay whole.
+
+        ``told``: refusals are read by people, so they say more.
+        """
         self._trial = trial
         self.tight = tight
         self._refused: dict[tuple[object, ...], Blocked] = {}
         self._alive: list[Pod] = []
+        self._behind: dict[tuple[object, ...], str] = {}
+        self._kept: list[Pod] = []
+        """Keys hold identities: their objects must live as long."""
+        self._left_to_ask = MOST_ASKED if told else 0
         self._last_with_room: dict[Resources, tuple[int, int]] = {}
         """By request: a node with room for it, -1 if there is none, and at which version of the cluster that was so."""
 
@@ -85,7 +93,7 @@ class Targets:
         known = self._refused.get(kind) or self._refused.get((*kind, pod.node))
         if known is not None or self._has_room(replacement):
             return known
-        message = "no node has room for its replacement"
+        message = f"no node has room for its replacement{self._behind_others(pod, replacement)}"
         found = self._refused[kind] = Blocked(SkipReason.NO_TARGET, message, "NodeResourcesFit")
         self._alive.extend((pod, replacement))
         return found
@@ -301,9 +309,21 @@ class Targets:
         unfit[state.node_index[pod.node]] = False
         if unfit.any():
             text += f"; {plural(int(np.count_nonzero(unfit)), 'node')} {SOME_UNFIT}"
+        text += self._behind_others(pod, replacement)
         return Blocked(
             SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", most[0][0]
         )
+
+    def _behind_others(self, pod: Pod, replacement: Pod) -> str:
+        """What is added to a message where pods of lower priority hold the room; "" after it was asked often enough."""
+        key = self.kind(pod, replacement), pod.node, self._trial.version
+        known = self._behind.get(key)
+        if known is None and self._left_to_ask:
+            self._left_to_ask -= 1
+            known = behind_lower_priority(self._trial.state, self._trial.snapshot, replacement, pod.node)
+            self._behind[key] = known
+            self._kept.extend((pod, replacement))
+        return known or ""
 
     def _avoids(self, pod: Pod, node: int, reason: str) -> bool:
         """True if the node is to be avoided for this reason."""
