@@ -26,6 +26,7 @@ from rescheduler.planning.steps import PlannedStep
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Candidate
 
 WITHOUT_PLACE: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
@@ -165,4 +166,7 @@ def makes_room(pod: Pod, wanting: Candidate) -> Candidate:
     """A pod that steps aside, as the planner takes candidates: it need not be badly placed."""
     room = room_of_pod(wanting.pod)
     message = f"makes room for {f'Reservation {room}' if room else wanting.pod.key}"
-    return Candidate(pod=pod, policy=wanting.policy, reason=MAKES_ROOM, message=message, gain=1.0)
+    # It moves for what it leaves, not for where it stands.
+    return Candidate(
+        pod=pod, policy=wanting.policy, reason=MAKES_ROOM, message=message, gain=1.0, tier=Tier.EMPTYING
+    )

@@ -18,10 +18,14 @@ from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, keeps_local_data
+from rescheduler.planning.shared_rooms import owners_of_shared_rooms
+from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 from rescheduler.scheduling.classes import PodClass
 
 _HIGH_PRIORITY: Final = 1_000_000
+_RELIEVES: Final = Tier.BALANCE
+"""From this part of the objective on a pod is moved for what it leaves, not for where it stands."""
 
 
 @dataclass(slots=True)
@@ -41,7 +45,7 @@ class _Lasting:
 class Refusals:
     """Judges candidates by everything but limits, the gain now, and targets.
 
-    In this order: moves under way, protections, the least gain, cool-down and back-off, disruption budgets.
+    In this order: moves under way, protections, shared Reservations, the least gain, cool-down and back-off, disruption budgets.
     """
 
     def __init__(
@@ -57,7 +61,8 @@ class Refusals:
         self._history = history
         self._protector = protector
         self._budgets = budgets
-        self._single = history.moving | history.failed
+        self._owners = owners_of_shared_rooms(snapshot.reservations)
+        self._single = history.moving | history.failed | self._owners.keys()
         self._shared: dict[tuple[object, ...], _Lasting] = {}
         self._answers: dict[int, tuple[Pod, _Lasting]] = {}
         """By identity of the pod, which is kept alive with it: it is asked again in every round."""
@@ -68,16 +73,20 @@ class Refusals:
 
     def of(self, candidate: Candidate) -> Blocked | None:
         """The first reason why the pod is skipped, or None."""
-        return self.of_pod(candidate.pod, candidate.policy, candidate.gain)
+        return self.of_pod(candidate.pod, candidate.policy, candidate.gain, candidate.tier)
 
-    def of_pod(self, pod: Pod, policy: str, gain: float) -> Blocked | None:
-        """The same for a pod that this policy proposes with that gain."""
+    def of_pod(self, pod: Pod, policy: str, gain: float, tier: Tier) -> Blocked | None:
+        """The same for a pod that this policy proposes with that gain, because of that part of the objective."""
         known = self._answers.get(id(pod))
         if known is None:
             known = self._answers[id(pod)] = pod, self._lasting(pod)
         lasting = known[1]
         if lasting.first is not None:
             return lasting.first
+        room = self._owners.get(pod.uid) if tier >= _RELIEVES else None
+        if room is not None:
+            message = f"Reservation {room}, which it uses, would hold again what it leaves, and its node would be as full"
+            return Blocked(SkipReason.NO_BETTER_TARGET, message, f"Reservation {room}")
         if gain < lasting.least_gain:
             return _too_small(gain, lasting)
         if not lasting.asked_last:
@@ -102,9 +111,9 @@ class Refusals:
         if not self._protector.same_for_class(batch.kind, pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
-            return [(self.of_pod(pod, batch.policy, batch.gain), (pod,)) for pod in pods]
+            return [(self.of_pod(pod, batch.policy, batch.gain, batch.tier), (pod,)) for pod in pods]
         if not self._budgets.of(pods[0]):
-            answer = self.of_pod(pods[0], batch.policy, batch.gain)
+            answer = self.of_pod(pods[0], batch.policy, batch.gain, batch.tier)
             if not self._single:
                 self._of_all[key] = answer
             return [(answer, pods)]
@@ -112,7 +121,7 @@ class Refusals:
         alike: dict[tuple[bool, bool], list[Pod]] = {}  # by what budgets look at
         for pod in pods:
             alike.setdefault((pod.ready, pod.phase is PodPhase.PENDING), []).append(pod)
-        return [(self.of_pod(some[0], batch.policy, batch.gain), some) for some in alike.values()]
+        return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""

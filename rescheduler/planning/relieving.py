@@ -114,7 +114,7 @@ class Relieving:
         return (
             not self.plan.is_planned(pod)
             and self.availability.refusal(pod, batch.policy) is None
-            and self.refusals.of_pod(pod, batch.policy, batch.gain) is None
+            and self.refusals.of_pod(pod, batch.policy, batch.gain, batch.tier) is None
             and self.limits.refusal(pod) is None
         )
 
