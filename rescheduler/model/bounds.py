@@ -39,7 +39,8 @@ LONGEST_ZONE: Final = 64
 TIME_OF_DAY: Final = 5
 """Characters of 04:00."""
 MOST_TEMPLATE_BYTES: Final = 64 * 1024
-"""Of a template, as JSON without white space. The schema leaves most of a pod open, so the decoder keeps nothing of one that is larger."""
+"""Of a template, as JSON without white space. The schema leaves most of a pod open: a policy (``reservation-rules.yaml``) refuses one that is larger,
+and the decoder keeps nothing of it."""
 OVERSIZED_TEMPLATE: Final = b'{"oversized":true}'
 """What stands in the record for such a template."""
 MOST_EARLIER_MOVES: Final = 8

@@ -6,6 +6,7 @@ A quantity is represented as a map with one key, because the library can pass on
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -87,7 +88,12 @@ def _last_index_of(values: Any, wanted: Any) -> int:
 
 
 def _format(template: str, arguments: list[Any]) -> str:
-    return re.sub("%[sdv]", "%s", template) % tuple(arguments)
+    return re.sub("%[sdv]", "%s", template) % tuple(map(_text, arguments))
+
+
+def _text(value: Any) -> str:
+    """A value as ``format`` writes it: lists and maps much as their JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
 def _escape_key(key: str) -> str:
