@@ -24,7 +24,7 @@ FILLED = {
     "one long text": {"command": ["x" * 900_000]},
     "many short texts": {"command": ["x"] * 16_000},
     "many objects": {"env": [{"name": "A", "value": "b"} for _ in range(2_500)]},
-    "many keys": {"resources": {"requests": {f"example.com/{number}": "0" for number in range(2_500)}}},
+    "many keys": {"resources": {"requests": {f"example.com/{number}": "0" for number in range(3_500)}}},
     "letters of several bytes": {"command": ["é" * 33_000]},
 }
 
