@@ -23,6 +23,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError, NotServedError
 from rescheduler.kube.retry import Retry
+from rescheduler.model.container_resources import OF_PROBES
 from rescheduler.model.controller_key import controller_keys
 from rescheduler.model.names import (
     ANNOTATION_RESERVATION,
@@ -143,10 +144,7 @@ def probe_pod(owner: OwnerRef, namespace: str, labels: Mapping[str, str]) -> dic
                 {
                     "name": "probe",
                     "image": "rescheduler-gate-probe",
-                    "resources": {
-                        "requests": {"cpu": "1m", "memory": "1Mi"},
-                        "limits": {"cpu": "1m", "memory": "1Mi"},
-                    },
+                    "resources": OF_PROBES,
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "capabilities": {"drop": ["ALL"]},

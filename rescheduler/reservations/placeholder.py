@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
+from rescheduler.model.container_resources import placeholder_resources
 from rescheduler.model.quantity import QuantityError
 from rescheduler.model.records import HostPort, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation
@@ -197,12 +198,10 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
 
 
 def _container(requests: Resources, ports: tuple[HostPort, ...], settings: ReservationSettings) -> Json:
-    amounts = encode_resources(requests)
-    scalars = {name: str(amount) for name, amount in requests.scalars if amount}
     container: Json = {
         "name": "placeholder",
         "image": settings.pause_image,
-        "resources": {"requests": amounts, "limits": scalars} if scalars else {"requests": amounts},
+        "resources": placeholder_resources(requests),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
+from rescheduler.model.container_resources import OF_PROBES
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 
@@ -77,7 +78,7 @@ def _spec(scheduler: str, image: str) -> Json:
             {
                 "name": "probe",
                 "image": image,
-                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                "resources": OF_PROBES,
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "readOnlyRootFilesystem": True,

@@ -28,6 +28,9 @@ _OF_OTHER_OBJECTS: Final = (
     "serviceAccountName",
 )
 """Fields that admission compares with other objects, or of its own, before the pod is validated."""
+_CONTAINERS: Final = ("containers", "initContainers")
+_DEFAULTED: Final = ("cpu", "memory", "ephemeral-storage")
+"""Resources that a LimitRange of the namespace of placeholders may limit to less than the template requests."""
 
 
 def trial_pod(reservation: Reservation) -> bytes:
@@ -44,8 +47,27 @@ def trial_pod(reservation: Reservation) -> bytes:
             "kind": "Pod",
             "metadata": {"generateName": "template-", **kept},
             "spec": {
-                **{field: value for field, value in fields.items() if field not in _OF_OTHER_OBJECTS},
+                **{
+                    field: [_limited(one) for one in value]
+                    if field in _CONTAINERS and isinstance(value, list)
+                    else value
+                    for field, value in fields.items()
+                    if field not in _OF_OTHER_OBJECTS
+                },
                 "automountServiceAccountToken": False,
             },
         }
     )
+
+
+def _limited(container: Any) -> Any:
+    """The container with a limit for each request that has none, so that no LimitRange gives it another one."""
+    match container:
+        case {"resources": {"requests": dict() as requests} as resources}:
+            limits = resources.get("limits") or {}
+        case _:
+            return container
+    if not isinstance(limits, dict):
+        return container  # its own fault is told
+    equal = {name: requests[name] for name in _DEFAULTED if name in requests}
+    return {**container, "resources": {**resources, "limits": {**equal, **limits}}}

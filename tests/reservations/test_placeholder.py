@@ -64,8 +64,9 @@ def test_it_is_pinned_in_every_term():
 def test_it_has_the_weight_and_none_of_the_identity():
     pod = manifest()
     spec, container = pod["spec"], pod["spec"]["containers"][0]
-    assert container["resources"]["requests"] == {"cpu": "250m", "memory": "1Mi", "gpu.io/a": "2"}
-    assert container["resources"]["limits"] == {"gpu.io/a": "2"}
+    asked = {"cpu": "250m", "memory": "1Mi", "gpu.io/a": "2", "ephemeral-storage": "0"}
+    assert container["resources"]["requests"] == asked
+    assert container["resources"]["limits"]["gpu.io/a"] == "2"
     assert container["ports"] == [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
     assert spec["nodeSelector"] == {"disk": "ssd"}
     assert spec["tolerations"] == RAW["spec"]["tolerations"]

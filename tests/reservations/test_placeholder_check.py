@@ -124,6 +124,8 @@ def test_what_breaks_the_promise_is_named(field, change):
     "change",
     [
         put(f"{CONTAINER}/cpu", "2"),
+        put("spec/containers/0/resources/limits", {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "2"}),
+        put("spec/containers/0/resources/limits/cpu", "64"),
         put("metadata/labels/team", "a"),
         put("metadata/annotations/note", "a"),
         put("spec/imagePullSecrets", [{"name": "s"}]),
