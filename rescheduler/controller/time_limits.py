@@ -21,7 +21,7 @@ from rescheduler.kube.gate import KEYS_LAST_S
 from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
 from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.migrations.replacement_checks import LAST_LOOK_S
+from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_BEFORE_INTENT_S
 from rescheduler.model.time_limits import (
     LEAST_GATE_LIMIT_S,
     RECONNECT_S,
@@ -87,6 +87,7 @@ def time_limits(reservations: ReservationSettings, migrations: MigrationSettings
         "gate settles": migrations.gate_settle_s,
         "proof is fresh": PROOF_FRESH_S,
         "last look": LAST_LOOK_S,
+        "look before the intent": LOOK_BEFORE_INTENT_S,
         "gate keys last": KEYS_LAST_S,
         "gate margin": GATE_MARGIN_S,
         "scheduler probe": PROBE_ANSWER_S,
@@ -147,6 +148,7 @@ RULES: Final = (
     LimitRule(
         ("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"
     ),
+    LimitRule(("look before the intent",), "last look", "a look that comes too early is made again"),
     LimitRule(
         ("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"
     ),

@@ -1,8 +1,8 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
 Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
--> the intent is written -> the gate is proven and settled (begun earlier) -> a dry-run creation from after that still fits the room
--> evict with uid.
+-> the intent is written -> the gate is proven and settled (begun earlier) -> a dry-run creation from after that, and from half a
+second before the intent at the earliest, still fits the room -> evict with uid.
 The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is
 recognised after a crash. It is withdrawn if the answer proves that no pod was evicted.
 """
@@ -24,7 +24,13 @@ from rescheduler.migrations.checks import (
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import gate_proven, prepare, settled_s, settles
 from rescheduler.migrations.lifecycle import MigrationReason as Why
-from rescheduler.migrations.replacement_checks import LAST_LOOK_S, asked, is_its_turn, room_suffices
+from rescheduler.migrations.replacement_checks import (
+    LAST_LOOK_S,
+    LOOK_BEFORE_INTENT_S,
+    asked,
+    is_its_turn,
+    room_suffices,
+)
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.reservation import ObjectRef
@@ -249,7 +255,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and _stays_available(draft, result)
         and (result is not None or _sees(draft))
         and _gated_and_recorded(draft)
-        and asked(draft, LAST_LOOK_S, settled_s(draft))
+        and asked(draft, LAST_LOOK_S, max(settled_s(draft), requested_s - LOOK_BEFORE_INTENT_S))
     ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))

@@ -100,6 +100,19 @@ def test_nothing_is_evicted_on_a_look_from_before_the_gate(age_s, proven_s, expe
     assert [k for k in kinds(outcome) if k in (act.Evict, act.DryRunCreate)] == [expected]
 
 
+@pytest.mark.parametrize(("before_s", "expected"), [(0.4, act.Evict), (0.6, act.DryRunCreate)])
+def test_nothing_is_evicted_on_a_look_from_long_before_the_intent(before_s, expected):
+    """Admission may have changed since; the intent itself is written a call later at most."""
+    outcome = look(
+        migration(PHASE.EVICTING, requested=NOW - 0.1),
+        creation=creation(Outcome.ADMITTED, at=NOW - 0.1 - before_s),
+        calls=Calls(gate_proven_at_s=NOW - 8.0),
+        reservation=room(500),
+        replacement=coming(500),
+    )
+    assert [k for k in kinds(outcome) if k in (act.Evict, act.DryRunCreate)] == [expected]
+
+
 @pytest.mark.parametrize("requested", [0.0, NOW - 3], ids=["before the intent", "after it"])
 @pytest.mark.parametrize("seen", [creation(Outcome.ADMITTED), creation(Outcome.NO_RIGHT), ObservedCreation()])
 def test_a_replacement_that_has_grown_ends_the_move(requested, seen):

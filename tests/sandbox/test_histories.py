@@ -33,6 +33,7 @@ def test_every_promise_is_kept_at_every_write(seed):
 FOUND = {
     40361: "a shared room whose owners ended one after the other was held by a placeholder of one owner's part",
     40830: "a node was deleted under a room whose owners request what its template does not name",
+    40836: "admission that had changed a second before an eviction was not looked at",
     40887: "admission made a probe of the scheduler fit somewhere, and it stayed there",
 }
 
