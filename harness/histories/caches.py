@@ -125,7 +125,9 @@ class Caches:
         self._arrived += self._watches[kind].break_off(self._clock(), forgotten=False)
 
     def empty(self, kind: Kind, lists: int) -> None:
-        """The watch of this kind ends, and so many lists that follow are empty."""
+        """The watch of this kind ends, and so many lists that follow are empty. A first list has nothing to be compared with."""
+        if not self._watches[kind].synced:
+            return
         self._watches[kind].empty_lists = lists
         self._arrived += self._watches[kind].break_off(self._clock(), forgotten=True)
 

@@ -53,12 +53,19 @@ class Checker:
         program: Program,
         tell: Tell,
     ) -> None:
-        self._clock, self._tell = cluster.clock, tell
+        self._cluster, self._clock, self._tell = cluster, cluster.clock, tell
         self._script, self._asks, self._program = script, asks, program
         self.seen = Seen()
         for obj in cluster.api.everything():
             self.seen.apply(ObjectChange("ADDED", obj), Writer.CLUSTER, cluster.clock())
-        self._rooms = Rooms(self.seen, script.hits, self._knows, OwnRules(cluster), program.line.away_since)
+        self._rooms = Rooms(
+            self.seen,
+            script.hits,
+            self._knows,
+            OwnRules(cluster),
+            away_since=program.line.away_since,
+            lists_anew_s=self._lists_anew_s,
+        )
         self._evictions = Evictions(cluster, self.seen, script.hits, program)
         self._first = {w.name: self._ready_now(w.name) for w in plan.workloads if w.starts_first}
         self.faults: list[str] = []
@@ -120,6 +127,10 @@ class Checker:
 
     def _knows(self, pod: Obj) -> bool:
         return not self._program.caches.behind(Kind.POD, uid(pod))
+
+    def _lists_anew_s(self, moment_s: float) -> float:
+        back_s = self._cluster.scheduler_back_at_s
+        return back_s if any(moment_s < began_s <= back_s for began_s, _ in self._program.line.away) else 0.0
 
     def _count(self, app: str) -> None:
         """Count the pods of a workload with StartFirst, unless a disturbance has hit it or its nodes.

@@ -1,7 +1,8 @@
 """The second invariant: a pod is evicted only if its room is held, no budget is exceeded, and without one few pods are away.
 
 Checked on the objects of the API server at the write of the eviction. If another client had changed an object, and the
-program's caches did not show that yet, the program could not know; everything else is a fault.
+program's caches did not show that yet, or its machine was paused between the decision and the call, the program could not know;
+everything else is a fault.
 """
 
 from __future__ import annotations
@@ -186,7 +187,10 @@ class Evictions:
         return (
             bool(found)
             and self._seen.writer.get(found) is not Writer.PROGRAM
-            and self._program.caches.behind(Kind(kind), found)
+            and (
+                self._program.caches.behind(Kind(kind), found)
+                or self._program.slept_through(self._seen.changed_at_s.get(found, 0.0))
+            )
         )
 
     def _uid_of_room(self, name: str) -> str:
@@ -196,7 +200,7 @@ class Evictions:
     def _last_holder(self, room: Obj) -> str:
         known = self._program.loop.snapshot().pods.values()
         mine = (p.uid for p in known if p.controller is not None and p.controller.uid == uid(room))
-        return next(mine, "")
+        return next(mine, "") or self._seen.last_holder.get(uid(room), "")
 
     def _known_node(self, name: str) -> str:
         known = self._program.loop.snapshot().nodes.get(name)

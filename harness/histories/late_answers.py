@@ -22,6 +22,7 @@ _ON_THE_WAY_BACK_S: Final = (0.0, 0.02, 0.3, 3.0, 12.0)
 @dataclass(slots=True)
 class _Sent:
     work: Work
+    began_s: float
     due_s: float
     """When its next call reaches the server; once ``answered``, when the answer reaches the program."""
     answered: bool = False
@@ -34,6 +35,8 @@ class LatePool:
         self._rng, self._clock, self._share = rng, clock, share
         self._lanes = Lanes(own=6, shared=5, each=2)
         self._sent: list[_Sent] = []
+        self.decided_at_s: float | None = None
+        """When the call that is being made was decided; None: now."""
         self.slow: Callable[[Work], float] = lambda _: 0.0
         """After how many seconds each call of a work is answered; 0: as by chance."""
 
@@ -61,14 +64,19 @@ class LatePool:
             return
         self._lanes.began(work.lane)
         waits_s = 0.0 if slow else self._rng.choice(_ON_THE_WAY_S)
-        self._sent.append(_Sent(work, self._clock() + waits_s))
+        began_s = self._clock()
+        self._sent.append(_Sent(work, began_s, began_s + waits_s))
 
     def step(self, now_s: float) -> int:
         """Make the calls that reach the server now, in any order. Returns how many."""
         due = [sent for sent in self._sent if not sent.answered and sent.due_s <= now_s]
         self._rng.shuffle(due)
         for sent in due:
-            more = sent.work.call()
+            self.decided_at_s = sent.began_s
+            try:
+                more = sent.work.call()
+            finally:
+                self.decided_at_s = None
             sent.due_s = now_s + (self.slow(sent.work) or self._rng.choice(_ON_THE_WAY_BACK_S))
             sent.answered = not more
         return len(due)

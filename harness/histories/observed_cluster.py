@@ -9,7 +9,13 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.model.names import ANNOTATION_MIGRATION, GATE, GATE_CONFIG_MAP
+from rescheduler.model.names import (
+    ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_MIGRATION,
+    DEFAULT_NAMESPACE,
+    GATE,
+    GATE_CONFIG_MAP,
+)
 from rescheduler.model.quantity import milli
 from rescheduler.sandbox.controllers.api import ObjectChange
 from rescheduler.sandbox.controllers.unstructured import (
@@ -53,6 +59,10 @@ class Seen:
     writer: dict[str, Writer] = field(default_factory=dict)
     born_s: dict[str, float] = field(default_factory=dict)
     """When each object was first seen, by uid: what it says of its creation is what the API server's clock showed."""
+    changed_at_s: dict[str, float] = field(default_factory=dict)
+    """When each object was written last, by uid."""
+    last_holder: dict[str, str] = field(default_factory=dict)
+    """Uid of the newest placeholder, by uid of its Reservation."""
     bad_at_s: dict[str, float] = field(default_factory=dict)
     """When a node was last seen to be unusable, created or deleted."""
 
@@ -62,6 +72,7 @@ class Seen:
         kind, name, known = obj["kind"], key(obj).name, uid(obj)
         self.writer[known] = who
         self.born_s.setdefault(known, now_s)
+        self.changed_at_s[known] = now_s
         if kind == "ConfigMap" and name == GATE_CONFIG_MAP:
             self.live = {} if gone else obj.get("data") or {}
         table = self._tables.get(kind)
@@ -71,6 +82,8 @@ class Seen:
         old = table.pop(place, None)
         if not gone:
             table[place] = obj
+        if kind == "Pod" and old is None and obj["metadata"]["namespace"] == DEFAULT_NAMESPACE:
+            self.last_holder[(controller_of(obj) or {}).get("uid", "")] = known
         if kind == "Pod" and (gone or deleting(obj) or terminal(obj)):
             self.ender.setdefault(known, who)
         elif kind == "PodMigration" and gone:
@@ -101,7 +114,7 @@ class Seen:
         return [
             p
             for p in self.pods.values()
-            if p["metadata"]["namespace"] == "rescheduler"
+            if p["metadata"]["namespace"] == DEFAULT_NAMESPACE
             and (controller_of(p) or {}).get("uid") == wanted
             and not terminal(p)
         ]
@@ -166,6 +179,11 @@ def evicted(pod: Obj) -> bool:
 def usable(node: Obj) -> bool:
     """True if the scheduler could bind a pod there, as far as the node itself is concerned."""
     return is_up(node) and not spec(node).get("unschedulable") and not deleting(node)
+
+
+def shut(node: Obj) -> bool:
+    """True if the hand-over taint is on the node."""
+    return any(t["key"] == ANNOTATION_HANDOVER_TAINT for t in spec(node).get("taints") or ())
 
 
 def is_up(node: Obj) -> bool:

@@ -140,6 +140,7 @@ class Program:
         self.wall_ahead_s = options.clock_ahead_s
         """By how much the clock of its machine is ahead of the time that it counted itself."""
         self._stood_still_s = 0.0
+        self._paused_at_s: list[float] = []
         self.server_time = ServerClock(self._clock, lambda: self._clock() + self.wall_ahead_s)
         """Seconds pass on this machine as on the API server's; what its clock shows is another time."""
         # As discovery does at the start of a real process, before anything is compared with a time.
@@ -204,6 +205,15 @@ class Program:
     def stood_still(self, pause_s: float) -> None:
         """Its machine was paused for so long, and has not counted that time."""
         self._stood_still_s += pause_s
+        self._paused_at_s.append(self._cluster.clock() - pause_s)
+
+    def slept_through(self, change_at_s: float) -> bool:
+        """True if its machine was paused after it had decided on the call that it makes now, and before that change.
+
+        It has not counted that time, so that the call seems to be in time.
+        """
+        decided_s = self.pool.decided_at_s
+        return decided_s is not None and any(decided_s <= at_s <= change_at_s for at_s in self._paused_at_s)
 
     def _clock(self) -> float:
         """Seconds that its machine has counted."""

@@ -205,8 +205,12 @@ class Replacements:
     # Excuses
 
     def _unexcused(self, problems: Iterable[_Problem]) -> list[str]:
-        behind = self._program.caches.behind
-        return [p.message for p in problems if not any(behind(kind, known) for kind, known in p.known_by)]
+        return [p.message for p in problems if not any(map(self._unknowable, p.known_by))]
+
+    def _unknowable(self, known: tuple[Kind, str]) -> bool:
+        """True if the caches do not show the last change of the object, or the program's machine was paused before it."""
+        changed_at_s = self._seen.changed_at_s.get(known[1], 0.0)
+        return self._program.caches.behind(*known) or self._program.slept_through(changed_at_s)
 
     def _admission_is_young(self) -> bool:
         """True if the last look at the replacement, whose answer may have been late, could be from before the change."""

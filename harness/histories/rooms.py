@@ -4,7 +4,8 @@ A placeholder that is bound to the node, a nomination, an owner that is bound th
 gate tolerates. A closed list has the reasons
 for which a room may be lost, and the history must prove the reason: a user deleted the placeholder, the claimant ended,
 the node became unusable, a pod of higher priority came that the program could not know of when it deleted the
-placeholder, a pod was nominated there in the moment of the claimant's release, or the claimant had used up the time for
+placeholder, a pod was nominated there in the moment of the claimant's release, the API server went away after the placeholder's
+deletion, so that the scheduler read a new list after the release, or the claimant had used up the time for
 which a hand-over waits for the scheduler, and the API server was away in that time.
 """
 
@@ -22,6 +23,7 @@ from harness.histories.observed_cluster import (
     nominated_to,
     phase,
     priority_of,
+    shut,
 )
 from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRATION, ANNOTATION_MODE
@@ -41,6 +43,8 @@ _NAMESPACE: Final = "rescheduler"
 _NODE_TROUBLE_S: Final = 10.0
 _CLOCK_STEP_S: Final = 1.0
 """Times in objects are whole seconds."""
+_LISTS_S: Final = 1.0
+"""For how long a scheduler that is back may decide on one part of its new list."""
 GATE_LIMIT_S: Final = 60.0
 """For how long the program lets a pod be gated."""
 
@@ -63,7 +67,8 @@ FAR_BEHIND: Final = "watches far behind"
 class Rooms:
     """Checks all rooms after each write. ``hits``: the objects that rough disturbances have hit.
 
-    ``away_since``: for how long the API server was away since that moment, in seconds.
+    ``away_since``: for how long the API server was away since that moment, in seconds. ``lists_anew_s``: when the scheduler
+    lists again after an outage that began since that moment; 0: there was none.
     """
 
     def __init__(
@@ -72,14 +77,22 @@ class Rooms:
         hits: set[str],
         knows: Knows,
         refuses: Refuses,
-        away_since: Callable[[float], float],
+        *,
+        away_since: Callable[[float], float] = lambda _: 0.0,
+        lists_anew_s: Callable[[float], float] = lambda _: 0.0,
     ) -> None:
         self._seen, self._hits, self._knows, self._refuses = seen, hits, knows, refuses
-        self._away_since = away_since
+        self._away_since, self._lists_anew_s = away_since, lists_anew_s
         self._not_waited_for: set[str] = set()
         self._lost: set[str] = set()
         self._known_then: dict[str, frozenset[str]] = {}
         self._room_of: dict[str, str] = {}
+        self._emptied_at_s: dict[str, float] = {}
+        """When the program deleted the placeholder, by uid of the Reservation."""
+        self._gated: set[str] = set()
+        self._released_at_s: dict[str, float] = {}
+        self._unseen_then: dict[str, frozenset[str]] = {}
+        """By uid of a claimant: pods nominated to its node that the caches did not show when it was released."""
         self.excused: dict[str, str] = {}
 
     def check(self, who: Writer, changed: Obj, now_s: float) -> list[str]:
@@ -87,6 +100,8 @@ class Rooms:
         faults = []
         if changed["kind"] == "Pod" and changed["metadata"]["namespace"] == _NAMESPACE:
             self._follow(changed, who, now_s)
+        elif changed["kind"] == "Pod":
+            self._follow_release(changed, now_s)
         for name, room in self._seen.rooms.items():
             if (
                 phase(room) != "Available"
@@ -126,8 +141,7 @@ class Rooms:
 
     def _shut_for(self, owner: Obj, node: str) -> bool:
         """True if the hand-over taint keeps other pods off the node, and not this one, which waits without a gate."""
-        taints = spec(self._seen.nodes.get(node, {})).get("taints") or ()
-        if gated(owner) or node_of(owner) or all(t["key"] != ANNOTATION_HANDOVER_TAINT for t in taints):
+        if gated(owner) or node_of(owner) or not shut(self._seen.nodes.get(node, {})):
             return False
         tolerations = spec(owner).get("tolerations") or ()
         return any(t.get("key") == ANNOTATION_HANDOVER_TAINT for t in tolerations)
@@ -147,10 +161,10 @@ class Rooms:
             return "people deleted the placeholder"
         if self._overtaken(room, node):
             return "a pod of higher priority came in between"
-        if self._nominated_unseen(room, node):
+        if self._nominated_unseen(room, node) or self._taken_at_release(room, node):
             return "a pod was nominated to the node in the moment of the release"
-        if uid(room) in self._not_waited_for:
-            return "no scheduler answered in three quarters of the time that the claimant may be gated"
+        if late := self._scheduler_was_late(room, now_s):
+            return late
         moved = ANNOTATION_MIGRATION in annotations_of(room)
         if any(self._refuses(p, node, moved=moved) for p in self._seen.owners(room) if node_of(p) != node):
             return "rules of the claimant's own keep it from the node"
@@ -171,6 +185,7 @@ class Rooms:
         room = (controller_of(placeholder) or {}).get("uid", "")
         self._room_of[uid(placeholder)] = room
         if who is Writer.PROGRAM and deleting(placeholder):
+            self._emptied_at_s[room] = now_s
             self._known_then[room] = frozenset(
                 uid(p) for p in self._seen.pods.values() if not deleting(p) and self._knows(p)
             )
@@ -193,6 +208,20 @@ class Rooms:
             and self._away_since(created_s) > 0
         )
 
+    def _scheduler_was_late(self, room: Obj, now_s: float) -> str:
+        if self._listed_after_release(room, now_s):
+            return "the API server went away in the middle of the hand-over"
+        if uid(room) in self._not_waited_for:
+            return "no scheduler answered in three quarters of the time that the claimant may be gated"
+        return ""
+
+    def _listed_after_release(self, room: Obj, now_s: float) -> bool:
+        """True if the scheduler has just read a new list, in which the end of the placeholder and the release came together."""
+        emptied_s = self._emptied_at_s.get(uid(room))
+        back_s = self._lists_anew_s(emptied_s) if emptied_s is not None else 0.0
+        released = (self._released_at_s.get(uid(p), now_s) for p in self._seen.owners(room))
+        return back_s <= now_s <= back_s + _LISTS_S and any(at_s < back_s for at_s in released)
+
     def _overtaken(self, room: Obj, node: str) -> bool:
         claimants = self._seen.owners(room)
         if not claimants or "higher priority" not in self._hits:
@@ -205,20 +234,36 @@ class Rooms:
             if p["metadata"]["namespace"] != _NAMESPACE
         )
 
-    def _nominated_unseen(self, room: Obj, node: str) -> bool:
-        """True if the caches do not show yet that the scheduler nominated a pod there, which waits for its victims."""
+    def _follow_release(self, pod: Obj, now_s: float) -> None:
+        """Record what is nominated to the node of a claimant in the moment of its release, and not shown by the caches."""
+        if gated(pod):
+            self._gated.add(uid(pod))
+        elif uid(pod) in self._gated:
+            self._gated.remove(uid(pod))
+            self._released_at_s[uid(pod)] = now_s
+            mine = [r for r in self._seen.rooms.values() if uid(pod) in self._owners_of(uid(r))]
+            for room in mine:
+                self._unseen_then[uid(pod)] = self._nominated_unseen(room, status(room).get("nodeName", ""))
+
+    def _taken_at_release(self, room: Obj, node: str) -> bool:
+        """True if such a pod still keeps the node from a claimant."""
+        unseen = frozenset().union(*(self._unseen_then.get(uid(p), ()) for p in self._seen.owners(room)))
+        return any(uid(p) in unseen and self._takes(p, node) for p in self._seen.pods.values())
+
+    def _nominated_unseen(self, room: Obj, node: str) -> frozenset[str]:
+        """Pods nominated there, which wait for their victims, as the caches do not show yet."""
         claimants = self._seen.owners(room)
-        if not claimants:
-            return False
-        least = min(map(priority_of, claimants))
+        least = min(map(priority_of, claimants), default=0)
         others = {uid(p) for p in claimants}
-        return any(
-            nominated_to(p) == node
+        return frozenset(
+            uid(p)
+            for p in self._seen.pods.values()
+            if claimants
+            and nominated_to(p) == node
             and not node_of(p)
             and uid(p) not in others
             and priority_of(p) >= least
             and not self._knows(p)
-            for p in self._seen.pods.values()
         )
 
     def _takes(self, pod: Obj, node: str) -> bool:

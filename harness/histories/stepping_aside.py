@@ -4,7 +4,8 @@ In one of four histories policy PendingPods is at work, small pods of one Deploy
 Reservations come that fit nowhere, though there is room enough in all. Some of them go again. All draws come from a stream of their own,
 so that histories without them stay as they were. Nothing else is asked for in them.
 
-Checked at every eviction, unless something rough has happened: the Reservation for which the pod steps aside keeps its node.
+Checked at every intent to evict, unless something rough has happened: the Reservation for which the pod steps aside keeps its node,
+or the hand-over taint does while the nomination is withdrawn for another hand-over there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.histories.clusters import ClusterPlan, lone_pod
-from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase
+from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase, shut
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE, ROOM
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, API_VERSION
@@ -146,6 +147,7 @@ class SteppingAside:
         self._begun.add(known)
         room = seen.rooms.get(mark.partition("/")[0])
         holders = seen.holders(room) if room is not None else []
-        kept = any(node_of(pod) or nominated_to(pod) for pod in holders)
+        closed = room is not None and shut(seen.nodes.get(status(room).get("nodeName", ""), {}))
+        kept = any(node_of(pod) or nominated_to(pod) or closed for pod in holders)
         if room is None or phase(room) not in ("Waiting", "Available") or not kept:
             self.faults.append(f"{known} is to evict, and Reservation {mark} does not keep its node")

@@ -122,6 +122,11 @@ class Sandbox:
         return 0.0 if lost is None else max(lost.controllers_s, lost.kubelets_s, lost.scheduler_s)
 
     @property
+    def scheduler_back_at_s(self) -> float:
+        """When the scheduler lists again after the last outage (epoch seconds); 0: there was no outage."""
+        return 0.0 if self._outage is None else self._outage.scheduler_s
+
+    @property
     def scheduler_down(self) -> bool:
         """True between ``stop_scheduler`` and its restart."""
         return self._scheduler_down

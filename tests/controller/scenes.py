@@ -187,7 +187,7 @@ class Scene:
         seen = Seen()
         for obj in self.api.everything():
             seen.apply(ObjectChange("ADDED", obj), Writer.CLUSTER, self.now_s)
-        rooms = Rooms(seen, set(), lambda _: True, OwnRules(self.cluster), lambda _: 0.0)
+        rooms = Rooms(seen, set(), lambda _: True, OwnRules(self.cluster))
 
         def hear(change):
             who = Writer.PROGRAM if self.program.line.sending else Writer.CLUSTER

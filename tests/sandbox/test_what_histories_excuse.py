@@ -1,0 +1,165 @@
+"""What the checker of the random histories excuses, and that it excuses nothing beside it."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from harness.histories.late_answers import LatePool
+from harness.histories.observed_cluster import Seen, Writer
+from harness.histories.program import QUIET, Program, ProgramOptions
+from harness.histories.rooms import Rooms
+from harness.histories.stepping_aside import SteppingAside
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MAKES_ROOM, GATE
+from rescheduler.sandbox.controllers.api import ObjectChange
+from rescheduler.sandbox.sandbox import Sandbox
+
+TAINT = {"key": ANNOTATION_HANDOVER_TAINT, "effect": "NoSchedule"}
+
+
+def pod(name, *, node="", nominated="", gated=False, namespace="default", deleting=False, priority=0):
+    spec = {"containers": [], "priority": priority, **({"nodeName": node} if node else {})}
+    if gated:
+        spec["schedulingGates"] = [{"name": GATE}]
+    metadata = {"name": name, "namespace": namespace, "uid": name}
+    if namespace == "rescheduler":
+        owner = {"kind": "Reservation", "name": "r", "uid": "r", "controller": True}
+        metadata["ownerReferences"] = [owner]
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status = {"nominatedNodeName": nominated} if nominated else {}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def room(phase="Available", owners=("claimant",)):
+    status = {"phase": phase, "nodeName": "n1", "currentOwners": [{"uid": owner} for owner in owners]}
+    return {
+        "kind": "Reservation",
+        "metadata": {"name": "r", "uid": "r"},
+        "spec": {"allocateOnce": True},
+        "status": status,
+    }
+
+
+class HandOver:
+    """A claimant is released to n1 and bound to n2. ``knows``: the caches show every pod; ``lists_s``: a new list of the scheduler."""
+
+    def __init__(self, *, knows=True, outage_s=0.0, lists_s=0.0):
+        self.seen, self.now_s, self.knows = Seen(), 1.0, knows
+        self.rooms = Rooms(
+            self.seen,
+            set(),
+            lambda _: self.knows,
+            lambda *_, **__: False,
+            lists_anew_s=lambda moment_s: lists_s if moment_s < outage_s else 0.0,
+        )
+        self.write(room(), Writer.PROGRAM)
+        self.write(pod("holder", node="n1", namespace="rescheduler"))
+        self.write(pod("claimant", gated=True, nominated="n1"))
+
+    def write(self, obj, who=Writer.CLUSTER, change="MODIFIED"):
+        self.seen.apply(ObjectChange(change, obj), who, self.now_s)
+        return self.rooms.check(who, obj, self.now_s)
+
+    def empties(self, at_s):
+        self.now_s = at_s
+        self.write(pod("holder", node="n1", namespace="rescheduler", deleting=True), Writer.PROGRAM)
+        self.write(pod("holder", node="n1", namespace="rescheduler"), change="DELETED")
+
+    def releases(self, at_s):
+        self.now_s = at_s
+        self.write(pod("claimant", nominated="n1"), Writer.PROGRAM)
+
+    def lands_elsewhere(self, at_s):
+        self.now_s = at_s
+        return self.write(pod("claimant", node="n2", nominated="n1"))
+
+
+def test_a_room_that_is_lost_for_nothing_is_found():
+    scene = HandOver()
+    scene.empties(2.0)
+    scene.releases(3.0)
+    assert scene.lands_elsewhere(4.0)
+
+
+@pytest.mark.parametrize(
+    ("known_then", "still_there", "excused"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+    ids=["in the moment of the release", "the caches showed it", "it went elsewhere"],
+)
+def test_a_pod_that_was_nominated_in_the_moment_of_the_release_is_excused(known_then, still_there, excused):
+    scene = HandOver()
+    scene.empties(2.0)
+    scene.now_s, scene.knows = 3.0, known_then
+    scene.write(pod("other", nominated="n1"))
+    scene.releases(3.0)
+    scene.knows = True
+    scene.write(pod("other", node="n1" if still_there else "n3"))
+    assert (scene.lands_elsewhere(4.0) == []) is excused
+
+
+@pytest.mark.parametrize(
+    ("emptied_s", "released_s", "lost_s", "excused"),
+    [(2.0, 12.0, 20.0, True), (6.0, 12.0, 20.0, False), (2.0, 22.0, 22.5, False), (2.0, 12.0, 25.0, False)],
+    ids=["in its middle", "begun later", "released later", "lost later"],
+)
+def test_an_outage_in_the_middle_of_a_hand_over_is_excused(emptied_s, released_s, lost_s, excused):
+    scene = HandOver(outage_s=5.0, lists_s=20.0)
+    scene.empties(emptied_s)
+    scene.releases(released_s)
+    assert (scene.lands_elsewhere(lost_s) == []) is excused
+
+
+@pytest.mark.parametrize(("tainted", "excused"), [(True, True), (False, False)])
+def test_a_nomination_that_is_withdrawn_behind_the_hand_over_taint_keeps_its_node(tainted, excused):
+    cluster, script, seen = Sandbox(), SimpleNamespace(hits=set(), at=lambda *_: None), Seen()
+    seeds = (SteppingAside(cluster, seed, None, script) for seed in range(100))
+    checks = next(found for found in seeds if found.at_work)
+    checks.write_script(seen)
+    node = {"kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "spec": {"taints": [TAINT] * tainted}}
+    waits = pod("holder", namespace="rescheduler", gated=True)
+    for obj in (node, room("Waiting", owners=()), waits):
+        seen.apply(ObjectChange("ADDED", obj), Writer.PROGRAM, 1.0)
+    move = {
+        "kind": "PodMigration",
+        "metadata": {"name": "m", "namespace": "default", "annotations": {ANNOTATION_MAKES_ROOM: "r/1"}},
+        "status": {"evictionRequestedAt": "2026-01-01T00:00:00Z"},
+    }
+    checks._hear(ObjectChange("MODIFIED", move))
+    assert (checks.faults == []) is excused
+
+
+class Work:
+    """One late call. ``found``: whether what changed at a moment was slept through, at the call."""
+
+    lane = ""
+
+    def __init__(self, program, changed_s):
+        self.program, self.changed_s, self.found = program, changed_s, None
+
+    def call(self):
+        self.found = self.program.slept_through(self.changed_s)
+        return False
+
+    def land(self, now_s):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("paused", "changed_s", "excused"),
+    [(True, 5.0, True), (True, 1.0, False), (False, 5.0, False)],
+    ids=["in the pause", "before it", "no pause"],
+)
+def test_only_what_changed_in_a_pause_after_the_decision_is_excused(paused, changed_s, excused):
+    cluster = Sandbox()
+    program = Program(cluster, random.Random(0), ProgramOptions(document=QUIET))  # noqa: S311 - reproducible
+    program.pool = pool = LatePool(random.Random(0), clock=cluster.clock, share=1.0)  # noqa: S311 - reproducible
+    began_s = cluster.clock()
+    late = Work(program, began_s + changed_s)
+    pool.begin(late, began_s)
+    cluster.advance(10.0)
+    if paused:
+        program.stood_still(8.0)
+    pool.step(cluster.clock())
+    assert late.found is excused
+    assert not program.slept_through(began_s + changed_s), "a call that is made at once is decided now"
