@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.histories.clusters import ClusterPlan
+from harness.histories.ending import outcome
 from harness.histories.evictions import Evictions
 from harness.histories.observed_cluster import Seen, Writer, app_of, evicted, gated, phase
 from harness.histories.ownrules import OwnRules
@@ -18,6 +19,7 @@ from harness.histories.rooms import GATE_LIMIT_S, Rooms
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.trace import words_on
 from harness.histories.user_requests import Asks
+from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_MIGRATION, LABEL_PLACEHOLDER, LABEL_START_FIRST
 from rescheduler.sandbox.controllers.api import ObjectChange
@@ -78,9 +80,22 @@ class Checker:
         return self._evictions.modes
 
     @property
+    def evicted_at_s(self) -> dict[str, float]:
+        """When, by uid."""
+        return self._evictions.at_s
+
+    @property
     def excused(self) -> dict[str, str]:
         """Uids of Reservations whose rooms were lost for a reason that the program could not prevent, and the reason."""
-        return self._rooms.excused
+        ended = (r for r in self.seen.rooms.values() if outcome(r) == "Reservation Failed (GateTimeout)")
+        late = (r for r in ended if any(map(self._answered_late, self.seen.owners(r))))
+        return {uid(r): "answers took three quarters of the gate's limit" for r in late} | self._rooms.excused
+
+    def _answered_late(self, claimant: Obj) -> bool:
+        """True if slow answers used up the part of its gate's limit that is not kept for its landing."""
+        born_s = self.seen.born_s[uid(claimant)]
+        waited_s = self._program.waited_s(born_s, born_s + GATE_LIMIT_S)
+        return waited_s >= GATE_LIMIT_S * (1 - KEPT_FOR_LANDING)
 
     def _hear(self, change: ObjectChange) -> None:
         who = self._who()
@@ -107,7 +122,7 @@ class Checker:
     def _check_end(self, old: Obj, pod: Obj, *, gone: bool) -> None:
         """The program may evict pods; it may delete only pods that it has created."""
         if evicted(pod) and not evicted(old):
-            self._fault(*self._evictions.check(old))
+            self._fault(*self._evictions.check(old, self._clock()))
         elif (gone or deleting(pod)) and not (deleting(old) or evicted(pod) or _made_by_program(pod)):
             self._fault(f"{key(pod).name} was deleted and not evicted")
 

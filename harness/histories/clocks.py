@@ -11,12 +11,14 @@ At the end the API server's clock shows the latest time that it ever showed, so 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from harness.histories.observed_cluster import Seen, app_of
 from harness.histories.program import Program
 from harness.histories.script import Script
+from rescheduler.sandbox.controllers.unstructured import labels, spec, uid
 from rescheduler.sandbox.sandbox import Sandbox
 
 _SHARE: Final = 0.25
@@ -34,6 +36,8 @@ class SetClock:
     furthest_s: float = 0.0
     set_at_s: float = 0.0
     """The true time at which it was set last; 0: never."""
+    set_back_at_s: list[float] = field(default_factory=list)
+    """The true times at which it was set back."""
 
     def __call__(self) -> float:
         """What it shows."""
@@ -44,6 +48,8 @@ class SetClock:
         self.ahead_s += by_s
         self.furthest_s = max(self.furthest_s, self.ahead_s)
         self.set_at_s = self.true()
+        if by_s < 0:
+            self.set_back_at_s.append(self.set_at_s)
 
     def late_s(self, moment_s: float) -> float:
         """For how long it has shown that moment or a later one."""
@@ -83,6 +89,20 @@ class Clocks:
         """The program's machine runs, and nothing lives in the API server's future."""
         self._go_on()
         self.server.catch_up()
+
+    def excused(self, seen: Seen, evicted_at_s: Mapping[str, float]) -> set[str]:
+        """Uids of moves whose replacement was created once the API server's clock had been set back behind their eviction.
+
+        By that clock it is older than the intent to evict. ``evicted_at_s``: true times of evictions, by uid of the pod.
+        """
+        found = set[str]()
+        for known, move in seen.moves.items():
+            evicted_s = evicted_at_s.get(spec(move)["podRef"].get("uid", ""))
+            back = [at_s for at_s in self.server.set_back_at_s if evicted_s is not None and at_s >= evicted_s]
+            mine = [p for p in seen.pods.values() if labels(p).get("app") == app_of(move)]
+            if back and any(seen.born_s[uid(p)] >= back[0] for p in mine):
+                found.add(known)
+        return found
 
     def _set_server(self) -> None:
         self.server.step(self._step_s())

@@ -65,7 +65,7 @@ def leftovers(seen: Seen, plan: ClusterPlan, asks: Asks) -> list[str]:
 
 
 def broken(seen: Seen, excused: Container[str]) -> list[str]:
-    """Moves and Reservations of a gentle history with a forbidden reason. ``excused``: uids of Reservations."""
+    """Moves and Reservations of a gentle history with a forbidden reason. ``excused``: uids of both."""
     forgiven = {name for name, room in seen.rooms.items() if uid(room) in excused}
     asked = Counter(spec(m)["podRef"].get("uid") for m in seen.moves.values())
     twice = {app_of(m) for m in seen.moves.values() if asked[spec(m)["podRef"].get("uid")] > 1}
@@ -76,6 +76,7 @@ def broken(seen: Seen, excused: Container[str]) -> list[str]:
         and status(m).get("evictedAt")
         and status(m).get("reason") in (_BROKEN_SOFTLY if status(m).get("mode") == "Soft" else _BROKEN)
         and status(m).get("reservationName") not in forgiven
+        and uid(m) not in excused
         and app_of(m)
         not in twice  # of two moves of one pod one fails, and its Reservation may be claimed by the replacement of the other
     )

@@ -38,16 +38,18 @@ _Problem = tuple[str, str, str]
 
 
 class Evictions:
-    """Checks each eviction of the program. ``modes``: the mode of the move, by uid of the evicted pod."""
+    """Checks each eviction of the program. ``modes``: the mode of the move, by uid of the evicted pod; ``at_s``: when."""
 
     def __init__(self, cluster: Sandbox, seen: Seen, hits: set[str], program: Program) -> None:
         self._api, self._seen, self._hits, self._program = cluster.api, seen, hits, program
         self.replacements = Replacements(cluster, seen, program)
         self.modes: dict[str, str] = {}
+        self.at_s: dict[str, float] = {}
 
-    def check(self, pod: Obj) -> list[str]:
+    def check(self, pod: Obj, now_s: float) -> list[str]:
         """``pod``: as it was right before its eviction by the program."""
         name = key(pod).name
+        self.at_s[uid(pod)] = now_s
         found = [m for m in self._seen.moves.values() if _is_of(m, pod) and not over(m)]
         if not found:
             gone = [m for m in self._seen.gone_moves.values() if _is_of(m, pod)]

@@ -265,7 +265,8 @@ class History:
         if not faults:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change and not self._holders.at_work:
-            faults += broken(self._checker.seen, self._checker.excused)
+            seen, checker = self._checker.seen, self._checker
+            faults += broken(seen, {*checker.excused, *self._clocks.excused(seen, checker.evicted_at_s)})
         return self._outcome()
 
     def _until(self, predicate: Callable[[], bool], limit_s: float) -> None:

@@ -7,7 +7,7 @@ answer to the one before; between two works nothing is in order. Lanes are narro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,16 @@ _ON_THE_WAY_S: Final = (0.0, 0.0, 0.01, 0.1)
 """From the decision to the server: no work waits for a free thread."""
 _ON_THE_WAY_BACK_S: Final = (0.0, 0.02, 0.3, 3.0, 12.0)
 """From the server to the program: admission that is slow, or a connection that hangs."""
+_SLOW_S: Final = 1.0
+
+
+def covered_s(spans: Iterable[tuple[float, float]], since_s: float, until_s: float) -> float:
+    """How many seconds between the two lie in any of the spans."""
+    total_s, reached_s = 0.0, since_s
+    for began_s, ended_s in sorted(spans):
+        total_s += max(0.0, min(ended_s, until_s) - max(began_s, reached_s))
+        reached_s = max(reached_s, min(ended_s, until_s))
+    return total_s
 
 
 @dataclass(slots=True)
@@ -35,6 +45,8 @@ class LatePool:
         self._rng, self._clock, self._share = rng, clock, share
         self._lanes = Lanes(own=6, shared=5, each=2)
         self._sent: list[_Sent] = []
+        self.slow_s: list[tuple[float, float]] = []
+        """From when to when an answer that took seconds was waited for."""
         self.decided_at_s: float | None = None
         """When the call that is being made was decided; None: now."""
         self.slow: Callable[[Work], float] = lambda _: 0.0
@@ -77,7 +89,10 @@ class LatePool:
                 more = sent.work.call()
             finally:
                 self.decided_at_s = None
-            sent.due_s = now_s + (self.slow(sent.work) or self._rng.choice(_ON_THE_WAY_BACK_S))
+            back_s = self.slow(sent.work) or self._rng.choice(_ON_THE_WAY_BACK_S)
+            sent.due_s = now_s + back_s
+            if back_s >= _SLOW_S:
+                self.slow_s.append((now_s, sent.due_s))
             sent.answered = not more
         return len(due)
 

@@ -17,7 +17,7 @@ from typing import Final
 from harness.histories.as_controller import AsController
 from harness.histories.caches import Caches
 from harness.histories.faulty_transport import Killed, LeaseLine, Line
-from harness.histories.late_answers import LatePool
+from harness.histories.late_answers import LatePool, covered_s
 from harness.histories.virtual_retry import virtual_proof
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
@@ -141,6 +141,7 @@ class Program:
         """By how much the clock of its machine is ahead of the time that it counted itself."""
         self._stood_still_s = 0.0
         self._paused_at_s: list[float] = []
+        self._slow_s: list[tuple[float, float]] = []
         self.server_time = ServerClock(self._clock, lambda: self._clock() + self.wall_ahead_s)
         """Seconds pass on this machine as on the API server's; what its clock shows is another time."""
         # As discovery does at the start of a real process, before anything is compared with a time.
@@ -231,6 +232,10 @@ class Program:
         """True if some of its calls are answered late."""
         return self._options.late_answers > 0.0
 
+    def waited_s(self, since_s: float, until_s: float) -> float:
+        """For how many seconds between the two it waited for an answer that took seconds."""
+        return covered_s(self._slow_s, since_s, until_s)
+
     def kill(self) -> None:
         """The process is killed between two calls; a new one starts."""
         if self._sleeps:
@@ -268,6 +273,7 @@ class Program:
         self.metrics.watch_informers(self.caches.watches())
         self.leads = leadership(self.elector, self.metrics)
         self.pool = LatePool(self._answers, clock=self._cluster.clock, share=options.late_answers)
+        self.pool.slow_s = self._slow_s
         self.loop = assemble(configuration, self._ports(), options.settings_of)
         self.line.doom(
             rng.randint(1, options.writes_per_life) if self._crashes_left > 0 else None,

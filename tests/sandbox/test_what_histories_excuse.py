@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.histories.late_answers import LatePool
+from harness.histories.clocks import Clocks
+from harness.histories.late_answers import LatePool, covered_s
 from harness.histories.observed_cluster import Seen, Writer
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.rooms import Rooms
@@ -163,3 +164,42 @@ def test_only_what_changed_in_a_pause_after_the_decision_is_excused(paused, chan
     pool.step(cluster.clock())
     assert late.found is excused
     assert not program.slept_through(began_s + changed_s), "a call that is made at once is decided now"
+
+
+@pytest.mark.parametrize(
+    ("spans", "covered"),
+    [
+        ([], 0.0),
+        ([(0.0, 12.0)], 2.0),
+        ([(12.0, 20.0), (15.0, 24.0)], 12.0),
+        ([(65.0, 90.0)], 5.0),
+        ([(80.0, 90.0)], 0.0),
+    ],
+    ids=["none", "begun before", "two at once", "longer than the limit", "afterwards"],
+)
+def test_only_the_time_of_slow_answers_while_a_pod_is_gated_counts(spans, covered):
+    assert covered_s(spans, 10.0, 70.0) == covered
+
+
+@pytest.mark.parametrize(
+    ("by_s", "evicted_s", "born_s", "excused"),
+    [(-65.0, 1.0, 5.0, True), (65.0, 1.0, 5.0, False), (-65.0, 4.0, 5.0, False), (-65.0, 1.0, 2.0, False)],
+    ids=["set back in between", "set forward", "set before the eviction", "set after the replacement came"],
+)
+def test_only_a_clock_that_is_set_back_before_the_replacement_comes_is_excused(
+    by_s, evicted_s, born_s, excused
+):
+    cluster, seen = Sandbox(), Seen()
+    clocks, began_s = Clocks(cluster, 0, script=None, program=None), cluster.clock()
+    cluster.advance(3.0)
+    clocks.server.step(by_s)
+    move = {
+        "kind": "PodMigration",
+        "metadata": {"name": "m", "namespace": "default", "uid": "m"},
+        "spec": {"podRef": {"name": "web-0", "uid": "old"}},
+    }
+    new = pod("web-0")
+    new["metadata"]["labels"] = {"app": "web"}
+    for obj in (move, new):
+        seen.apply(ObjectChange("ADDED", obj), Writer.CLUSTER, began_s + born_s)
+    assert clocks.excused(seen, {"old": began_s + evicted_s}) == ({"m"} if excused else set())
