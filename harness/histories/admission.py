@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rescheduler.model.names import LABEL_PLACEHOLDER, ZONE
+from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST, ZONE
 from rescheduler.sandbox.controllers.unstructured import Obj
 
 NAME: Final = "mesh.example.com"
 """Of the policy and of its binding: there is one at a time."""
 OF_PLACEHOLDERS: Final = "placeholders.example.com"
 """The same for that of placeholders."""
+OF_SURGE_PODS: Final = "surge-pods.example.com"
+"""The same for that of replacements that start first."""
 OF_AN_OUTAGE: Final = "outage.example.com"
 """The same for what refuses new pods for a while."""
 NAMESPACE: Final = "rescheduler"
@@ -80,6 +82,11 @@ HARMLESS: Final = {
 }
 """What changes a placeholder, and nothing that it promises."""
 
+SPOILED_SURGE_PODS: Final = {
+    what: SPOILED[what] for what in ("requests", "scheduler", "node selector", "affinity", "deadline")
+}
+"""What makes a replacement that starts first less than the pod that it takes the place of, or puts it elsewhere."""
+
 REFUSED: Final = {
     "sidecar": sidecar(100),
     "priority class": _put("/spec/priorityClassName", "'low'"),
@@ -101,6 +108,12 @@ def placeholder_policy(expression: str) -> tuple[Obj, Obj]:
     """The policy that applies the patch to new placeholders, and its binding."""
     labelled = f"has(object.metadata.labels) && '{LABEL_PLACEHOLDER}' in object.metadata.labels"
     return policy(expression, NAMESPACE, [{"name": "placeholder", "expression": labelled}], OF_PLACEHOLDERS)
+
+
+def surge_pod_policy(expression: str) -> tuple[Obj, Obj]:
+    """The policy that applies the patch to new replacements that start first, and its binding."""
+    labelled = f"has(object.metadata.labels) && '{LABEL_START_FIRST}' in object.metadata.labels"
+    return policy(expression, conditions=[{"name": "surge-pod", "expression": labelled}], name=OF_SURGE_PODS)
 
 
 def policy(

@@ -8,7 +8,7 @@ everything else is a fault.
 from __future__ import annotations
 
 from harness.histories.disturbances import GATE_BINDING, GATE_POLICY, MAP
-from harness.histories.observed_cluster import Seen, Writer, is_up, node_of, over, phase, usable
+from harness.histories.observed_cluster import Seen, Writer, cpu_of, is_up, node_of, over, phase, usable
 from harness.histories.program import Program
 from harness.histories.replacements import Replacements
 from harness.histories.user_requests import KINDS, ROOM
@@ -21,6 +21,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.sandbox.controllers.unstructured import (
     NODE,
     POD,
+    REPLICA_SET,
     Obj,
     controller_of,
     deleting,
@@ -116,9 +117,18 @@ class Evictions:
             problems.append(
                 (f"node {node_of(orphan)} is not Ready", NODE.kind, self._known_node(node_of(orphan)))
             )
+        if node_of(orphan) != status(move).get("nodeName", ""):
+            problems.append((f"its replacement is on {node_of(orphan)}", POD.kind, uid(orphan)))
+        if cpu_of(orphan) < min(cpu_of(pod), self._cpu_of_template(pod)):
+            problems.append(("its replacement asks for less", POD.kind, uid(orphan)))
         if not ready(orphan) or deleting(orphan):
             problems.append(("its replacement is not Ready", POD.kind, uid(orphan)))
         return problems
+
+    def _cpu_of_template(self, pod: Obj) -> int:
+        owner = controller_of(pod) or {}
+        found = self._api.get(REPLICA_SET, key(pod).namespace, owner.get("name", ""))
+        return cpu_of(found["spec"]["template"]) if found is not None else 0
 
     def _node(self, name: str) -> list[_Problem]:
         node = self._seen.nodes.get(name)

@@ -28,6 +28,7 @@ from harness.histories.room_sets import RoomSets
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.sights import Sights
 from harness.histories.stepping_aside import POLICY, SteppingAside
+from harness.histories.surge_pods import ChangedSurgePods
 from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
 from harness.histories.waiting_pods import WaitingPods, at_work
@@ -200,6 +201,7 @@ class History:
             make_room=self._aside.at_work,
         )
         self._holders = ChangedPlaceholders(self._cluster, seed, script=self._script)
+        self._surge_pods = ChangedSurgePods(self._cluster, seed, script=self._script)
         self._sights = Sights(
             self._cluster,
             seed,
@@ -220,6 +222,7 @@ class History:
         self._aside.write_script(self._checker.seen)
         self._sights.write_script()
         self._holders.write_script()
+        self._surge_pods.write_script()
         self._rough |= self._sights.rough
         self._waiting.write_script()
         self._upgrades.write_script()
@@ -240,6 +243,7 @@ class History:
             self._clocks.undo()
             self._sights.undo()
             self._holders.undo()
+            self._surge_pods.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)

@@ -25,6 +25,7 @@ from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
+from rescheduler.reservations import koordinator_check
 from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.lifecycle import FINISHED
@@ -204,13 +205,18 @@ def with_koordinator(
     """
     reservation = observed.reservation
     held = snapshot.koordinator.get(placeholder_name(reservation))
-    if held is None or held.reservation is None or held.reservation.uid != reservation.uid:
+    # Without any owner it is ours all the same, and is not what was asked for: its name has the digest of our uid.
+    if held is None or (held.reservation is not None and held.reservation.uid != reservation.uid):
         if observed.placeholder is not None or not backs(reservation, scheduler):
             return observed
         return dataclasses.replace(observed, by_koordinator=True)
     node = reservation.status.node_name or held.node
     return dataclasses.replace(
-        observed, koordinator=held, by_koordinator=True, node=snapshot.nodes.get(node) if node else None
+        observed,
+        koordinator=held,
+        by_koordinator=True,
+        changed=koordinator_check.unlike_asked(reservation, held),
+        node=snapshot.nodes.get(node) if node else None,
     )
 
 

@@ -3,7 +3,7 @@
 Pure. Order: the replacement is created from the owner's template, pinned to the target -> it is Ready for
 minReadySeconds -> the gate for the ReplicaSet is proven -> the old pod is evicted -> the replacement gets all labels, and
 the ReplicaSet adopts it and deletes its own pod, which was gated and never bound -> the gate key is removed. If anything
-fails before the eviction, the old pod is left as it was; ``start_first_orphans`` deletes the replacement of a move that
+fails before the eviction, or admission of others made less of the replacement than was asked, the old pod is left as it was; ``start_first_orphans`` deletes the replacement of a move that
 has ended. If the API server refuses to create the replacement, a move that leaves its mode open reserves first instead.
 """
 
@@ -24,6 +24,7 @@ from rescheduler.migrations.landing import leave_hint
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
+from rescheduler.migrations.start_first_check import AskedSurgePod, unlike_asked
 from rescheduler.migrations.start_first_replacement import (
     labelled_fully,
     missing_labels,
@@ -36,6 +37,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.start_first_mode import replacement_labels
+from rescheduler.replacements.templates import ReplacementSource
 
 
 def begin(draft: Draft) -> None:
@@ -81,6 +83,8 @@ def starting(draft: Draft) -> None:
     if not _replacement_alive(draft, seen) or replacement is None:
         return
     draft.change(replacement=ObjectRef(replacement.namespace, replacement.name, replacement.uid))
+    if not _as_asked(draft, seen, replacement):
+        return
     if _target_stands(draft) and _ready_long_enough(draft, seen, replacement):
         draft.change(reserved_at_s=draft.now_s)
         draft.go(
@@ -219,6 +223,24 @@ def _replacement_alive(draft: Draft, seen: ObservedStartFirst) -> bool:
     return False
 
 
+def _as_asked(draft: Draft, seen: ObservedStartFirst, replacement: Pod) -> bool:
+    """False, and the move ends, if others have made less of the replacement than its workload's pods are."""
+    pod, expected, owner = draft.observed.pod, draft.observed.replacement, seen.replica_set
+    if pod is None:
+        return True
+    shown = expected.pod if expected is not None and expected.source is ReplacementSource.DRY_RUN else None
+    specs = (
+        owner.template if owner is not None else None,
+        pod.spec,
+        shown.spec if shown is not None else None,
+    )
+    known = tuple(spec for spec in specs if spec is not None)
+    asked = AskedSurgePod(known, pod.spec.priority, draft.status.node_name, draft.observed.target_node)
+    if words := unlike_asked(replacement, asked):
+        draft.fail(Why.REPLACEMENT_CHANGED, words)
+    return not words
+
+
 def _target_stands(draft: Draft) -> bool:
     """False, and the move ends, if the target node is gone."""
     node = draft.observed.target_node
@@ -259,7 +281,7 @@ def _may_evict(draft: Draft) -> bool:
     if seen is None or _ended_by_owner(draft, seen) or not _replacement_alive(draft, seen):
         return False
     replacement, waits_for = seen.replacement, owner_moves(seen)
-    if replacement is None or not _target_stands(draft):
+    if replacement is None or not _as_asked(draft, seen, replacement) or not _target_stands(draft):
         return False
     # Back to the phase before, not Failed: the replacement may become Ready again, and the old pod still runs.
     if not _up(draft, replacement):

@@ -7,7 +7,7 @@ is always written as a whole. Empty fields are omitted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from rescheduler.model.selectors import LabelSelector, Operator
 from rescheduler.model.times import format_duration, format_seconds, format_timestamp
 
 JsonObject = dict[str, Any]
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def encode_reservation_status(status: ReservationStatus) -> JsonObject:
@@ -202,6 +203,17 @@ def migration_manifest(
         }
     )
     return {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": spec}
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and without what is empty, so that equal values have equal bytes."""
+    return msgspec.json.encode(_filled(value), order="sorted")
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: rest for key, entry in value.items() if (rest := _filled(entry)) not in _EMPTY}
+    return [_filled(entry) for entry in value] if isinstance(value, list) else value
 
 
 def encode_owner(owner: ReservationOwner) -> JsonObject:

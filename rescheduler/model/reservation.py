@@ -10,7 +10,7 @@ import enum
 import msgspec
 
 from rescheduler.model.conditions import Condition
-from rescheduler.model.records import OwnerRef, Pod, PodSpec
+from rescheduler.model.records import FieldWriter, OwnerRef, Pod, PodSpec
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet
 
@@ -152,6 +152,17 @@ class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True
     """The Reservation of ``rescheduler.dev`` that it serves. None: it was created by somebody else."""
     pinned_node: str = ""
     """spec.nodeName of its template."""
+    scheduler_name: str = ""
+    """spec.schedulerName of its template."""
+    closed: bool = False
+    """Only a pod that names it may use it."""
+    allocate_once: bool = True
+    ends: bool = False
+    """It ends by itself: its ttl is not 0, or it has ``expires``."""
+    owners: bytes = b""
+    """spec.owners as compact JSON with sorted keys, without what is empty."""
+    writers: tuple[FieldWriter, ...] = ()
+    """Who has written which field, of one of ours."""
     phase: KoordinatorPhase = KoordinatorPhase.PENDING
     node: str = ""
     refusal: str = ""

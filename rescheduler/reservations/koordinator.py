@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.encode import encode_owner
+from rescheduler.model.encode import canonical_json, encode_owner
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.reservations.expiry import end_of
@@ -55,6 +55,16 @@ def for_a_move(reservation: Reservation) -> bool:
     return names.ANNOTATION_MIGRATION in reservation.annotations
 
 
+def closed_to_others(reservation: Reservation) -> bool:
+    """True if only the pod that names Koordinator's Reservation may use it."""
+    return for_a_move(reservation)
+
+
+def owners_of(reservation: Reservation) -> bytes:
+    """Its ``spec.owners`` as ``KoordinatorReservation.owners`` has them."""
+    return canonical_json(_owners(reservation))
+
+
 def affinity(holder: str) -> str:
     """Value of the pod annotation by which it must use that very Koordinator Reservation."""
     return msgspec.json.encode({"name": holder}).decode()
@@ -74,11 +84,11 @@ class KoordinatorEngine:
         """Koordinator's Reservation, pinned to ``node``; there are no parts of it."""
         spec: Json = {
             "template": _template(reservation, node),
-            "owners": [_owner(owner) for owner in reservation.owners],
+            "owners": _owners(reservation),
             "ttl": f"{self._ttl_s(reservation)}s",
             "allocateOnce": True,
         }
-        if for_a_move(reservation):
+        if closed_to_others(reservation):
             spec["unschedulable"] = True
         return msgspec.json.encode(
             {
@@ -118,6 +128,10 @@ def _template(reservation: Reservation, node: str) -> Json:
     metadata = {**(template.get("metadata") or {})}
     metadata.setdefault("namespace", namespace_of_pods(reservation))
     return {**template, "metadata": metadata, "spec": {**(template.get("spec") or {}), "nodeName": node}}
+
+
+def _owners(reservation: Reservation) -> list[Json]:
+    return [_owner(owner) for owner in reservation.owners]
 
 
 def _owner(owner: ReservationOwner) -> Json:

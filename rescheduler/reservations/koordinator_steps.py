@@ -47,6 +47,8 @@ def follow(
     observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
 ) -> Followed:
     """The next step of a live Reservation. ``status``: as it is to be written, before this step."""
+    if observed.changed and not status.current_owners and not given_away(observed):
+        return Followed(status=status, event=ReservationEvent.PLACEHOLDER_CHANGED, message=observed.changed)
     if status.phase is ReservationPhase.PENDING:
         return _pending(observed, status, now_s, settings)
     if status.current_owners:

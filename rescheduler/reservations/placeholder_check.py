@@ -11,18 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-import msgspec
-
 from rescheduler.model import names
 from rescheduler.model.foreign_gates import foreign_gates
-from rescheduler.model.records import FieldWriter, Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
+from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import Resources, format_amount
+from rescheduler.reservations.differences import (
+    METADATA,
+    OF_GARBAGE_COLLECTION,
+    SPEC,
+    Difference,
+    selects,
+    taint_of,
+    words_of,
+)
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.placeholder import hand_over_tolerated, pinned_nodes, requests_of_part
 
-_OWN_MANAGER: Final = names.CREATED_BY
 _NODE_TAINTS: Final = "node.kubernetes.io/"
 _BY_THE_API_SERVER: Final = frozenset(
     {
@@ -32,27 +38,7 @@ _BY_THE_API_SERVER: Final = frozenset(
     }
 )
 """Tolerations that Kubernetes itself adds to pods."""
-_OF_GARBAGE_COLLECTION: Final = frozenset({"foregroundDeletion", "orphan"})
-"""Finalizers of a deletion that is asked for with ``--cascade``; Kubernetes takes them off."""
 _HARMLESS_VOLUMES: Final = frozenset({VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH})
-_METADATA: Final = "f:metadata"
-_SPEC: Final = "f:spec"
-
-
-class Difference(NamedTuple):
-    """One part of a placeholder that is not as asked."""
-
-    field: str
-    asked: str
-    stored: str
-    path: tuple[str, ...]
-    """Of the field in ``metadata.managedFields``."""
-
-    def words(self, writers: Iterable[FieldWriter]) -> str:
-        """For people, with who has written it, as far as that is recorded."""
-        found = ", ".join(sorted(_writers_of(self.path, writers)))
-        by = f"written by {found}" if found else "changed while it was created, by admission"
-        return f"{self.field} is {self.stored} instead of {self.asked} ({by})"
 
 
 class Surroundings(NamedTuple):
@@ -88,27 +74,26 @@ def differences(reservation: Reservation, holder: Pod, around: Surroundings) -> 
 def _words(holder: Pod, found: list[Difference]) -> str:
     if not found:
         return ""
-    listed = "; ".join(one.words(holder.writers) for one in found)
     return (
-        f"placeholder {holder.key} is not as asked: {listed}; leave pods of namespace {holder.namespace} "
+        f"placeholder {holder.key} is not as asked: {words_of(found, holder.writers)}; leave pods of namespace {holder.namespace} "
         f"with label {names.LABEL_PLACEHOLDER} out of what changes them"
     )
 
 
 def _finalizers(holder: Pod) -> Iterator[Difference]:
-    foreign = [one for one in holder.finalizers if one not in _OF_GARBAGE_COLLECTION]
+    foreign = [one for one in holder.finalizers if one not in OF_GARBAGE_COLLECTION]
     if foreign:
-        yield Difference("metadata.finalizers", "none", ", ".join(foreign), (_METADATA, "f:finalizers"))
+        yield Difference("metadata.finalizers", "none", ", ".join(foreign), (METADATA, "f:finalizers"))
 
 
 def _identity(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
-    controller, path = holder.controller, (_METADATA, "f:ownerReferences")
+    controller, path = holder.controller, (METADATA, "f:ownerReferences")
     if controller is None or controller.uid != reservation.uid:
         stored = "none" if controller is None else f"{controller.kind} {controller.name}"
         yield Difference("metadata.ownerReferences", f"Reservation {reservation.name}", stored, path)
     label, asked = holder.labels.get(names.LABEL_PLACEHOLDER), label_value(reservation.name)
     if label != asked:
-        path = (_METADATA, "f:labels")
+        path = (METADATA, "f:labels")
         yield Difference(f"label {names.LABEL_PLACEHOLDER}", asked, label or "absent", path)
 
 
@@ -117,7 +102,7 @@ def _amounts(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
     if asked is None:
         return
     exact = not reservation.allocate_once  # what is left of a room that is split is read off its placeholders
-    path = (_SPEC, "f:containers")
+    path = (SPEC, "f:containers")
     stored = holder.spec.requests
     wanted = {name for name, _ in asked.items()} | ({name for name, _ in stored.items()} if exact else set())
     for name in sorted(wanted):
@@ -143,7 +128,7 @@ def _held(holder: Pod) -> Resources:
 
 
 def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator[Difference]:
-    path = (_SPEC, "f:affinity")
+    path = (SPEC, "f:affinity")
     pins = pinned_nodes(holder)
     asked = reservation.template_node
     if len(pins) != 1 or (asked and pins != {asked}):
@@ -152,11 +137,11 @@ def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator
         return
     pin = next(iter(pins))
     if holder.node and holder.node != pin:
-        yield Difference("spec.nodeName", pin, holder.node, (_SPEC, "f:nodeName"))
+        yield Difference("spec.nodeName", pin, holder.node, (SPEC, "f:nodeName"))
     if holder.node or node is None:
         return  # its scheduler has judged it
     wanted = reservation.template or PodSpec()
-    if _selects(wanted, node) and not _selects(holder.spec, node):
+    if selects(wanted, node) and not selects(holder.spec, node):
         selector = holder.spec.node_selector
         differs = selector != wanted.node_selector
         field = "spec.nodeSelector" if differs else "spec.affinity.nodeAffinity"
@@ -168,19 +153,13 @@ def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator
         words = (
             ", ".join(f"{key}={value}" for key, value in wanted.node_selector) or f"what node {pin} matches"
         )
-        yield Difference(field, words, stored, (_SPEC, "f:nodeSelector") if differs else path)
-
-
-def _selects(spec: PodSpec, node: Node) -> bool:
-    if any(node.labels.get(key) != value for key, value in spec.node_selector):
-        return False
-    return spec.node_affinity is None or spec.node_affinity.matches(node.labels, node.name)
+        yield Difference(field, words, stored, (SPEC, "f:nodeSelector") if differs else path)
 
 
 def _scheduling(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
     asked, stored = reservation.template or PodSpec(), holder.spec
     if stored.scheduler_name != asked.scheduler_name:
-        path = (_SPEC, "f:schedulerName")
+        path = (SPEC, "f:schedulerName")
         yield Difference("spec.schedulerName", asked.scheduler_name, stored.scheduler_name, path)
     yield from _tolerations(asked, holder)
     rules = (
@@ -197,63 +176,41 @@ def _scheduling(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
     )
     for field, added, key in rules:
         if added:
-            yield Difference(field, "none", "a rule that may keep it off its node", (_SPEC, key))
+            yield Difference(field, "none", "a rule that may keep it off its node", (SPEC, key))
     if stored.deadline_s is not None:
-        path = (_SPEC, "f:activeDeadlineSeconds")
+        path = (SPEC, "f:activeDeadlineSeconds")
         yield Difference("spec.activeDeadlineSeconds", "none", f"{stored.deadline_s} s", path)
 
 
 def _tolerations(asked: PodSpec, holder: Pod) -> Iterator[Difference]:
     wanted, stored = set(asked.tolerations), set(holder.spec.tolerations)
-    path = (_SPEC, "f:tolerations")
+    path = (SPEC, "f:tolerations")
     extended = {name for name, amount in asked.requests.scalars if amount}
     added = [t for t in stored - wanted if not _harmless(t, extended) and not hand_over_tolerated(t)]
     missing = wanted - stored
     if added:
-        yield Difference("spec.tolerations", "no further one", ", ".join(sorted(map(_taint, added))), path)
+        yield Difference("spec.tolerations", "no further one", ", ".join(sorted(map(taint_of, added))), path)
     if missing:
-        yield Difference("spec.tolerations", ", ".join(sorted(map(_taint, missing))), "none of these", path)
+        yield Difference("spec.tolerations", ", ".join(sorted(map(taint_of, missing))), "none of these", path)
 
 
 def _harmless(toleration: Toleration, extended: set[str]) -> bool:
     return (toleration.key, toleration.effect) in _BY_THE_API_SERVER or toleration.key in extended
 
 
-def _taint(toleration: Toleration) -> str:
-    return f"{toleration.key or 'any taint'}:{toleration.effect or 'any effect'}"
-
-
 def _priority(reservation: Reservation, holder: Pod, known: PriorityClass | None) -> Iterator[Difference]:
     soft, stored = soft_mode(reservation), holder.spec
     asked = names.PRIORITY_CLASS_SOFT if soft else names.PRIORITY_CLASS
     if stored.priority_class != asked:
-        path = (_SPEC, "f:priorityClassName")
+        path = (SPEC, "f:priorityClassName")
         yield Difference("spec.priorityClassName", asked, stored.priority_class or "none", path)
     elif known is not None and (stored.priority > known.value if soft else stored.priority < known.value):
-        yield Difference("spec.priority", str(known.value), str(stored.priority), (_SPEC, "f:priority"))
+        yield Difference("spec.priority", str(known.value), str(stored.priority), (SPEC, "f:priority"))
     if stored.preempts:
-        path = (_SPEC, "f:preemptionPolicy")
+        path = (SPEC, "f:preemptionPolicy")
         yield Difference("spec.preemptionPolicy", "Never", "PreemptLowerPriority", path)
 
 
 def gates_of_others(holder: Pod) -> tuple[str, ...]:
     """Scheduling gates of the placeholder that other programs must remove."""
     return tuple(gate for gate in foreign_gates(holder.spec.gates) if gate != names.GATE_ROOM)
-
-
-def _writers_of(path: tuple[str, ...], writers: Iterable[FieldWriter]) -> Iterator[str]:
-    for writer in writers:
-        if writer.manager and writer.manager != _OWN_MANAGER and _owns(path, writer.fields):
-            yield writer.manager
-
-
-def _owns(path: tuple[str, ...], fields: bytes) -> bool:
-    try:
-        at = msgspec.json.decode(fields) if fields else None
-    except msgspec.DecodeError:
-        return False
-    for part in path:
-        if not isinstance(at, dict) or part not in at:
-            return False
-        at = at[part]
-    return True

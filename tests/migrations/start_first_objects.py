@@ -19,7 +19,14 @@ from rescheduler.model.records import (
     Workload,
 )
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.model.selectors import (
+    LabelSelector,
+    LabelSet,
+    NodeSelector,
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+)
 from rescheduler.reservations.actions import RecordEvent
 
 NOW = 1_000.0
@@ -59,7 +66,14 @@ def pod(**fields):
     return Pod(namespace="default", name="web-1-a", **{**base, **fields})
 
 
+def pinned(node, **fields):
+    """A spec that only this node takes."""
+    term = NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, (node,)),))
+    return PodSpec(node_affinity=NodeSelector((term,)), **fields)
+
+
 def replacement(**fields):
+    fields.setdefault("spec", pinned("n2"))
     base = {
         "uid": "replacement",
         "node": "n2",
@@ -69,7 +83,7 @@ def replacement(**fields):
         "labels": LabelSet({"app": "web", names.LABEL_START_FIRST: "m"}),
         "annotations": LabelSet({names.ANNOTATION_REPLACES: replaces("rs", "old")}),
     }
-    return Pod(namespace="default", name="web-1-x", spec=PodSpec(), **{**base, **fields})
+    return Pod(namespace="default", name="web-1-x", **{**base, **fields})
 
 
 ADOPTED = replacement(controller=RS, labels=LabelSet({**LABELS, names.LABEL_START_FIRST: "m"}))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import Raw
 
 from rescheduler.model.decode.custom_resources import ConditionTextWire, ObjectRefWire
 from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.decode.writers import field_writers
+from rescheduler.model.encode import canonical_json
 from rescheduler.model.names import API_VERSION, KOORDINATOR_API_VERSION, LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import KoordinatorPhase, KoordinatorReservation, ObjectRef
@@ -15,10 +19,17 @@ from rescheduler.model.resources import Resources, parse_resources
 from rescheduler.model.selectors import LabelSet
 
 
+class KoordinatorMetaWire(MetaWire):
+    """Its metadata, with who has written which field."""
+
+    managed_fields: Raw = ABSENT
+
+
 class PinnedSpecWire(Wire):
     """The part of the template's spec that is decoded."""
 
     node_name: str | None = None
+    scheduler_name: str | None = None
 
 
 class PinnedTemplateWire(Wire):
@@ -31,6 +42,11 @@ class KoordinatorSpecWire(Wire):
     """spec of Koordinator's Reservation."""
 
     template: Raw = ABSENT
+    owners: Raw = ABSENT
+    ttl: str | None = None
+    expires: str | None = None
+    allocate_once: bool | None = None
+    unschedulable: bool | None = None
 
 
 class KoordinatorStatusWire(Wire):
@@ -47,10 +63,13 @@ class KoordinatorStatusWire(Wire):
 class KoordinatorReservationWire(ObjectWire):
     """scheduling.koordinator.sh/v1alpha1 Reservation."""
 
+    metadata: KoordinatorMetaWire | None = None
     spec: KoordinatorSpecWire | None = None
     status: KoordinatorStatusWire | None = None
 
 
+_NEVER: Final = ("0", "0s")
+"""``ttl`` of a Reservation that does not end by itself. Without a ttl Koordinator ends it after a day."""
 _decode_template = msgspec.json.Decoder(PinnedTemplateWire).decode
 
 
@@ -58,7 +77,8 @@ def koordinator_reservation(
     wire: KoordinatorReservationWire, meta: MetaWire, shared: SharedParts
 ) -> KoordinatorReservation:
     """The record of Koordinator's Reservation. An unknown phase counts as Failed: no room is relied on."""
-    status = wire.status or KoordinatorStatusWire()
+    status, spec = wire.status or KoordinatorStatusWire(), wire.spec or KoordinatorSpecWire()
+    pinned = _pinned(spec)
     controller = shared.controller(meta.owner_references, "")
     ours = controller if controller is not None and controller.api_version == API_VERSION else None
     phase = _phase(status.phase)
@@ -70,7 +90,13 @@ def koordinator_reservation(
         created_at_s=created_at(meta),
         deleting=meta.deletion_timestamp is not None,
         reservation=ours,
-        pinned_node=_pinned_node(wire.spec),
+        pinned_node=pinned.node_name or "",
+        scheduler_name=pinned.scheduler_name or "",
+        closed=bool(spec.unschedulable),
+        allocate_once=spec.allocate_once is not False,
+        ends=spec.expires is not None or spec.ttl not in _NEVER,
+        owners=_compact_owners(spec.owners) if ours is not None else b"",
+        writers=field_writers(wire.metadata.managed_fields) if ours is not None and wire.metadata else (),
         phase=phase,
         node=status.node_name or "",
         refusal=_false(status, "Scheduled"),
@@ -92,9 +118,13 @@ def _phase(text: str | None) -> KoordinatorPhase:
         return KoordinatorPhase.FAILED
 
 
-def _pinned_node(spec: KoordinatorSpecWire | None) -> str:
-    template = _decode_template(spec.template) if spec is not None and spec.template != ABSENT else None
-    return (template.spec.node_name or "") if template is not None and template.spec is not None else ""
+def _pinned(spec: KoordinatorSpecWire) -> PinnedSpecWire:
+    template = _decode_template(spec.template) if spec.template != ABSENT else None
+    return (template.spec if template is not None else None) or PinnedSpecWire()
+
+
+def _compact_owners(owners: Raw) -> bytes:
+    return canonical_json(msgspec.json.decode(owners)) if owners != ABSENT else b""
 
 
 def _false(status: KoordinatorStatusWire, kind: str) -> str:

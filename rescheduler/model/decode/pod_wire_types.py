@@ -145,13 +145,6 @@ class PodHead(Wire):
     status: PodStatusHead | None = None
 
 
-class ManagedFieldsWire(Wire):
-    """v1.ManagedFieldsEntry."""
-
-    manager: str | None = None
-    fields_v1: Raw = ABSENT
-
-
 class HeldKey(Wire):
     """The parts of a pod's status that determine the resources it occupies."""
 

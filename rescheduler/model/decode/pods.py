@@ -22,7 +22,6 @@ from rescheduler.model.decode.pod_wire_types import (
     KEPT_ANNOTATIONS,
     HeldKey,
     HeldWire,
-    ManagedFieldsWire,
     PodAnnotationsHead,
     PodHead,
     PodMetaHead,
@@ -31,8 +30,9 @@ from rescheduler.model.decode.pod_wire_types import (
     PodStatusHead,
 )
 from rescheduler.model.decode.wire_types import ConditionWire
-from rescheduler.model.names import LABEL_PLACEHOLDER
-from rescheduler.model.records import FieldWriter, Pod, PodPhase, PodSpec
+from rescheduler.model.decode.writers import field_writers
+from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
+from rescheduler.model.records import Pod, PodPhase, PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
@@ -53,7 +53,6 @@ class PodDecoder:
         self._encode = msgspec.json.Encoder().encode
         self._decode_head = msgspec.json.Decoder(PodSpecHead).decode
         self._decode_spec = msgspec.json.Decoder(PodSpecWire).decode
-        self._decode_managed = msgspec.json.Decoder(list[ManagedFieldsWire] | None).decode
         self._decode_held = msgspec.json.Decoder(HeldWire).decode
         self._specs: InternTable[bytes, PodSpec] = InternTable()
         self._equal_specs: InternTable[PodSpec, PodSpec] = InternTable()
@@ -89,6 +88,8 @@ class PodDecoder:
         before = self._before
         if before is None or before.spec != spec or before.reported != reported:
             before = self._before = self._sibling(spec, reported)
+        controller = self._shared.controller(meta.owner_references, namespace)
+        ours = LABEL_PLACEHOLDER in labels or (controller is None and LABEL_START_FIRST in labels)
         return Pod(
             namespace=namespace,
             name=meta.name,
@@ -99,7 +100,7 @@ class PodDecoder:
             spec=before.record,
             labels=labels,
             annotations=_annotations(meta.annotations),
-            controller=self._shared.controller(meta.owner_references, namespace),
+            controller=controller,
             owner_pods=self._shared.owner_pods(meta.owner_references, namespace),
             held=before.holds.resources,
             held_score_cpu_milli=before.holds.score_cpu_milli,
@@ -114,7 +115,7 @@ class PodDecoder:
             unschedulable_since_s=self._seconds(seen.unschedulable_since),
             disruption_reason=seen.disruption_reason,
             finalizers=tuple(meta.finalizers) if meta.finalizers else (),
-            writers=self._writers(meta) if LABEL_PLACEHOLDER in labels else (),
+            writers=field_writers(meta.managed_fields) if ours else (),
         )
 
     def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> PodSpec:
@@ -127,14 +128,6 @@ class PodDecoder:
         return self._specs.get(
             digest, lambda _: self._make_spec(encoded, self._encode(_amounts(spec)), labels)
         )
-
-    def _writers(self, meta: PodMetaHead) -> tuple[FieldWriter, ...]:
-        """Who has written which field; nothing where it cannot be read, because it only serves messages."""
-        try:
-            entries = self._decode_managed(meta.managed_fields)
-        except msgspec.MsgspecError:
-            return ()
-        return tuple(FieldWriter(e.manager or "", bytes(e.fields_v1)) for e in entries or ())
 
     def _seconds(self, time: dt.datetime | None) -> float:
         """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save memory."""

@@ -1,0 +1,73 @@
+"""Differences between an object of ours as it was sent and as it is stored, in words for people (pure).
+
+What is compared, and which difference matters, is decided by who calls: ``placeholder_check``, ``koordinator_check``, and
+``migrations.start_first_check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import FieldWriter, Node, PodSpec, Toleration
+
+_OWN_MANAGER: Final = names.CREATED_BY
+METADATA: Final = "f:metadata"
+SPEC: Final = "f:spec"
+OF_GARBAGE_COLLECTION: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers of a deletion that is asked for with ``--cascade``; Kubernetes takes them off."""
+
+
+class Difference(NamedTuple):
+    """One part of an object that is not as asked."""
+
+    field: str
+    asked: str
+    stored: str
+    path: tuple[str, ...]
+    """Of the field in ``metadata.managedFields``."""
+
+    def words(self, writers: Iterable[FieldWriter]) -> str:
+        """For people, with who has written it, as far as that is recorded."""
+        found = ", ".join(sorted(_writers_of(self.path, writers)))
+        by = f"written by {found}" if found else "changed while it was created, by admission"
+        return f"{self.field} is {self.stored} instead of {self.asked} ({by})"
+
+
+def words_of(found: Iterable[Difference], writers: Iterable[FieldWriter]) -> str:
+    """All differences on one line."""
+    known = tuple(writers)
+    return "; ".join(one.words(known) for one in found)
+
+
+def selects(spec: PodSpec, node: Node) -> bool:
+    """True if its node selector and required node affinity let it onto the node."""
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    return spec.node_affinity is None or spec.node_affinity.matches(node.labels, node.name)
+
+
+def taint_of(toleration: Toleration) -> str:
+    """The taints that it tolerates, as key and effect."""
+    return f"{toleration.key or 'any taint'}:{toleration.effect or 'any effect'}"
+
+
+def _writers_of(path: tuple[str, ...], writers: Iterable[FieldWriter]) -> Iterator[str]:
+    for writer in writers:
+        if writer.manager and writer.manager != _OWN_MANAGER and _owns(path, writer.fields):
+            yield writer.manager
+
+
+def _owns(path: tuple[str, ...], fields: bytes) -> bool:
+    try:
+        at = msgspec.json.decode(fields) if fields else None
+    except msgspec.DecodeError:
+        return False
+    for part in path:
+        if not isinstance(at, dict) or part not in at:
+            return False
+        at = at[part]
+    return True
