@@ -9,6 +9,10 @@ or not. Which rules count such pods (kube-scheduler 1.37):
 * PodTopologySpread skips terminating pods: see ``planned_spread``. Where moves run at once it is judged also as if none of
   them had begun, so that no move relies on another one.
 * What pods hold on their own node (room, ports, disks, attached volumes) is kept by ``Trial``.
+
+In mode StartFirst a third pod passes: the replacement before its adoption, whose labels are not those that it has later.
+Anti-affinity is judged with all of them at once: one pod more can only make it refuse more, so a node that passes beside the
+whole union passes beside every part of it. That is not so for required affinity and spread, which have the rules above.
 """
 
 from __future__ import annotations
@@ -165,7 +169,9 @@ class PassingPods:
         cluster = self._state.cluster
 
         def changes(matcher: Matcher) -> Iterator[CountedPod]:
-            return (CountedPod(p.pod, p.node, -1 if p.counted else 1) for p in self._like(matcher))
+            # What is not adopted yet stands on no node where no move has begun.
+            standing = (p for p in self._like(matcher) if p.pod.node)
+            return (CountedPod(p.pod, p.node, -1 if p.counted else 1) for p in standing)
 
         return spread_after(cluster.ask(replacement), cluster, changes)
 
@@ -267,9 +273,14 @@ def exclusive_claims(snapshot: Snapshot, pod: Pod) -> frozenset[ObjectKey]:
     )
 
 
-def _passing(move: PlannedMove) -> tuple[PassingPod, PassingPod]:
-    old = PassingPod(move.pod, move.source, counted=False)
-    return old, PassingPod(move.replacement, move.target, counted=True)
+def _passing(move: PlannedMove) -> list[PassingPod]:
+    found = [
+        PassingPod(move.pod, move.source, counted=False),
+        PassingPod(move.replacement, move.target, counted=True),
+    ]
+    if move.unadopted is not None:
+        found.append(PassingPod(move.unadopted, move.target, counted=False))
+    return found
 
 
 def _kind(replacement: Pod) -> _Kind:

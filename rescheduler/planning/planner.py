@@ -475,7 +475,7 @@ class _Planner:
 
     def _land(self, candidate: Candidate, target: Target, mark: TrialMark, after: Sequence[Pod] = ()) -> None:
         pod, replacement = candidate.pod, self._replacement(candidate.pod)
-        self.trial.land(pod, replacement, target.node, after)
+        self.trial.land(pod, replacement, target.node, after, target.unadopted)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)
         self._moved.add(pod.uid)

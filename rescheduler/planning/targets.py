@@ -45,6 +45,8 @@ class Target(NamedTuple):
     mode: MoveMode = MoveMode.RESERVE_FIRST
     effects: tuple[MoveEffect, ...] = ()
     """The same by policy."""
+    unadopted: Pod | None = None
+    """In mode StartFirst: the replacement as it is created."""
 
 
 class _Wish(NamedTuple):
@@ -225,7 +227,7 @@ class Targets:
         mode = MoveMode.RESERVE_FIRST if wish.unadopted is None else MoveMode.START_FIRST
         change = wish.change.total[:, node].copy()
         name = self._trial.state.node_names[node]
-        return Target(name, float(gains[node]), change, mode, wish.change.effects(node))
+        return Target(name, float(gains[node]), change, mode, wish.change.effects(node), wish.unadopted)
 
     def _remember(self, pod: Pod, replacement: Pod, unadopted: Pod | None, why: Blocked) -> Blocked:
         """Remember that no node takes pods like this one; those of other nodes may go where it stands."""

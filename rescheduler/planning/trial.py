@@ -11,7 +11,7 @@ A move that begins after others (``Move.after``) is judged with those as done (`
 It is of a later stage than they are, and no move relies on one of a later stage than its own (``planned_spread``).
 
 In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as
-the pod that stays when the old one is gone.
+the pod that stays when the old one is gone; both whichever of the other moves have begun. Later moves are judged beside both.
 """
 
 from __future__ import annotations
@@ -143,20 +143,35 @@ class Trial:
         self.state.remove(pod)
         return mark
 
-    def move(self, pod: Pod, replacement: Pod, target: str, after: Collection[Pod] = ()) -> None:
+    def move(
+        self,
+        pod: Pod,
+        replacement: Pod,
+        target: str,
+        after: Collection[Pod] = (),
+        unadopted: Pod | None = None,
+    ) -> None:
         """Plan a move: the replacement takes its place, the old pod keeps holding its room.
 
         ``after``: pods whose moves are planned already and must have landed before.
+        ``unadopted``: the replacement as mode StartFirst creates it.
         """
         self.state.remove(pod)
-        self.land(pod, replacement, target, after)
+        self.land(pod, replacement, target, after, unadopted)
 
-    def land(self, pod: Pod, replacement: Pod, target: str, after: Collection[Pod] = ()) -> None:
+    def land(
+        self,
+        pod: Pod,
+        replacement: Pod,
+        target: str,
+        after: Collection[Pod] = (),
+        unadopted: Pod | None = None,
+    ) -> None:
         """``move`` of a pod that was taken off."""
         nodes = self.state.node_index
         placed = self.state.place(replacement, target)
         stage = self._stage_after({one.uid for one in after}) if after else 1
-        move = PlannedMove(pod, placed, nodes[pod.node], nodes[target], stage)
+        move = PlannedMove(pod, placed, nodes[pod.node], nodes[target], stage, unadopted)
         self.planned.add(move)
         self._passing.add(move)
         self._follow(move)
@@ -218,15 +233,7 @@ class Trial:
         held = self.takes_holder(pod, replacement)
         if held is not None:
             feasible &= held
-        ending = None if keeps_name(pod) else pod
-
-        def while_pods_end(nodes: BoolArray) -> None:
-            if nodes.any():
-                self._passing.restrict(replacement, nodes, ending, self._stage)
-
-        while_pods_end(feasible)
-        # Both at once: an expected pod may be missing while an old pod still ends.
-        self._expected.restrict(replacement, feasible, while_pods_end)
+        self._restrict_whoever_is_there(replacement, feasible, None if keeps_name(pod) else pod)
         return feasible
 
     def takes_holder(self, pod: Pod, replacement: Pod) -> BoolArray | None:
@@ -240,13 +247,7 @@ class Trial:
         held = self._holders.arrivals(pod)
         if held is not None:
             feasible &= held
-
-        def while_pods_end(nodes: BoolArray) -> None:
-            if nodes.any():
-                self._passing.restrict(pod, nodes, None, self._stage)
-
-        while_pods_end(feasible)
-        self._expected.restrict(pod, feasible, while_pods_end)
+        self._restrict_whoever_is_there(pod, feasible, None)
         return feasible
 
     def takes(self, pod: Pod, replacement: Pod, node: int) -> bool:
@@ -297,10 +298,11 @@ class Trial:
     def may_stay(self, replacement: Pod) -> BoolArray:
         """Nodes on which the adopted replacement of mode StartFirst keeps its rules once the old pod, taken off, is gone.
 
-        It keeps them without pods that are not bound yet, too: what they would make good may never come.
+        It keeps them without pods that are not bound yet, too: what they would make good may never come. And beside the
+        old pods of other moves: it has labels by then on which no rule was asked when it was bound (see ``unadopted``).
         """
         feasible = self.state.feasible(replacement)
-        self._expected.restrict(replacement, feasible)
+        self._restrict_whoever_is_there(replacement, feasible, None)
         return feasible
 
     def starts_beside(self, unadopted: Pod, target: str) -> bool:
@@ -357,6 +359,20 @@ class Trial:
         if built_for is not None:
             feasible &= built_for
         self._restrict_arrival(replacement, feasible)
+
+    def _restrict_whoever_is_there(self, coming: Pod, feasible: BoolArray, ending: Pod | None) -> None:
+        """Only nodes where the rules about other pods hold whichever pods that leave, come or are expected are there.
+
+        ``ending``: the old pod, taken off, which may still end; None: it is gone.
+        """
+
+        def while_pods_end(nodes: BoolArray) -> None:
+            if nodes.any():
+                self._passing.restrict(coming, nodes, ending, self._stage)
+
+        while_pods_end(feasible)
+        # Both at once: an expected pod may be missing while an old pod still ends.
+        self._expected.restrict(coming, feasible, while_pods_end)
 
     def _restrict_arrival(self, coming: Pod, feasible: BoolArray) -> None:
         feasible &= self.view.nodes.usable

@@ -33,6 +33,8 @@ class PlannedMove(NamedTuple):
     """Index of the node that the replacement goes to."""
     stage: int = 1
     """Of the plan: 1 begins at once, a later one after moves of the stages before it."""
+    unadopted: Pod | None = None
+    """In mode StartFirst: what stands on ``target`` with other labels before the ReplicaSet adopts it."""
 
 
 def cover(pods: Iterable[Pod], missing: Iterable[tuple[str, int]]) -> bool:

@@ -122,6 +122,53 @@ def test_a_disk_is_not_free_before_the_pod_that_leaves_has_ended(decide):
     assert [p.name for p in made.moves[1].after] == ["one-0"]
 
 
+NO_POD_WITHOUT_REVISION = {
+    "topologyKey": ZONE,
+    "labelSelector": {
+        "matchExpressions": [
+            {"key": "pod-template-hash", "operator": "DoesNotExist"},
+            {"key": "quiet", "operator": "DoesNotExist"},
+        ]
+    },
+}
+
+
+def db_started_first():
+    """A ReplicaSet without Deployment: its replacement has no label of the template before it is adopted."""
+    return b.replicaset("db").annotate({ANNOTATION_MODE: "StartFirst"})
+
+
+def test_what_starts_first_keeps_rules_on_adoption_although_others_have_not_left(decide):
+    """api-0 keeps db out of zone b until it has left. db-0 may start there, because it has no labels before its adoption."""
+    db = db_started_first()
+    api = b.replicaset("api").apart(ZONE, app="db").requires_node("pool", "y")
+    nodes = (node("n1", "a", old=True), node("n2", "b"), node("n3", "c").label(pool="y"))
+    made = decide(
+        b.snapshot(*nodes, db, api, db.pod("db-0").on("n1"), api.pod("api-0").on("n2")),
+        "NodeAffinity",
+        "NodeTaints",
+    )
+    assert [[(m.pod.name, m.target) for m in stage] for stage in in_stages(made.moves)] == [
+        [("api-0", "n3")],
+        [("db-0", "n2")],
+    ]
+
+
+def test_no_move_goes_beside_what_has_started_first_and_is_not_adopted(decide):
+    """Beside the pod of db that stays, the other one fits in zone b; beside the one that starts first, without its revision, it does not."""
+    above = b.deployment("db").annotate({ANNOTATION_MODE: "StartFirst"})
+    db = b.replicaset("db").template_label({"app": "db", "pod-template-hash": "1"}).owned_by(above)
+    db, budget = db.requires_node("pool", "y"), b.pdb("db").selects(app="db").allows(0, healthy=1)
+    other = b.replicaset("other").label(quiet="yes").requires_node("pool", "x")
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [NO_POD_WITHOUT_REVISION]}
+    other = other.set(f"{other.spec_path}.affinity.podAntiAffinity", rules)
+    nodes = (node("n1", "a"), node("n2", "b").label(pool="y"), node("n3", "b").label(pool="x"))
+    pods = (db.pod("db-0").on("n1"), other.pod("other-0").on("n1"))
+    made = decide(b.snapshot(*nodes, above, db, budget, other, *pods), "NodeAffinity")
+    assert [len(stage) for stage in in_stages(made.moves)] == [1] * len(made.moves)
+    assert ("db-0", "n2", MoveMode.START_FIRST) in [(m.pod.name, m.target, m.mode) for m in made.moves]
+
+
 # Properties --------------------------------------------------------------------------------------
 
 
@@ -155,6 +202,14 @@ def clusters(draw):
     return b.snapshot(*objects)
 
 
+def alone_but_own(owner, name):
+    """No pod of others in its zone: a rule that refuses pods without labels."""
+    apps = {"key": "app", "operator": "NotIn", "values": [name]}
+    term = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [apps]}}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return owner.set(f"{owner.spec_path}.affinity.podAntiAffinity", rules)
+
+
 RULES = {
     "apart-host": lambda owner, name: owner.apart(HOSTNAME, app=name),
     "apart-zone": lambda owner, name: owner.apart(ZONE, app=name),
@@ -165,6 +220,7 @@ RULES = {
     "spread-zone": lambda owner, name: owner.spread(ZONE, app=name),
     "spread-host": lambda owner, name: owner.spread(HOSTNAME, app=name, min_domains=2),
     "port": lambda owner, _: owner.host_port(8080),
+    "alone-but-own": alone_but_own,
 }
 
 
@@ -217,18 +273,32 @@ class World:
         if landed:
             self.state.place(self.replacement(move), move.target)
 
+    def unadopted(self, move):
+        """What mode StartFirst creates."""
+        owner = self._cluster.workloads[self.old(move).controller.uid]
+        return pinned(unadopted_replacement(self.replacement(move), owner), move.target)
+
+    def start(self, move):
+        """Mode StartFirst: the replacement runs beside the old pod."""
+        self.state.place(self.unadopted(move), move.target)
+
     def refusal(self, move, *, ends):
-        """The plugin that refuses the replacement now, in the mode of the move; "" if none."""
-        old, asked = self.old(move), self.replacement(move)
-        mark = self.state.checkpoint()
+        """The plugin that refuses the replacement now, in the mode of the move; "" if none.
+
+        In mode StartFirst it is asked about the pod that is created, and about the one that stays.
+        """
+        old, mark, why = self.old(move), self.state.checkpoint(), ""
         if move.mode is MoveMode.START_FIRST:
-            owner = self._cluster.workloads[old.controller.uid]
-            asked = pinned(unadopted_replacement(asked, owner), move.target)
+            why = self._refused(self.unadopted(move), move.target)
+            self.begin(move, ends=False, landed=False)
         else:
             self.begin(move, ends=ends and old.controller.kind != "StatefulSet", landed=False)
-        result = self.state.filter(asked)
-        at = self.state.node_index[move.target]
+        why = why or self._refused(self.replacement(move), move.target)
         self.state.rollback(mark)
+        return why
+
+    def _refused(self, asked, target):
+        result, at = self.state.filter(asked), self.state.node_index[target]
         return "" if result.feasible[at] else result.plugins[int(result.refused_by[at])]
 
 
@@ -268,7 +338,9 @@ def test_each_move_holds_whichever_others_have_begun_but_for_the_order_of_spread
         for other in made.moves:
             needed = other.pod.uid in before
             ready = other is not move and done.issuperset(ref.uid for ref in other.after)
-            if needed or (ready and rng.random() < 0.7):
+            if not needed and ready and other.mode is MoveMode.START_FIRST and rng.random() < 0.4:
+                world.start(other)
+            elif needed or (ready and rng.random() < 0.7):
                 ends, landed = not needed and rng.random() < 0.5, needed or rng.random() < 0.5
                 world.begin(other, ends=ends, landed=landed)
                 if landed and not ends:
