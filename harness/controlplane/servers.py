@@ -23,6 +23,7 @@ import yaml
 
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.binaries import Binaries, find
+from harness.controlplane.in_force import wait_until_mutated
 from harness.controlplane.pki import Pki, make_pki
 from harness.controlplane.processes import Process, free_port
 from rescheduler.kube.transport import TransportError
@@ -199,10 +200,12 @@ class ControlPlane:
             self._processes["kube-apiserver"].kill()
 
     def start_apiserver(self) -> None:
-        """Starts the API server on the same port and waits until it is ready."""
+        """Starts the API server on the same port and waits until it is ready and takes objects of every kind."""
         with self._lock:
             self._processes["kube-apiserver"].start()
         self._wait("kube-apiserver", self._ready)
+        definitions = self.api().get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").expect().items
+        wait_until_mutated(self.api(), [{**obj, "kind": "CustomResourceDefinition"} for obj in definitions])
 
     def kubeconfig_for(self, namespace: str, service_account: str) -> Path:
         """Path of a kubeconfig with a token of that service account, valid for a day."""

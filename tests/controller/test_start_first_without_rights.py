@@ -72,7 +72,7 @@ def test_a_move_that_leaves_its_mode_open_reserves_first_and_says_so(world):
     )
     noted = condition({"status": status}, "StartFirst")
     assert (noted["status"], noted["reason"]) == ("False", "Forbidden")
-    assert "cannot create resource" in noted["message"]
+    assert "in dry runs only" in noted["message"]
     assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
     assert not [p for p in world.pods() if gates_of(p)]
 
@@ -86,7 +86,7 @@ def test_where_reserving_first_is_no_help_it_ends_and_nothing_is_left(world, mod
     status = ended(world, world.migrate(old, world.node("target", cpu="1"), mode=mode))
     assert (status["phase"], status["reason"]) == ("Failed", "Forbidden"), status
     assert "manifests/components/start-first" in status["message"]
-    assert "cannot create resource" in status["message"]
+    assert "in dry runs only" in status["message"]
     assert "evictedAt" not in status
     assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
     assert not rooms(world)

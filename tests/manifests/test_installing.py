@@ -176,7 +176,6 @@ ALLOWED = [
     ("watch", "podgroups", {"group": "scheduling.x-k8s.io"}),
 ]
 REFUSED = [
-    ("create", "pods", {"namespace": "default"}),
     ("delete", "pods", {"namespace": "default"}),
     ("update", "pods", {"namespace": "default"}),
     ("create", "pods", {"subresource": "binding", "namespace": "default"}),
@@ -203,6 +202,18 @@ def test_the_controller_may_do_what_a_move_needs(control_plane, verb, resource, 
 @pytest.mark.parametrize(("verb", "resource", "where"), REFUSED)
 def test_the_controller_may_do_nothing_else(control_plane, verb, resource, where):
     assert not may(control_plane.api(), verb, resource, **where)
+
+
+def test_the_controller_creates_pods_of_others_in_dry_runs_only(control_plane):
+    controller = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    with World(control_plane.api(), "dryruns") as world:
+        body = {"metadata": {"name": "looked-at"}, "spec": world.spec("1")}
+        path = f"/api/v1/namespaces/{world.namespace}/pods"
+        assert controller.create(path, body, dryRun="All").status == 201
+        answer = controller.create(path, body)
+        assert (answer.status, answer.body["reason"]) == (403, "Forbidden")
+        assert "in dry runs only" in answer.body["message"]
+        assert not world.pods()
 
 
 def test_people_see_and_move_in_their_namespace_but_reserve_only_as_operators(control_plane):

@@ -14,6 +14,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests.seeds import examples
 
 CONSTRAINTS = (
     lambda owner, name: owner.apart("kubernetes.io/hostname", app=name),
@@ -128,7 +129,7 @@ def build():
 
 
 @pytest.mark.parametrize("unlimited", [False, True])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories())
 def test_every_decision_is_the_one_that_a_fresh_start_would_make(unlimited, history):
     snapshot, steps = history

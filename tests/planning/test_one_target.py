@@ -15,12 +15,13 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
+from tests.seeds import seeds
 
 ASKED = 12
 """Pods that are asked about after each planned move."""
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(0, 40, 10))
 def test_one_node_and_all_nodes_agree_after_every_planned_move(seed):
     case = random_case(seed)
     try:

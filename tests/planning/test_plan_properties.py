@@ -18,10 +18,11 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests.seeds import examples
 
 ORDINARY = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")
 PACKING = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "HighNodeUtilization")
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

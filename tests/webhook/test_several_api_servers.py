@@ -127,7 +127,7 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
         for number in range(20):
             owner = OwnerRef("apps/v1", "ReplicaSet", "web", f"uid-of-web-{number}")
             key = controller_key(both.world.namespace, owner.uid)
-            gate.api.merge_patch(GATE_KEYS, keys_on({key: "room"}))
+            both.world.api.patch(GATE_KEYS, keys_on({key: "room"})).expect()
             both.world.wait(lambda o=owner: gate.proves(o, both.world.namespace))
             proven_s = time.monotonic()
             both.world.wait(lambda o=owner: both.held_by_the_second(o))
