@@ -16,8 +16,11 @@ $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ -n "$$CI"
 	  $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) --last-failed --last-failed-no-failures none; }
 endef
 
+# The files with tests of a kind, and the folders whose conftest.py marks some: only they are read.
+files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py$$||')
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tests servers lint types layers unit realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog release upgrade clean
+.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog release upgrade clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -59,13 +62,16 @@ layers: $(STAMP)
 unit: $(STAMP)  ## tests that need nothing but Python
 	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator',$(UNIT_NICE))
 
+quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
+	@$(BIN)/python -m harness.quick
+
 controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the cache (needs Go; about 8 minutes once)
 	@$(BIN)/python -m harness.controlplane build
 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.helm && \
-	  { $(call pytest,-n $(JOBS) --dist loadfile -m realcluster); }; \
+	  { $(call pytest,-n $(JOBS) --dist loadfile -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
@@ -97,7 +103,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) -m 'not realcluster' tests/upgrades
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
-	  tests/bench tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
+	  tests/bench tests/planning tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
 	  tests/sandbox/test_whole_program.py tests/sandbox/test_start_first.py
 
 SAMPLE ?= 10
