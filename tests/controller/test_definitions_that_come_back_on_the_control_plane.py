@@ -1,0 +1,122 @@
+"""The CustomResourceDefinitions are deleted and made again while moves are in progress, on the real control plane: no pod is
+evicted without its room, and none is moved more often because the moves are not seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.world import World, node_of
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import DEFAULT_NAMESPACE, LABEL_PLACEHOLDER
+
+pytestmark = pytest.mark.realcluster
+
+PODS = 3
+GONE_FOR_S = 8.0
+MOVES = RESOURCES[Kind.POD_MIGRATION]
+OWN = ("podmigrations", "reservations")
+RULES = {
+    "interval": "1s",
+    "aggressiveness": "aggressive",
+    "limits": {"movesAtOnce": 5, "movesPerHour": 600, "workloadCooldown": "1s"},
+    "policies": [{"name": "NodeTaints", "after": "0s"}],
+}
+
+
+@dataclass
+class Counting:
+    """Counts what is created and evicted, and whether the room of an evicted pod was held right before."""
+
+    transport: object
+    api: Api
+    target: str = ""
+    moves: Counter = field(default_factory=Counter)
+    """By uid of the pod."""
+    evictions: list = field(default_factory=list)
+    """(name of the pod, rooms that were held on the target)."""
+
+    def held(self):
+        found = self.api.get(
+            f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods", labelSelector=LABEL_PLACEHOLDER
+        ).items
+        return [p for p in found if node_of(p) == self.target and "deletionTimestamp" not in p["metadata"]]
+
+    def send(self, request):
+        evicts = request.path.endswith("/eviction") and "dryRun" not in request.query
+        evicts = evicts and "dryRun" not in (json.loads(request.body).get("deleteOptions") or {})
+        rooms = len(self.held()) if evicts else 0
+        answer = self.transport.send(request)
+        if request.method == "POST" and answer.status == 201:
+            if evicts:
+                self.evictions.append((request.path.split("/")[-2], rooms))
+            elif request.path.endswith("/podmigrations") and "dryRun" not in request.query:
+                self.moves[json.loads(request.body)["spec"]["podRef"]["uid"]] += 1
+        return answer
+
+    def stream(self, request):
+        return self.transport.stream(request)
+
+
+@pytest.fixture
+def world(control_plane):
+    with World(control_plane.api(), "gone") as world:
+        yield world
+
+
+@pytest.fixture
+def definitions(control_plane):
+    """Those of moves and Reservations. They are there again at the end, whatever happens."""
+    found = [
+        obj
+        for obj in manifests.load()
+        if obj["kind"] == "CustomResourceDefinition" and obj["spec"]["names"]["plural"] in OWN
+    ]
+    assert len(found) == len(OWN)
+    yield found
+    manifests.apply(control_plane.api(), found)
+
+
+def taint(world, node):
+    marks = world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"].get("taints") or []
+    marks.append({"key": "old", "effect": "NoSchedule"})
+    world.api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": marks}}).expect()
+
+
+@pytest.mark.parametrize("moment", ["first room is held", "first pod is evicted"])
+def test_definitions_that_are_deleted_and_made_again_evict_nobody_without_a_room(
+    control_plane, world, definitions, moment
+):
+    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    source = world.node("source", cpu="4")
+    world.workload("Deployment", "web", PODS)
+    world.wait_ready("web", PODS)
+    between = Counting(account.transport, world.api, world.node("target", cpu="6"))
+    taint(world, source)
+    reached = {"first room is held": between.held, "first pod is evicted": lambda: between.evictions}[moment]
+    with running(between, **RULES):
+        world.wait(lambda: bool(reached()))
+        for obj in definitions:
+            world.api.delete(manifests.path_of(obj)).expect()
+        began_s = time.monotonic()
+        world.wait(lambda: all(not world.api.get(manifests.path_of(obj)).ok for obj in definitions))
+        made = sum(between.moves.values())
+        assert made <= PODS
+        time.sleep(max(0.0, began_s + GONE_FOR_S - time.monotonic()))
+        assert sum(between.moves.values()) == made
+        manifests.apply(world.api, definitions)
+        world.wait(
+            lambda: [node_of(p) for p in world.wait_ready("web", PODS)] == [between.target] * PODS, 240
+        )
+    assert all(rooms for _, rooms in between.evictions), between.evictions
+    assert len(between.evictions) == PODS, between.evictions
+    # One that was lost with its definition, and one afterwards.
+    assert max(between.moves.values()) <= 2, between.moves
+    assert sum(between.moves.values()) <= made + PODS
