@@ -16,7 +16,7 @@ import msgspec
 
 from rescheduler.migrations.observed import ObservedCreation
 from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.snapshot import Snapshot
@@ -131,9 +131,32 @@ def template_of(snapshot: Snapshot, pod: Pod) -> TemplateKey | None:
 def _refused_beside(snapshot: Snapshot, namespace: str) -> str:
     """What the API server says of pods that it refuses in the namespace now: it may refuse a replacement, too."""
     for workload in snapshot.workloads.values():
-        if workload.creation_refused and workload.namespace == namespace and workload.replicas:
-            return f"{workload.kind} {workload.name}: {workload.creation_refused}"
+        if workload.namespace != namespace or not workload.replicas or workload.deleting:
+            continue
+        refused = workload.creation_refused or _missing(snapshot, workload)
+        if refused:
+            return f"{workload.kind} {workload.name}: {refused}"
     return ""
+
+
+def _missing(snapshot: Snapshot, workload: Workload) -> str:
+    """What a StatefulSet shows of pods that are refused, as it has no condition for it: it lacks pods and waits for none.
+
+    It is enough that one is missing now: a pod that is about to be created makes others wait for a moment. Jobs lack pods
+    for reasons of their own (back-off, completions), so they show nothing.
+    """
+    if workload.kind != "StatefulSet" or workload.ready_replicas >= workload.replicas:
+        return ""
+    pods = [
+        p for p in snapshot.pods.values() if p.controller is not None and p.controller.uid == workload.uid
+    ]
+    until_s = snapshot.taken_at_s - workload.min_ready_s
+    # It replaces a pod once that is gone, and may create one after the other, each when the one before is available.
+    if len(pods) >= workload.replicas or any(
+        p.deleting or not p.ready or p.ready_since_s > until_s for p in pods
+    ):
+        return ""
+    return f"{len(pods)} of {workload.replicas} pods exist, and it waits for none of them; see its Events"
 
 
 def _template(snapshot: Snapshot, key: TemplateKey) -> _Template:

@@ -113,3 +113,29 @@ def test_answers_by_which_nothing_is_known_are_counted(kept):
 def test_it_is_tried_only_where_it_is_known_how_the_controller_creates_pods(kept, kind, tried):
     snapshot = b.snapshot(b.replicaset("web"), b.pod("web-0").owner(kind, "web").on("n1"))
     assert (template_of(snapshot, web(snapshot)) is not None) is tried
+
+
+def beside(kept, *, ready=2, kind=b.statefulset, wanted=3, change=lambda pod: pod, namespace="default"):
+    """Whether a web pod would be evicted, where nothing shows its replacement, beside another controller that has so many pods."""
+    owner = kind("db", namespace=namespace).replicas(wanted, ready=ready)
+    pods = [owner.pod(f"db-{i}").cpu("1").on("n1") for i in range(ready)]
+    pods = [*pods[:-1], change(pods[-1])] if pods else []
+    own = b.replicaset("web").cpu("1")
+    snapshot = b.snapshot(b.node("n1"), own, own.pod("web-0").on("n1"), owner, *pods)
+    pod = next(p for p in snapshot.pods.values() if p.name == "web-0")
+    kept.answered(snapshot, TemplateKey(pod.controller.uid), pod, NO_RIGHT, NOW)
+    return kept.observed(snapshot, pod).refused_beside
+
+
+def test_a_stateful_set_that_lacks_a_pod_and_waits_for_none_shows_that_pods_are_refused(kept):
+    assert "StatefulSet db: 2 of 3 pods exist" in beside(kept)
+    assert "0 of 3 pods exist" in beside(kept, ready=0)
+
+
+def test_one_that_waits_for_a_pod_or_has_all_shows_nothing(kept):
+    assert beside(kept, ready=3) == ""
+    assert beside(kept, wanted=0, ready=0) == ""
+    assert beside(kept, change=lambda pod: pod.deleting()) == ""
+    assert beside(kept, change=lambda pod: pod.not_ready()) == ""
+    assert beside(kept, namespace="other") == ""
+    assert beside(kept, kind=b.replicaset) == "", "its condition would say so"
