@@ -2,7 +2,8 @@
 
 Credentials are asked for before every request, so rotated tokens are used at once; after a 401 they are
 loaded anew, and the request is sent once more only if they really changed (a 401 proves that nothing was
-done). Connections have TCP keepalive; a stream that is silent for its time limit is broken off.
+done). Connections have TCP keepalive; a stream that is silent for its time limit is broken off. Where nothing came in time, no
+idle connection is used any more: they may be as dead, and each would cost its next user a whole time limit.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _RELOAD_PAUSE_S: Final = 5.0
 _CHUNK_BYTES: Final = 65_536
 _MAX_ERROR_BYTES: Final = 1_048_576
 _SAFE_IN_PATH: Final = "/-._~!$&'()*+,;=:@"
+_SILENT: Final = (urllib3.exceptions.ReadTimeoutError, TimeoutError)
 
 
 def connect(
@@ -82,13 +84,14 @@ class HttpTransport:
             body = b"".join(self._chunks(answer, ends_s))
         except BROKEN as error:
             answer.close()
+            self._forget_after(error)
             raise no_answer(error, self._session.root, request) from error
         answer.release_conn()
         return Response(answer.status, body, _lower(answer.headers))
 
     def stream(self, request: Request) -> HttpStream:
         """Open a watch; ``timeout_s`` is the longest silence that is taken for life."""
-        return HttpStream(self._open(request))
+        return HttpStream(self._open(request), self._forget_after)
 
     def close(self) -> None:
         """Close idle connections."""
@@ -108,8 +111,14 @@ class HttpTransport:
                 answer.close()
                 answer = self._session.open(request)
         except (*BROKEN, ConfigException, KubeconfigError) as error:
+            self._forget_after(error)
             raise no_answer(error, session.root, request) from error
         return answer
+
+    def _forget_after(self, error: BaseException) -> None:
+        """Use no idle connection any more if the error is that nothing came in time."""
+        if isinstance(error, _SILENT):
+            self.close()
 
     def _renewed(self, refused: _Session) -> bool:
         """True if there are other credentials now than those which were refused."""
@@ -196,8 +205,12 @@ class _Session:
 class HttpStream:
     """See ``kube.transport.Stream``."""
 
-    def __init__(self, answer: urllib3.BaseHTTPResponse) -> None:
+    def __init__(
+        self, answer: urllib3.BaseHTTPResponse, broken: Callable[[BaseException], None] = lambda _: None
+    ) -> None:
+        """``broken`` is told what the stream ended with, unless it was closed."""
         self._answer = answer
+        self._broken = broken
         self._closed = threading.Event()
         self.status = answer.status
         self.headers: Mapping[str, str] = _lower(answer.headers)
@@ -209,7 +222,8 @@ class HttpStream:
         except (*BROKEN, ValueError, AttributeError) as error:
             # Closing from another thread pulls the socket away under the read; what that raises varies.
             if not self._closed.is_set():
-                silent = isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError)
+                self._broken(error)
+                silent = isinstance(error, _SILENT)
                 raise (SilenceError if silent else TransportError)(f"watch: {error}") from error
         finally:
             self._answer.close()
