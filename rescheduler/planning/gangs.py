@@ -13,7 +13,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.group_members import GroupMembers, group_name
 from rescheduler.policies.proposals import Candidate
 
-_ONE_BY_ONE: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+_ONE_BY_ONE: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
 """Kinds of controllers of which some pods are better than none."""
 
 

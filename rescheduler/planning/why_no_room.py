@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.room_search import RoomSearch, Way
 from rescheduler.policies.making_room import RoomBounds
+from rescheduler.scheduling.node_affinity import NodeAffinity
 
 NO_WAY: Final = "no pods that may be moved leave room enough for it on any node"
 _TOO_SMALL: Final = "no node that would take it is large enough, even without the pods there"
@@ -19,6 +22,14 @@ _NODES_REFUSED: Final = "no node would take it, whichever pods stood elsewhere"
 WORK_OF_A_REASON: Final = 600_000
 """Nodes that are looked at to say who stands in the way of one pod."""
 _HINTS: Final = 4
+_ONLY_TOO_SMALL: Final = (
+    "node {}, the only one that it may run on, is not large enough for it, even without the pods there"
+)
+_ONLY_NO_WAY: Final = (
+    "no pods that may be moved leave room enough for it on node {}, the only one that it may run on"
+)
+_ONLY_REFUSES: Final = "node {}, the only one that it may run on, would not take it, whichever pods stood elsewhere: {} refuses it"
+_AFFINITY: Final = NodeAffinity()
 
 
 def why_no_room(
@@ -33,9 +44,23 @@ def why_no_room(
     for name, needed in search.trial.needs(pod):
         large &= state.allocatable(name) >= needed
     if not large.any():
-        return Blocked(SkipReason.NO_TARGET, _TOO_SMALL, "NodeResourcesFit")
+        only = _only_node(pod, search)
+        words = _ONLY_TOO_SMALL.format(only) if only else _TOO_SMALL
+        return Blocked(SkipReason.NO_TARGET, words, "NodeResourcesFit")
     way = nearest_way(pod, search, bounds)
-    return Blocked(SkipReason.NO_TARGET, NO_WAY, "") if way is None else _held_back(way, held)
+    if way is not None:
+        return _held_back(way, held)
+    only = _only_node(pod, search)
+    return Blocked(SkipReason.NO_TARGET, _ONLY_NO_WAY.format(only) if only else NO_WAY, "")
+
+
+def _only_node(pod: Pod, search: RoomSearch) -> str:
+    """The one node that its nodeSelector and node affinity name, as those of a DaemonSet's pod do; "": there are several, or none."""
+    state = search.trial.state
+    mask = _AFFINITY.mask(state.cluster.ask(pod), state.cluster)
+    if mask is None or np.count_nonzero(mask) != 1:
+        return ""
+    return state.node_names[int(np.flatnonzero(mask)[0])]
 
 
 def nearest_way(pod: Pod, search: RoomSearch, bounds: RoomBounds) -> Way | None:
@@ -52,6 +77,10 @@ def _refused(pod: Pod, search: RoomSearch) -> Blocked:
     result = search.trial.state.filter(pod)
     if result.everywhere is not None:
         return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
+    only = _only_node(pod, search)
+    if only and (code := int(result.refused_by[search.trial.state.node_index[only]])) >= 0:
+        by = result.plugins[code]
+        return Blocked(SkipReason.NO_TARGET, _ONLY_REFUSES.format(only, by), by)
     counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
     most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
     text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_START_FIRST
-from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.times import parse_duration
@@ -32,6 +32,8 @@ CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
 _GAIN: Final = 1.0
+_NEED_NO_ROOM: Final = frozenset({NeverMoves.STATIC_POD, NeverMoves.PLACEHOLDER})
+"""A static pod asks no scheduler. A pod of a DaemonSet does: pods step aside for it on its one node."""
 
 
 class NodeAutoscaler(enum.StrEnum):
@@ -132,11 +134,13 @@ class PendingPods:
 
     def _waiting(self, view: PolicyView) -> Iterator[Pod]:
         """Pods that fit nowhere in the state, were refused for long enough, and that no hand-over is under way for."""
-        since_s = view.snapshot.taken_at_s - self._waits_s(view)
+        now_s = view.snapshot.taken_at_s
+        since_s = now_s - self._waits_s(view)
         for pod in view.state.unplaced.values():
             if (
                 waits_for_room(pod)
-                and pod.unschedulable_since_s <= since_s
+                # No autoscaler adds a node for a pod of a DaemonSet, which is for a node that exists.
+                and pod.unschedulable_since_s <= (now_s - self._after_s if of_daemon_set(pod) else since_s)
                 and self._scope.admits(pod)
                 and view.state.profile.judges(pod.spec.scheduler_name)
                 and not _is_handed_room(pod, view)
@@ -165,13 +169,18 @@ def waits_for_room(pod: Pod) -> bool:
         or pod.node
         or pod.nominated_node
         or pod.deleting
-        or belongs_to_node(pod)
+        or never_moves(pod) in _NEED_NO_ROOM
     ):
         return False
     spec = pod.spec
     return not (
         spec.gates or spec.resource_claims or spec.scheduling_group or LABEL_START_FIRST in pod.labels
     )
+
+
+def of_daemon_set(pod: Pod) -> bool:
+    """True for a pod that only one node, which exists, is to run."""
+    return never_moves(pod) is NeverMoves.DAEMON_POD
 
 
 def _is_handed_room(pod: Pod, view: PolicyView) -> bool:

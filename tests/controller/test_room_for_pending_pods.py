@@ -196,3 +196,33 @@ def test_a_controller_that_dies_in_the_middle_goes_on(part):
         program.line.doom(write, after=False)
         check_end(scene)
         assert program.died <= 1
+
+
+def agents(scene, cpu="2"):
+    """A DaemonSet: one pod for each node."""
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}}
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container]}}
+    metadata = {"name": "agent", "namespace": "default"}
+    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}
+    scene.api.create({**body, "spec": {**spec, "template": template}})
+
+
+def test_a_pod_of_a_daemon_set_starts_on_its_one_node():
+    """A new agent is larger than what is free on n0: the pod there moves, and others that wait do not take its place."""
+    scene = Scene({"n0": 4, "n1": 5})
+    scene.workload("Deployment", "a", ["n0"], cpu="3")
+    agents(scene)
+    scene.until(lambda: scene.ready("agent"))
+    waiting = {p["metadata"]["name"] for p in scene.pods("agent") if not p["spec"].get("nodeName")}
+    assert len(waiting) == 1
+    scene.crowd(3, cpu_milli=3500)
+    scene.start(document=PENDING_PODS + b"  labelSelector: {matchLabels: {app: agent}}\n")
+    scene.until(lambda: len(scene.ready("agent")) == 2, 600.0)
+    scene.advance(60.0)
+    assert {p["spec"]["nodeName"] for p in scene.ready("agent")} == {"n0", "n1"}
+    assert waiting < {p["metadata"]["name"] for p in scene.ready("agent")}, "the very pod that waited"
+    assert [p["spec"]["nodeName"] for p in scene.ready("a")] == ["n1"]
+    assert len(scene.calls.of(lambda call: call.evicts)) == 1
+    assert scene.leftovers() == []
+    assert scene.faults == []

@@ -328,3 +328,56 @@ def test_what_only_explains_neither_ends_nor_changes_a_decision(monkeypatch):
     (words,) = [room.message for room in found.rooms if not room.node]
     assert "some defect" in words
     assert "please report it" in words
+
+
+def agent(node, cpu="1", name="agent", spec=lambda p: p):
+    """A pod of a DaemonSet for that node, which the scheduler has refused."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod = b.daemonset(name).cpu(cpu).pod(f"{name}-{node}").set("spec.affinity", {"nodeAffinity": rule})
+    return spec(pod.unschedulable())
+
+
+def test_pods_step_aside_for_a_daemon_pod_on_its_one_node():
+    found = made(*nodes("2", "2", "2"), web("a", "n1", cpu="2"), web("b", "n2", cpu="2"), agent("n1"))
+    assert rooms(found) == {"agent-n1": ("n1", ["a-1"])}
+    assert steps(found) == [("a-1", "n3", [])]
+
+
+def test_the_pods_of_a_daemon_set_get_room_one_by_one():
+    """Only one other pod finds another node."""
+    pods = [agent("n1"), agent("n2")]
+    items = [*nodes("2", "2", "2"), web("a", "n1", cpu="2"), web("b", "n2", cpu="2"), *pods]
+    assert rooms(made(*items)) == {"agent-n1": ("n1", ["a-1"]), "agent-n2": ("", [])}
+
+
+@pytest.mark.parametrize(
+    ("there", "pod", "words"),
+    [
+        (
+            [*nodes("2", "1"), *web("a", "n1", cpu="2")],
+            agent("n1"),
+            "no pods that may be moved leave room enough for it on node n1, the only one that it may run on",
+        ),
+        (
+            [*nodes("2", "4"), *web("a", "n1", cpu="2")],
+            agent("n1", cpu="3"),
+            "node n1, the only one that it may run on, is not large enough for it",
+        ),
+        (
+            [b.node("n1").cpu("2").taint("example.com/broken"), b.node("n2").cpu("4")],
+            agent("n1"),
+            "node n1, the only one that it may run on, would not take it, whichever pods stood elsewhere: TaintToleration",
+        ),
+        (
+            [*nodes("2", "4"), *web("a", "n1", cpu="2"), b.pdb("a")],
+            agent("n1"),
+            "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: PodDisruptionBudget a allows 0",
+        ),
+    ],
+    ids=["held by others", "too small", "taint", "budget"],
+)
+def test_a_daemon_pod_that_waits_has_its_line_in_the_plan(there, pod, words):
+    (room,) = made(*there, pod).rooms
+    assert room.pod.name == "agent-n1"
+    assert words in room.message

@@ -37,10 +37,10 @@ def test_a_pod_that_the_scheduler_refused_long_ago_waits_for_room():
         WAITS.set("spec.schedulingGates", [{"name": "other"}]),
         WAITS.set("spec.schedulerName", "other"),
         WAITS.set("metadata.deletionTimestamp", b.CREATED),
-        b.daemonset("d").pod("big").unschedulable(),
+        WAITS.annotate({"kubernetes.io/config.mirror": "x"}),
         b.pod("big").on("n1"),
     ],
-    ids=["not refused yet", "nominated", "gated", "other scheduler", "ending", "of a DaemonSet", "runs"],
+    ids=["not refused yet", "nominated", "gated", "other scheduler", "ending", "static", "runs"],
 )
 def test_others_do_not(pod):
     assert found(pod) == []
@@ -49,6 +49,13 @@ def test_others_do_not(pod):
 def test_a_pod_that_was_refused_a_moment_ago_is_left_to_the_scheduler():
     assert found(WAITS, after="999999h") == []
     assert found(WAITS, after="0s") == ["big"]
+
+
+def test_one_of_a_daemon_set_waits_for_its_node_and_for_no_autoscaler():
+    daemon = b.daemonset("d").pod("agent").unschedulable()
+    late = {"after": "0s", "after_node_autoscaler": "999999h", "node_autoscaler": NodeAutoscaler.PRESENT}
+    assert found(daemon, WAITS, **late) == ["agent"]
+    assert found(daemon, after="999999h") == []
 
 
 def test_a_node_autoscaler_gets_its_time_first():
