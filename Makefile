@@ -153,6 +153,7 @@ release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objec
 	@test -n '$(RELEASE)' || { echo 'make release RELEASE=0.2.0' >&2; exit 2; }
 	@old=$$($(BIN)/python -c 'import rescheduler; print(rescheduler.__version__)'); \
 	  sed -i "s/\b$$(echo $$old | sed 's/[.]/[.]/g')\b/$(RELEASE)/" $(VERSIONED)
+	sed -i '/app.kubernetes.io\/version:/s/"[^"]*"/"$(RELEASE)"/' $$(grep -rl app.kubernetes.io/version: manifests)
 	$(BIN)/towncrier build --yes --version $(RELEASE)
 	$(BIN)/python -m harness.recorded $(RELEASE)
 

@@ -39,6 +39,7 @@ from rescheduler.kube.event_correlator import ObjectReference
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
+from rescheduler.kube.installed_rules import InstalledRules, installed_rules
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Transport
@@ -132,6 +133,7 @@ class Controller:
             )
         capabilities = discover(self._api)
         self._check(capabilities)
+        self._compare_rules()
         if not self._time.known:
             self._log.warning("The API server's answers have no Date: ages are told by this machine's clock")
         self._configuration.decide(
@@ -188,6 +190,16 @@ class Controller:
         if not capabilities.installed:
             raise MissingParts(
                 "the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds"
+            )
+
+    def _compare_rules(self) -> None:
+        """Rules of another version are told, and stop nothing."""
+        found = InstalledRules() if self._options.dry_run else installed_rules(self._api)
+        if found.others:
+            self._log.warning("Admission policies or CRDs are of another version", which=found.others)
+        if found.unknown:
+            self._log.warning(
+                "The version of admission policies and CRDs may not be read", reason=found.unknown
             )
 
     def _ports(self, stack: ExitStack, informers: Informers, capabilities: Capabilities) -> Ports:

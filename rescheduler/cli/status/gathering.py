@@ -21,6 +21,7 @@ from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError
+from rescheduler.kube.installed_rules import installed_rules
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP
@@ -81,6 +82,8 @@ class Gathering:
         configuration = read.configuration
         if read.warning:
             self.warnings.append(read.warning)
+        if others := installed_rules(self.api).others:
+            self.warnings.append(others)
         at = format_seconds(time.time())
         planned = self._badly_placed(configuration, at) or PlannedStatus()
         moves = planned.moves if planned.planned_at == at else self._moves()
