@@ -6,12 +6,13 @@ pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.times import parse_duration
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, in_tier
 from rescheduler.policies.owners_wishes import owners_terms
@@ -19,9 +20,9 @@ from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_c
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.score_leads import ScoreLeads, score_lead
 from rescheduler.policies.score_potential import ScorePotential
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import preferred_weights, required_mask
 
 REQUIRED: Final = "required"
@@ -37,12 +38,14 @@ PREFERRED_FACTOR: Final = 0.5
 class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """``types``: required, preferred, score.
 
+    ``after``: for how long a node's labels must have failed what is required.
     ``minimum_difference``: share (0..1) of a pod's preferred weights that a node must meet more than the
     pod's own before it counts as clearly better. ``minimum_score_difference``: the same for type score, as a
     share of the highest score that kube-scheduler could give; every move changes scores a little, so it is high.
     """
 
     types: tuple[str, ...] = (REQUIRED,)
+    after: str = "5m"
     minimum_difference: float = 0.5
     minimum_score_difference: float = 0.25
 
@@ -54,6 +57,7 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fie
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
                 yield ("types", i), f"is {kind!r}: must be one of {', '.join(TYPES)}"
+        yield from duration_problems("after", self.after)
         differences = (
             ("minimumDifference", self.minimum_difference),
             ("minimumScoreDifference", self.minimum_score_difference),
@@ -65,6 +69,9 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fie
 
 class NodeAffinity:
     """Required: gain 0.9 on every node that meets nodeSelector and required affinity, else 0.
+
+    A node of which a label that they name changed less than ``after`` ago counts as one that meets them: what labels
+    nodes may take its labels off for a moment.
 
     Preferred: gain = 0.5 x (weight met there - weight met here) / sum of all weights, if that share is at
     least ``minimumDifference``; positive weights only occur in Kubernetes. Only nodes that can be targets
@@ -82,6 +89,7 @@ class NodeAffinity:
     def __init__(self, args: NodeAffinityArgs) -> None:
         self._args = args
         self._scope = args.scope()
+        self._after_s = parse_duration(args.after)
         self._potential = ScorePotential(self._scope) if SCORE in args.types else None
 
     def candidates(self, view: PolicyView) -> Proposals:
@@ -103,7 +111,7 @@ class NodeAffinity:
         here = view.state.node_index[pod.node]
         kind = view.cluster.kind_of(pod)
         eligible = required_mask(pod.spec, view.nodes)
-        if REQUIRED in self._args.types and not eligible[here]:
+        if REQUIRED in self._args.types and not self._met(kind.spec, view)[here]:
             return np.where(eligible, REQUIRED_GAIN, 0.0)
         if PREFERRED not in self._args.types or not owners_terms(kind, view):
             return nowhere(view)
@@ -140,7 +148,7 @@ class NodeAffinity:
             return rows
         spec = kind.spec
         if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
-            rows.append((Tier.HARD, (~required_mask(spec, view.nodes)[nodes]).astype(np.int64)))
+            rows.append((Tier.HARD, (~self._met(spec, view)[nodes]).astype(np.int64)))
         terms = owners_terms(kind, view)
         if PREFERRED in self._args.types and terms:
             total = max(sum(term.weight for term in terms), 1)
@@ -155,7 +163,7 @@ class NodeAffinity:
 
     def _remembered(self, known: PodClass, view: PolicyView) -> list[Batch]:
         """The candidates of a class depend on where its pods stand and on the nodes, on nothing else."""
-        stamp = known.version, view.nodes.epoch, owners_terms(known, view)
+        stamp = known.version, view.nodes.epoch, owners_terms(known, view), self._young(known.spec, view)
         return known.memo.of(self, stamp, lambda: self._of_class(known, view))
 
     def _of_class(self, known: PodClass, view: PolicyView) -> list[Batch]:
@@ -165,7 +173,8 @@ class NodeAffinity:
         asked = self._scope.nodes(view.nodes)[where]
         if REQUIRED in self._args.types and (spec.node_selector or spec.node_affinity):
             fits = required_mask(spec, view.nodes)[where]
-            pods = [known.pods[i] for i in np.flatnonzero(asked & ~fits).tolist()]
+            unmet = asked & ~self._met(spec, view)[where]
+            pods = [known.pods[i] for i in np.flatnonzero(unmet).tolist()]
             if pods:
                 message = f"node {NODE} does not meet its required node affinity"
                 found.append(self._batch(known, pods, NOT_MET, message, REQUIRED_GAIN))
@@ -182,6 +191,40 @@ class NodeAffinity:
                 found.append(self._batch(known, pods, "PreferredMetElsewhere", message, gain))
         return found
 
+    def _met(self, spec: PodSpec, view: PolicyView) -> BoolArray:
+        """Nodes that meet what is required, or may have failed it for less than ``after``."""
+        met, young = required_mask(spec, view.nodes), self._young(spec, view)
+        if not young:
+            return met
+        found = met.copy()
+        found[list(young)] = True
+        return found
+
+    def _young(self, spec: PodSpec, view: PolicyView) -> tuple[int, ...]:
+        """Nodes of which a label that is required changed less than ``after`` ago."""
+        recent = self._recent(view)
+        if not recent:
+            return ()
+        keys = {key for key, _ in spec.node_selector}
+        for term in spec.node_affinity.terms if spec.node_affinity is not None else ():
+            keys.update(requirement.key for requirement in term.expressions)
+        return tuple(sorted({node for key in keys for node in recent.get(key, ())}))
+
+    def _recent(self, view: PolicyView) -> Mapping[str, list[int]]:
+        """By label, the nodes on which it changed less than ``after`` ago. They change with the time, too."""
+        snapshot, index = view.snapshot, view.state.node_index
+
+        def find() -> Mapping[str, list[int]]:
+            found: dict[str, list[int]] = {}
+            for name, marks in snapshot.node_marks_since.items():
+                for key, since_s in marks.labels.items():
+                    if name in index and snapshot.taken_at_s - since_s < self._after_s:
+                        found.setdefault(key, []).append(index[name])
+            return found
+
+        stamp = id(snapshot), snapshot.taken_at_s
+        return view.nodes.memo.of((self, "recent labels"), stamp, find)
+
     def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
         """One pod of each class and node is judged for all of them: they are interchangeable."""
         found: list[Batch] = []
@@ -190,9 +233,13 @@ class NodeAffinity:
         for known in tuple(view.cluster.classes):
             if not known.pods or not self._scope.proposes(known):
                 continue
-            asked = self._scope.nodes(view.nodes)[known.where].tolist()
+            asked = self._scope.nodes(view.nodes)[known.where]
+            if REQUIRED in self._args.types:  # what is not met is a complaint of its own, at once or later
+                asked = asked & required_mask(known.spec, view.nodes)[known.where]
             pods = [
-                p for p, in_scope in zip(known.pods, asked, strict=True) if in_scope and p.uid not in named
+                p
+                for p, in_scope in zip(known.pods, asked.tolist(), strict=True)
+                if in_scope and p.uid not in named
             ]
             worse: dict[float, list[Pod]] = {}
             for pod, lead in leads.of(pods, known):
