@@ -13,8 +13,9 @@ from scenes import Scene
 
 from rescheduler.kube.transport import Response
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import REPLICA_SET, labels, spec
+from rescheduler.sandbox.controllers.unstructured import REPLICA_SET, GroupKind, labels, spec
 
+BINDING = GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding")
 QUEUE = "queue.example.com/admission"
 NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" in API group ""'
 
@@ -48,6 +49,21 @@ def add_gates(world, app="web", namespace="default"):
     world.api.create(
         {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "queue.example.com"}}
     )
+
+
+def refuse_new_pods(world, app):
+    """As a webhook that is down would, until the binding is deleted."""
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "refusing"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "app", "expression": _labelled(app)}],
+        "validations": [{"expression": "false", "message": "no new pods"}],
+    }
+    world.api.create({**head, "kind": "ValidatingAdmissionPolicy", "spec": spec})
+    binding = {"policyName": "refusing", "validationActions": ["Deny"]}
+    world.api.create({**head, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
 
 
 def _labelled(app):
@@ -100,6 +116,26 @@ def test_where_nothing_shows_the_replacement_nothing_is_evicted_while_the_namesp
     assert "no webhook" in world.state(name)["message"]
     (failing,) = [rs for rs in world.api.list(REPLICA_SET) if labels(rs).get("app") == "other"]
     world.api.patch(failing, {"status": {"conditions": []}}, subresource="status")
+    world.until(lambda: world.over(name))
+    assert world.phase(name) == "Succeeded"
+
+
+def test_where_nothing_shows_the_replacement_a_stateful_set_without_its_pod_stops_evictions_too():
+    """It has no condition for it; its pod is deleted by somebody, and is refused when it is to be created again."""
+    world = Scene({"n1": 4, "n2": 4})
+    world.workload()
+    world.workload("StatefulSet", "db", ("n1", "n1"))
+    world.start()
+    without_the_right(world)
+    refuse_new_pods(world, "db")
+    world.api.delete(world.pods("db")[0])
+    world.until(lambda: len(world.pods("db")) == 1)
+    name = world.move(world.pods()[0], "n2")
+    world.advance(30.0)
+    assert not evicted(world)
+    assert world.reason(name) == "ReplacementUnknown"
+    assert "StatefulSet db: 1 of 2 pods exist" in world.state(name)["message"]
+    world.api.delete(world.api.get(BINDING, "", "refusing"))
     world.until(lambda: world.over(name))
     assert world.phase(name) == "Succeeded"
 
