@@ -17,11 +17,9 @@ from rescheduler.kube.errors import (
     RejectedError,
 )
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.pod_creation import NO_RIGHT, QUOTA_USED_UP, CreationAnswer, CreationOutcome
 from rescheduler.model.replacement_rules import AdmittedPod
 
-_NO_RIGHT: Final = "cannot create resource"
-_QUOTA_USED_UP: Final = "exceeded quota"
 _NO_DRY_RUN: Final = "does not support dry run"
 _INVALID: Final = re.compile(r'Pod "[^"]*" is invalid: ')
 _NOT_DECODED: Final = re.compile(r'Pod in version "v1" cannot be handled as a Pod: ')
@@ -51,9 +49,9 @@ def invalid_words(error: ForbiddenError | RejectedError) -> str:
 
 
 def _of_creation(error: ApiError, message: str) -> CreationOutcome:
-    if _NO_DRY_RUN in message or _QUOTA_USED_UP in message or isinstance(error, NotFoundError):
+    if _NO_DRY_RUN in message or QUOTA_USED_UP in message or isinstance(error, NotFoundError):
         return CreationOutcome.NO_EVIDENCE
-    if isinstance(error, ForbiddenError) and _NO_RIGHT in message:
+    if isinstance(error, ForbiddenError) and NO_RIGHT in message:
         return CreationOutcome.NO_RIGHT
     if isinstance(error, ForbiddenError | RejectedError) or _DENIED in message:
         return CreationOutcome.REFUSED

@@ -11,6 +11,7 @@ from rescheduler.migrations.gate_in_force import prepare
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
+from rescheduler.migrations.refused_target import target_refused
 from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source
 from rescheduler.migrations.room_reference import reference_fits
 from rescheduler.model import names
@@ -19,6 +20,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
+from rescheduler.reservations.lifecycle import ReservationReason
 from rescheduler.reservations.template import reservation_name
 
 
@@ -150,7 +152,8 @@ def still_wanted(draft: Draft) -> bool:
     elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(
-            Why.TIMEOUT, f"the pod was not evicted within the ttl of the move; last message: {waited_for}"
+            Why.TARGET_REFUSED if target_refused(draft) else Why.TIMEOUT,
+            f"the pod was not evicted within the ttl of the move; last message: {waited_for}",
         )
     # Two moves of the pod, or into the room, have begun: the later one ends, so that its room is released. One that has not begun waits.
     elif observed.another and migration.status.phase is not MigrationPhase.PENDING:
@@ -359,6 +362,8 @@ def _not_available(draft: Draft, reservation: Reservation) -> None:
     match reservation.status.phase:
         case ReservationPhase.FAILED if reason_of(reservation) == "Expired":
             draft.fail(Why.RESERVATION_EXPIRED, words)
+        case ReservationPhase.FAILED if reason_of(reservation) == ReservationReason.PLACEHOLDER_LOST:
+            draft.fail(Why.TARGET_REFUSED if draft.made_reservation else Why.RESERVATION_FAILED, words)
         case ReservationPhase.FAILED:
             draft.fail(Why.RESERVATION_FAILED, words)
         case ReservationPhase.SUCCEEDED:

@@ -14,7 +14,7 @@ import msgspec
 
 from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import Condition, told
-from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus
 
 
 class MigrationReason(enum.StrEnum):
@@ -57,6 +57,7 @@ class MigrationReason(enum.StrEnum):
     TARGET_NOT_FOUND = "TargetNotFound"
     MODE_NOT_SUPPORTED = "ModeNotSupported"
     OWNER_CHANGED = "OwnerChanged"
+    TARGET_REFUSED = TARGET_REFUSED
     RESERVATION_FAILED = "ReservationFailed"
     RESERVATION_EXPIRED = "ReservationExpired"
     RESERVATION_UNFIT = "ReservationUnfit"

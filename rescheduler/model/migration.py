@@ -6,6 +6,7 @@ Types only. The life cycle is in ``rescheduler.migrations``.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import NO_LABELS, LabelSet
+
+TARGET_REFUSED: Final = "TargetRefused"
+"""Reason of a move whose placeholder its target did not take, or did not keep."""
 
 
 class MigrationPhase(enum.StrEnum):

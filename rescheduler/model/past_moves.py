@@ -4,12 +4,15 @@ One entry for each PodMigration, its uid as the key; the value is one line such 
 
     begun=2026-11-01T08:00:00Z by=request namespace=shop pod=UID workload=UID evicting=2026-11-01T08:00:04Z ended=2026-11-01T08:00:09Z result=failed
 
+One whose target did not take its placeholder has ``refused=`` and a digest of that node's name.
+
 Decoding is total: a value that people wrote wrongly is None, and a time in the far future counts as now. Times are whole
 seconds, rounded up, so that no limit ends earlier because of the text.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -26,7 +29,11 @@ _UID: Final = re.compile(r"[-._a-zA-Z0-9]{1,63}")
 _BY_POLICY: Final = "policy"
 _BY_REQUEST: Final = "request"
 _FAILED: Final = "failed"
-_KEYS: Final = frozenset({"begun", "by", "namespace", "pod", "workload", "evicting", "ended", "result"})
+_KEYS: Final = frozenset(
+    {"begun", "by", "namespace", "pod", "workload", "evicting", "ended", "result", "refused"}
+)
+_DIGEST_BYTES: Final = 6
+_DIGEST: Final = re.compile(rf"[0-9a-f]{{{2 * _DIGEST_BYTES}}}")
 
 
 class PastMove(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -45,6 +52,8 @@ class PastMove(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """When the eviction was intended; 0.0 also if the intent was withdrawn."""
     ended_s: float = 0.0
     failed: bool = False
+    refused_by: str = ""
+    """``node_digest`` of the target that did not take its placeholder. Such a move has failed and evicted nothing."""
 
     @property
     def disturbed_s(self) -> float:
@@ -55,6 +64,11 @@ class PastMove(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def failed_s(self) -> float:
         """When it failed; 0.0: it did not."""
         return self.ended_s if self.failed else 0.0
+
+
+def node_digest(name: str) -> str:
+    """What stands for the name of a node, which may be longer than an entry may be."""
+    return hashlib.blake2b(name.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def whole_s(seconds: float) -> float:
@@ -78,6 +92,7 @@ def encode_past_move(move: PastMove) -> str:
         ("evicting", _time(move.evicting_s)),
         ("ended", _time(move.ended_s)),
         ("result", _FAILED if move.failed else ""),
+        ("refused", move.refused_by if move.failed and not move.evicting_s else ""),
     ]
     return " ".join(f"{key}={value}" for key, value in parts if value)
 
@@ -97,6 +112,9 @@ def decode_past_move(text: str, now_s: float) -> PastMove | None:
         return None
     if found.get("result", _FAILED) != _FAILED or ("result" in found) > ("ended" in found):
         return None
+    refused_by = found.get("refused", "")
+    if refused_by and ("result" not in found or "evicting" in found or _DIGEST.fullmatch(refused_by) is None):
+        return None
     try:
         begun_s, evicting_s, ended_s = (_seconds(found, key, now_s) for key in ("begun", "evicting", "ended"))
     except ValueError:
@@ -110,6 +128,7 @@ def decode_past_move(text: str, now_s: float) -> PastMove | None:
         evicting_s=evicting_s,
         ended_s=ended_s,
         failed="result" in found,
+        refused_by=refused_by,
     )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 
 from rescheduler.model.replacement_rules import AdmittedPod
+
+QUOTA_USED_UP: Final = "exceeded quota"
+NO_RIGHT: Final = "cannot create resource"
+"""Words of the API server in a refusal by a ResourceQuota, and by authorization."""
 
 
 class CreationOutcome(enum.StrEnum):

@@ -344,9 +344,9 @@ class ChainSearch:
         with trial.without(wish.pod):
             kept_out = trial.kept_out_by_pods(replacement)
         kept_out[trial.state.node_index[wish.pod.node]] = False
-        built_for = trial.platforms.allowed(wish.pod, replacement)
-        if built_for is not None:
-            kept_out &= built_for
+        elsewhere = trial.elsewhere(wish.pod, replacement)
+        if elsewhere is not None:
+            kept_out &= elsewhere
         nodes = np.flatnonzero(kept_out & (wish.gains > 0))
         change = self.objective.change(wish.pod, replacement).total
         missing = np.zeros(trial.state.nodes.size)

@@ -87,8 +87,8 @@ class Conditions:
         here = self._trial.state.node_index[pod.node]
         domains = tuple(self._trial.view.nodes.column(key).code_list[here] for key in (*near, *far))
         claims = pod.name if spec.volumes else ""
-        platform = self._trial.platforms.kind(pod)
-        return pod.namespace, id(spec), id(pod.spec), id(replacement.labels), domains, claims, platform
+        elsewhere = self._trial.kind(pod)
+        return pod.namespace, id(spec), id(pod.spec), id(replacement.labels), domains, claims, elsewhere
 
     def _one_node_each(self, topology_key: str) -> bool:
         """True if every domain has one node at most."""

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, PodMigration
 from rescheduler.model.names import LABEL_WORKLOAD_UID
-from rescheduler.model.past_moves import PastMove, whole_s
+from rescheduler.model.past_moves import PastMove, node_digest, whole_s
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 
@@ -23,6 +23,9 @@ HOUR_S: Final = 3600.0
 BACKOFF_FIRST_S: Final = 60.0
 BACKOFF_LONGEST_S: Final = 3600.0
 BACKOFF_MEMORY_S: Final = 6 * HOUR_S
+REFUSED_FIRST_S: Final = 600.0
+"""So long a node that did not take a placeholder is no target for that workload: longer than the back-off of the pod at first."""
+REFUSED_LONGEST_S: Final = 2 * HOUR_S
 _MOST_DOUBLINGS: Final = 20
 
 
@@ -62,7 +65,14 @@ def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapsho
         evicting_s=evicting_s,
         ended_s=ended_s,
         failed=status.phase is MigrationPhase.FAILED,
+        refused_by=_refused_by(migration),
     )
+
+
+def _refused_by(migration: PodMigration) -> str:
+    status = migration.status
+    refused = status.phase is MigrationPhase.FAILED and status.reason == TARGET_REFUSED
+    return node_digest(status.node_name) if refused and status.node_name else ""
 
 
 def _stands(migration: PodMigration, snapshot: Snapshot) -> bool:
@@ -98,6 +108,18 @@ def workload_of(migration: PodMigration, snapshot: Snapshot) -> str:
     return ""
 
 
+def refusals(snapshot: Snapshot) -> dict[str, PastMove]:
+    """Of ``merged`` those whose target did not take their placeholder: mostly none, which is found without the others."""
+    found = {uid: move for uid, move in snapshot.past_moves.items() if move.refused_by}
+    for migration in snapshot.migrations.values():
+        if migration.status.reason == TARGET_REFUSED:
+            uid = uid_of(migration)
+            move = past_move(migration, snapshot.past_moves.get(uid), snapshot)
+            if move is not None and move.refused_by:
+                found[uid] = move
+    return found
+
+
 class PastMoves:
     """Answers about the moves of the past."""
 
@@ -108,6 +130,7 @@ class PastMoves:
         self._requested_in: Counter[str] = Counter()
         self._disturbed: dict[str, float] = {}
         self._failures: dict[str, list[PastMove]] = {}
+        self._refused: dict[tuple[str, str], dict[str, list[float]]] = {}
         live = frozenset(under_way)
         for uid, move in moves.items():
             self._read(move, under_way=uid in live)
@@ -149,11 +172,23 @@ class PastMoves:
         ``requested``: only failures of moves that people asked for count.
         """
         failed_s = [m.failed_s for m in self._failures.get(pod_uid, ()) if m.requested or not requested]
-        if not failed_s:
-            return None
-        wait_s = min(BACKOFF_LONGEST_S, BACKOFF_FIRST_S * 2.0 ** (min(len(failed_s), _MOST_DOUBLINGS) - 1))
-        until_s = min(max(failed_s), self._now_s) + wait_s
+        until_s = self._after(failed_s, BACKOFF_FIRST_S, BACKOFF_LONGEST_S)
         return until_s if until_s > self._now_s else None
+
+    def refused_until(self, namespace: str, workload_uid: str) -> dict[str, float]:
+        """Nodes that are no targets for the workload now, by their ``node_digest``, and until when; it doubles with each refusal."""
+        found = {
+            node: self._after(failed_s, REFUSED_FIRST_S, REFUSED_LONGEST_S)
+            for node, failed_s in self._refused.get((namespace, workload_uid), {}).items()
+        }
+        return {node: until_s for node, until_s in found.items() if until_s > self._now_s}
+
+    def _after(self, failed_s: list[float], first_s: float, longest_s: float) -> float:
+        """The end of the back-off after these failures; 0.0 after none."""
+        if not failed_s:
+            return 0.0
+        wait_s = min(longest_s, first_s * 2.0 ** (min(len(failed_s), _MOST_DOUBLINGS) - 1))
+        return min(max(failed_s), self._now_s) + wait_s
 
     def _read(self, move: PastMove, *, under_way: bool) -> None:
         if move.begun_s > self._now_s - HOUR_S:
@@ -167,3 +202,6 @@ class PastMoves:
             self._disturbed[move.workload_uid] = max(self._disturbed.get(move.workload_uid, 0.0), disturbed_s)
         if move.failed and move.pod_uid and move.failed_s > self._now_s - BACKOFF_MEMORY_S:
             self._failures.setdefault(move.pod_uid, []).append(move)
+        if move.refused_by and move.workload_uid and move.failed_s > self._now_s - BACKOFF_MEMORY_S:
+            by_node = self._refused.setdefault((move.namespace, move.workload_uid), {})
+            by_node.setdefault(move.refused_by, []).append(move.failed_s)

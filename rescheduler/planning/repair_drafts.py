@@ -156,7 +156,7 @@ class _Problem:
             id(replacement.spec),
             id(replacement.labels),
             pod.name if replacement.spec.volumes else "",
-            self._trial.platforms.kind(pod),
+            self._trial.kind(pod),
         )
         known = self._masks.get(key)
         if known is None:
@@ -165,9 +165,9 @@ class _Problem:
                 known = result.feasible & self._trial.view.nodes.usable | self._trial.kept_out_by_pods(
                     replacement
                 )
-            built_for = self._trial.platforms.allowed(pod, replacement)
-            if built_for is not None:
-                known &= built_for
+            elsewhere = self._trial.elsewhere(pod, replacement)
+            if elsewhere is not None:
+                known &= elsewhere
             self._masks[key] = known
             self._alive.append(replacement)  # keys hold identities: their objects must live as long
         return known

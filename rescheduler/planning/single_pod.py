@@ -19,6 +19,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.passing_pods import minds_the_old_pod
 from rescheduler.planning.platforms import Platforms
+from rescheduler.planning.refused_targets import RefusedTargets
 from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
@@ -153,7 +154,7 @@ def choose_target(
     """Where the scheduler's rules and points would put the replacement of a bound pod, off its node.
 
     It fits there as ``move_refusal`` asks, with ``starts_first`` as ``start_first_refusal`` does. Nodes with a hint to
-    avoid the pod's controller are taken last. ``taken``: which nodes are none, although they fit.
+    avoid the pod's controller, and those that did not take a placeholder for it lately, are taken last. ``taken``: which nodes are none, although they fit.
     """
     snapshot, found = replacements.snapshot, replacements.of(pod)
     if found.pod is None:
@@ -211,7 +212,7 @@ def _choose(
         if not feasible.any():
             return Choice(message=message)
         return _best(
-            snapshot, state, replacement, feasible, avoided=_hinted(snapshot, replacement), taken=taken
+            snapshot, state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken
         )
     finally:
         state.rollback(mark)
@@ -239,7 +240,7 @@ def _choose_beside(
         take_off(state, pod)
         feasible &= state.feasible(replacement)
         choice = _best(
-            snapshot, state, replacement, feasible, avoided=_hinted(snapshot, replacement), taken=taken
+            snapshot, state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken
         )
         state.rollback(mark)
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
@@ -266,9 +267,15 @@ def choose_room(
     return _best(snapshot, state, template, result.feasible.copy(), avoided=avoided, taken=taken)
 
 
-def _hinted(snapshot: Snapshot, pod: Pod) -> Callable[[Node], bool]:
+def _taken_last(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Callable[[Node], bool]:
     uid = pod.controller.uid if pod.controller is not None else ""
-    return lambda node: bool(uid) and bool(holds(node.avoid, pod.namespace, uid, snapshot.taken_at_s))
+    refused, now_s = RefusedTargets(state.nodes, snapshot), snapshot.taken_at_s
+
+    def last(node: Node) -> bool:
+        hinted = bool(uid) and bool(holds(node.avoid, pod.namespace, uid, now_s))
+        return hinted or refused.closed(pod, node.name)
+
+    return last
 
 
 def _best(

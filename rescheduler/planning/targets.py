@@ -255,8 +255,8 @@ class Targets:
         claims = pod.name if spec.volumes else ""
         where = self._trial.state.node_index[pod.node] if social else -1
         beside = unadopted is not None
-        platform = self._trial.platforms.kind(pod)
-        return pod.namespace, id(spec), id(old), id(replacement.labels), where, claims, beside, platform
+        elsewhere = self._trial.kind(pod)
+        return pod.namespace, id(spec), id(old), id(replacement.labels), where, claims, beside, elsewhere
 
     def _has_room(self, replacement: Pod) -> bool:
         """Asked of one node that had room, and of all only if that has none any more."""
@@ -302,6 +302,14 @@ class Targets:
                 why = self._trial.platforms.refusal(pod, others)
                 words = f"{plural(number, 'node')} that would take its replacement {why}"
                 return Blocked(SkipReason.NO_TARGET, words, PLATFORM_LABELS[0])
+        willing = self._trial.refused.allowed(pod)
+        if willing is not None:
+            others = result.feasible & self._trial.view.nodes.usable & ~willing
+            number = int(np.count_nonzero(others))
+            if number:
+                why, names = self._trial.refused.refusal(pod, others)
+                words = f"{plural(number, 'node')} that would take its replacement {why}"
+                return Blocked(SkipReason.BACKOFF, words, names)
         if not counted:
             return Blocked(SkipReason.NO_TARGET, UNFIT, "")
         most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]

@@ -34,6 +34,7 @@ from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_pri
 from rescheduler.planning.passing_pods import PassingPods, Relying
 from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
 from rescheduler.planning.platforms import Platforms
+from rescheduler.planning.refused_targets import RefusedTargets
 from rescheduler.planning.required_company import Required, required_near
 from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
@@ -95,6 +96,7 @@ class Trial:
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
         self._holders = PlannedHolders(PlaceholderRules(view.state, namespace), view.planned.moves)
         self.platforms = Platforms(view.nodes, snapshot.pods.values())
+        self.refused = RefusedTargets(view.nodes, snapshot)
         self._stage = 1
         """In which a move would be that is planned now."""
 
@@ -236,6 +238,15 @@ class Trial:
         self._restrict_whoever_is_there(replacement, feasible, None if keeps_name(pod) else pod)
         return feasible
 
+    def elsewhere(self, pod: Pod, replacement: Pod) -> BoolArray | None:
+        """Nodes to which the pod may move by what is known of the pod and them, whatever stands there; None: all."""
+        built_for, willing = self.platforms.allowed(pod, replacement), self.refused.allowed(pod)
+        return built_for if willing is None else willing if built_for is None else built_for & willing
+
+    def kind(self, pod: Pod) -> tuple[object, ...]:
+        """The same for pods with equal replacements for which ``elsewhere`` is the same."""
+        return self.platforms.kind(pod), self.refused.kind(pod)
+
     def takes_holder(self, pod: Pod, replacement: Pod) -> BoolArray | None:
         """Nodes where anti-affinity refuses neither the placeholder for the replacement nor, for placeholders there, itself; None: all."""
         return self._holders.allowed(pod, self.state.node_index[pod.node], replacement)
@@ -258,7 +269,7 @@ class Trial:
             return False
         if not self.state.feasible_at(replacement, node):
             return False
-        for mask in (self.platforms.allowed(pod, replacement), self.takes_holder(pod, replacement)):
+        for mask in (self.elsewhere(pod, replacement), self.takes_holder(pod, replacement)):
             if mask is not None and not mask[node]:
                 return False
         ending = None if keeps_name(pod) else pod
@@ -355,9 +366,9 @@ class Trial:
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Only nodes that may be targets, with what pods that leave still hold there."""
         feasible[self.state.node_index[pod.node]] = False
-        built_for = self.platforms.allowed(pod, replacement)
-        if built_for is not None:
-            feasible &= built_for
+        elsewhere = self.elsewhere(pod, replacement)
+        if elsewhere is not None:
+            feasible &= elsewhere
         self._restrict_arrival(replacement, feasible)
 
     def _restrict_whoever_is_there(self, coming: Pod, feasible: BoolArray, ending: Pod | None) -> None:

@@ -1,11 +1,12 @@
 """What ConfigMap move-history contains: bounded, and nothing is dropped that a limit counts."""
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.coordination.move_history import MoveHistory, needed
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.past_moves import PastMove, encode_past_move
+from rescheduler.model.past_moves import PastMove, encode_past_move, node_digest
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import MOST_ENTRIES
 from rescheduler.planning.limits import Limits
@@ -30,6 +31,7 @@ moves = st.builds(
     evicting_s=st.just(0.0) | times,
     ended_s=times,
     failed=st.booleans(),
+    refused_by=st.sampled_from(["", "n"]),
 )
 
 
@@ -37,7 +39,13 @@ def answers(found):
     past = PastMoves(found, (), NOW)
     hours = [len(past.begun(requested=asked)) for asked in (True, False)]
     rests = [past.cooldown_until(uid, 7200.0) for uid in "xy"]
-    return hours, rests, [past.backoff_until(uid, requested=asked) for uid in "ab" for asked in (True, False)]
+    closed = [past.refused_until("", uid) for uid in "xy"]
+    return (
+        hours,
+        rests,
+        closed,
+        [past.backoff_until(uid, requested=asked) for uid in "ab" for asked in (True, False)],
+    )
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), moves, max_size=12))
@@ -62,6 +70,8 @@ def test_the_config_map_cannot_reach_its_limit_of_1_mib():
     longest = PastMove(
         begun_s=NOW, requested=True, namespace=LONGEST, pod_uid=LONGEST, workload_uid=LONGEST, evicting_s=NOW, ended_s=NOW, failed=True
     )  # fmt: skip
+    refused = msgspec.structs.replace(longest, evicting_s=0.0, refused_by=node_digest("n1"))
+    assert len(encode_past_move(refused)) < len(encode_past_move(longest))
     assert MOST_ENTRIES * (len(LONGEST) + len(encode_past_move(longest))) < CONFIG_MAP_LIMIT
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
 from harness.differential.plans.cases import random_case
 from harness.differential.plans.dumps import Misread, read
+from rescheduler.model.past_moves import PastMove, node_digest
 from rescheduler.planning.planner import plan
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
@@ -21,6 +23,22 @@ ASKED = 12
 """Pods that are asked about after each planned move."""
 
 
+def with_refusals(snapshot, rng):
+    """Some nodes did not take placeholders of the workloads of some pods."""
+    pods = [pod for pod in snapshot.pods.values() if pod.controller is not None]
+    refused = {
+        str(i): PastMove(
+            namespace=pod.namespace,
+            workload_uid=snapshot.workload_uid(pod),
+            ended_s=snapshot.taken_at_s - 1,
+            failed=True,
+            refused_by=node_digest(rng.choice(sorted(snapshot.nodes))),
+        )
+        for i, pod in enumerate(rng.sample(pods, len(pods) // 4))
+    }
+    return dataclasses.replace(snapshot, past_moves=refused)
+
+
 @pytest.mark.parametrize("seed", seeds(0, 40, 10))
 def test_one_node_and_all_nodes_agree_after_every_planned_move(seed):
     case = random_case(seed)
@@ -30,6 +48,7 @@ def test_one_node_and_all_nodes_agree_after_every_planned_move(seed):
         pytest.skip("the form does not tell the whole cluster")
     profile = Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
     moves = plan(snapshot, case.policies, case.inputs, SchedulingState(snapshot, profile)).moves
+    snapshot = with_refusals(snapshot, random.Random(seed))  # noqa: S311 -- test data, not secrets
     state = SchedulingState(snapshot, profile)
     trial = Trial(snapshot, PolicyView.of(snapshot, state), set(), at_once=bool(seed % 2))
     replacements = Replacements(snapshot)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import (
     CLOCK_TOLERANCE_S,
@@ -14,13 +14,14 @@ from rescheduler.model.past_moves import (
     decode_past_move,
     decode_past_moves,
     encode_past_move,
+    node_digest,
 )
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import MOST_ENTRIES, MoveToBegin, held_back
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import Limits, RequestedLimits
-from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged, uid_of
+from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged, refusals, uid_of
 from rescheduler.planning.plan import SkipReason
 from rescheduler.testing import builders as b
 
@@ -37,10 +38,18 @@ entries = st.builds(
     evicting_s=st.just(0.0) | whole,
     ended_s=whole,
     failed=st.booleans(),
+) | st.builds(
+    PastMove,
+    begun_s=whole,
+    namespace=st.just("default"),
+    workload_uid=st.sampled_from(WORKLOADS),
+    ended_s=whole,
+    failed=st.just(True),
+    refused_by=st.sampled_from(["n1", "n2"]).map(node_digest),
 )
 
 
-def finished(number, *, planned, phase, began_s, evicted_s, ended_s, pod, workload):
+def finished(number, *, planned, phase, began_s, evicted_s, ended_s, pod, workload, reason=""):
     labels = {LABEL_WORKLOAD_UID: workload} | ({LABEL_CREATED_BY: CREATED_BY} if planned else {})
     return PodMigration(
         namespace="default",
@@ -52,7 +61,12 @@ def finished(number, *, planned, phase, began_s, evicted_s, ended_s, pod, worklo
         policy="NodeTaints" if planned else "",
         labels=LabelSet(labels),
         status=MigrationStatus(
-            phase=phase, started_at_s=began_s, evicted_at_s=evicted_s, finished_at_s=ended_s
+            phase=phase,
+            started_at_s=began_s,
+            evicted_at_s=evicted_s,
+            finished_at_s=ended_s,
+            reason=reason,
+            node_name="n2",
         ),
     )
 
@@ -66,16 +80,18 @@ def migrations(draw):
         ended_s = min(NOW, begun_s + draw(st.floats(0, 600)))
         phase = draw(st.sampled_from([MigrationPhase.SUCCEEDED, MigrationPhase.FAILED]))
         landed = phase is MigrationPhase.SUCCEEDED
+        refused = not landed and draw(st.booleans())
         found.append(
             finished(
                 number,
                 planned=draw(st.booleans()),
                 phase=phase,
                 began_s=begun_s,
-                evicted_s=ended_s if landed or draw(st.booleans()) else 0.0,
+                evicted_s=ended_s if landed or (not refused and draw(st.booleans())) else 0.0,
                 ended_s=ended_s,
                 pod=draw(st.sampled_from(UIDS)),
                 workload=draw(st.sampled_from(WORKLOADS)),
+                reason=TARGET_REFUSED if refused else "",
             )
         )
     return found
@@ -97,6 +113,10 @@ def answers(snapshot):
             one = pod(uid, workload)
             found += [history.cooldown_until(one, 7200.0) or 0.0, history.backoff_until(one) or 0.0]
         found.append(past.backoff_until(uid, requested=True) or 0.0)
+    closed = PastMoves(refusals(snapshot), (), NOW)
+    for workload in WORKLOADS:
+        assert closed.refused_until("default", workload) == past.refused_until("default", workload)
+        found.append(past.refused_until("default", workload))
     return found
 
 
