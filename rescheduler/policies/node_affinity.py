@@ -233,13 +233,9 @@ class NodeAffinity:
         for known in tuple(view.cluster.classes):
             if not known.pods or not self._scope.proposes(known):
                 continue
-            asked = self._scope.nodes(view.nodes)[known.where]
-            if REQUIRED in self._args.types:  # what is not met is a complaint of its own, at once or later
-                asked = asked & required_mask(known.spec, view.nodes)[known.where]
+            asked = self._scope.nodes(view.nodes)[known.where].tolist()
             pods = [
-                p
-                for p, in_scope in zip(known.pods, asked.tolist(), strict=True)
-                if in_scope and p.uid not in named
+                p for p, in_scope in zip(known.pods, asked, strict=True) if in_scope and p.uid not in named
             ]
             worse: dict[float, list[Pod]] = {}
             for pod, lead in leads.of(pods, known):

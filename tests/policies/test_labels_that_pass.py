@@ -69,14 +69,6 @@ def test_it_counts_at_once(decide, since, args):
     assert len(decide(cluster_of(*BARE, since=since), ("NodeAffinity", args)).moves) == 1
 
 
-def test_no_other_type_moves_the_pod_meanwhile(decide):
-    since = {"n1": NodeMarksSince(labels={"disk": b.NOW_S})}
-    every = {"types": ("required", "preferred", "score"), "minimum_score_difference": 0.01}
-    crowd = [b.replicaset("x").replicas(1).cpu("3").pod("x-0").on("n1")]
-    cluster = cluster_of(BARE[0].cpu("4"), BARE[1].cpu("40"), *crowd, since=since)
-    assert not [move for move in decide(cluster, ("NodeAffinity", every)).moves if move.pod.name == "web-0"]
-
-
 STEPS = st.lists(
     st.tuples(st.floats(0.0, 400.0), st.sampled_from(["ssd", "hdd", None]), st.booleans()),
     min_size=1,
