@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness.controlplane.api import MERGE, Api
 from rescheduler import __version__
 from rescheduler.cli.main import main
 from rescheduler.kube.client import KubeApi
@@ -124,3 +125,21 @@ def test_a_release_writes_its_version_into_every_rule(tmp_path):
                 if obj["kind"] in KINDS
             }
             assert versions == {"9.8.7"}
+
+
+@pytest.mark.realcluster
+def test_the_controller_may_read_the_versions_on_the_control_plane(control_plane):
+    kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
+    api = KubeApi(Api.from_kubeconfig(kubeconfig).transport)
+    assert installed_rules(api) == InstalledRules()
+    policy = (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/reservation-limits.rescheduler.dev"
+    )
+    admin = control_plane.api()
+    admin.patch(policy, {"metadata": {"labels": {LABEL: "9.0.0"}}}, MERGE).expect()
+    try:
+        assert (
+            "reservation-limits.rescheduler.dev is of 9.0.0, and this program" in installed_rules(api).others
+        )
+    finally:
+        admin.patch(policy, {"metadata": {"labels": {LABEL: __version__}}}, MERGE).expect()
