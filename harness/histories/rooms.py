@@ -4,7 +4,8 @@ A placeholder that is bound to the node, a nomination, an owner that is bound th
 gate tolerates. A closed list has the reasons
 for which a room may be lost, and the history must prove the reason: a user deleted the placeholder, the claimant ended,
 the node became unusable, a pod of higher priority came that the program could not know of when it deleted the
-placeholder, a pod was nominated there in the moment of the claimant's release, the API server went away after the placeholder's
+placeholder, a pod was nominated there in the moment of the claimant's release, a claimant that the taint waits for, since it never was gated,
+was bound to another node, the API server went away after the placeholder's
 deletion, so that the scheduler read a new list after the release, or the claimant had used up the time for
 which a hand-over waits for the scheduler, and the API server was away in that time.
 """
@@ -89,6 +90,9 @@ class Rooms:
         self._room_of: dict[str, str] = {}
         self._emptied_at_s: dict[str, float] = {}
         """When the program deleted the placeholder, by uid of the Reservation."""
+        self._without_gate: set[str] = set()
+        """Uids of claimants that were not gated when they were claimed."""
+        self._claimed_gated: set[str] = set()
         self._gated: set[str] = set()
         self._released_at_s: dict[str, float] = {}
         self._unseen_then: dict[str, frozenset[str]] = {}
@@ -102,6 +106,10 @@ class Rooms:
             self._follow(changed, who, now_s)
         elif changed["kind"] == "Pod":
             self._follow_release(changed, now_s)
+        elif changed["kind"] == "Reservation":
+            owners = self._seen.owners(changed)
+            self._claimed_gated |= {uid(p) for p in owners if gated(p)}
+            self._without_gate |= {uid(p) for p in owners if self._waits_ungated(p)}
         for name, room in self._seen.rooms.items():
             if (
                 phase(room) != "Available"
@@ -163,8 +171,8 @@ class Rooms:
             return "a pod of higher priority came in between"
         if self._nominated_unseen(room, node) or self._taken_at_release(room, node):
             return "a pod was nominated to the node in the moment of the release"
-        if late := self._scheduler_was_late(room, now_s):
-            return late
+        if why := self._by_the_scheduler(room, node, now_s):
+            return why
         moved = ANNOTATION_MIGRATION in annotations_of(room)
         if any(self._refuses(p, node, moved=moved) for p in self._seen.owners(room) if node_of(p) != node):
             return "rules of the claimant's own keep it from the node"
@@ -208,7 +216,20 @@ class Rooms:
             and self._away_since(created_s) > 0
         )
 
-    def _scheduler_was_late(self, room: Obj, now_s: float) -> str:
+    def _waits_ungated(self, pod: Obj) -> bool:
+        return not node_of(pod) and not gated(pod) and uid(pod) not in self._claimed_gated
+
+    def _free_to_go(self, room: Obj, node: str) -> bool:
+        """True if the taint kept the node for a claimant, and the scheduler found another node that had become free."""
+        away = [p for p in self._seen.owners(room) if node_of(p) != node]
+        return shut(self._seen.nodes.get(node, {})) and all(
+            node_of(p) and uid(p) in self._without_gate for p in away
+        )
+
+    def _by_the_scheduler(self, room: Obj, node: str, now_s: float) -> str:
+        """What the scheduler did, or did too late; "" if neither."""
+        if self._free_to_go(room, node):
+            return "a claimant that never was gated was bound to another node"
         if self._listed_after_release(room, now_s):
             return "the API server went away in the middle of the hand-over"
         if uid(room) in self._not_waited_for:

@@ -16,6 +16,7 @@ from rescheduler.sandbox.controllers.api import ObjectChange
 from rescheduler.sandbox.sandbox import Sandbox
 
 TAINT = {"key": ANNOTATION_HANDOVER_TAINT, "effect": "NoSchedule"}
+TAINTED = {"kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "spec": {"taints": [TAINT]}}
 
 
 def pod(name, *, node="", nominated="", gated=False, namespace="default", deleting=False, priority=0):
@@ -111,13 +112,30 @@ def test_an_outage_in_the_middle_of_a_hand_over_is_excused(emptied_s, released_s
     assert (scene.lands_elsewhere(lost_s) == []) is excused
 
 
+@pytest.mark.parametrize(
+    ("claimed_gated", "tainted", "excused"),
+    [(False, True, True), (False, False, False), (True, True, False)],
+    ids=["without a gate", "no taint", "with a gate"],
+)
+def test_a_claimant_that_never_was_gated_may_be_bound_elsewhere(claimed_gated, tainted, excused):
+    scene = HandOver()
+    if claimed_gated:
+        scene.write(room(), Writer.PROGRAM)
+    scene.releases(1.5)
+    scene.write(room(), Writer.PROGRAM)
+    if tainted:
+        scene.write(TAINTED, Writer.PROGRAM)
+    scene.empties(2.0)
+    assert (scene.lands_elsewhere(4.0) == []) is excused
+
+
 @pytest.mark.parametrize(("tainted", "excused"), [(True, True), (False, False)])
 def test_a_nomination_that_is_withdrawn_behind_the_hand_over_taint_keeps_its_node(tainted, excused):
     cluster, script, seen = Sandbox(), SimpleNamespace(hits=set(), at=lambda *_: None), Seen()
     seeds = (SteppingAside(cluster, seed, None, script) for seed in range(100))
     checks = next(found for found in seeds if found.at_work)
     checks.write_script(seen)
-    node = {"kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "spec": {"taints": [TAINT] * tainted}}
+    node = TAINTED if tainted else {**TAINTED, "spec": {}}
     waits = pod("holder", namespace="rescheduler", gated=True)
     for obj in (node, room("Waiting", owners=()), waits):
         seen.apply(ObjectChange("ADDED", obj), Writer.PROGRAM, 1.0)
