@@ -198,11 +198,28 @@ def test_a_controller_that_dies_in_the_middle_goes_on(part):
         assert program.died <= 1
 
 
+OF_DAEMON_PODS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+]
+"""What the DaemonSet controller adds."""
+
+
 def agents(scene, cpu="2"):
     """A DaemonSet: one pod for each node."""
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     spec = {"selector": {"matchLabels": {"app": "agent"}}}
-    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container]}}
+    template = {
+        "metadata": {"labels": {"app": "agent"}},
+        "spec": {"containers": [container], "tolerations": OF_DAEMON_PODS},
+    }
     metadata = {"name": "agent", "namespace": "default"}
     body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}
     scene.api.create({**body, "spec": {**spec, "template": template}})
