@@ -17,7 +17,7 @@ from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "policies.md"
+DOCUMENT = Path(__file__).parents[2] / "examples" / "README.md"
 
 
 class Quiet(SimplePolicy[PolicyArgs]):
