@@ -16,19 +16,15 @@ import structlog
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.crashes import CrashReports, Step
-from rescheduler.controller.guarded import Guard
 from rescheduler.controller.issuing import Issue, MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.unknown_names import UnknownNames
 from rescheduler.controller.unmeasured import UnmeasuredNodes
-from rescheduler.coordination.sight import Sight
-from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, by_policy
 from rescheduler.planning.decided import Decided
-from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import decide
 from rescheduler.planning.summary import badness_now
@@ -74,7 +70,6 @@ class Cycle:
         self._clock = clock
         self._states = states
         self._crashes = crashes
-        self._guard = Guard(step=Step.DECISION, crashes=crashes)
         self._unmeasured = UnmeasuredNodes(metrics)
         self._unknown = UnknownNames()
         self._policies: tuple[Policy, ...] = ()
@@ -84,9 +79,7 @@ class Cycle:
     def run(self, snapshot: Snapshot, configuration: Configuration, *, gate_ready: bool) -> Decision:
         """One decision, whose moves begin. ``gate_ready``: new replacements get the gate."""
         begun_s = self._clock()
-        seen, decided, plan = self._guard.carry_out(
-            "decision", snapshot, begun_s, lambda sight: self._decide(sight, snapshot, configuration)
-        )
+        decided, plan = self._decide(snapshot, configuration)
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
         held_back = () if gate_ready else self._held_back(plan.moves, configuration)
         if held_back:
@@ -105,29 +98,27 @@ class Cycle:
         blockers, before = Counter((s.reason, s.blocked_by) for s in held_back), dict[str, Badness]()
         try:
             blockers += decided.skipped.counts()
-            before |= badness_now(seen, self._policies, self._states.at(seen, configuration.profile))
+            before |= badness_now(snapshot, self._policies, self._states.at(snapshot, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()
             self._crashes.tell(Step.DECISION, None, error)
         self._count(plan, _by_reason(blockers), before, seconds)
         return Decision(plan=plan, issue=issue, seconds=seconds, blockers=blockers)
 
-    def _decide(
-        self, sight: Sight, whole: Snapshot, configuration: Configuration
-    ) -> tuple[Snapshot, Decided, Plan]:
+    def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decided, Plan]:
         if configuration is not self._configuration:
             self._policies = configuration.build_policies()
             self._states.forget()  # the profile of the scheduler may be another one now
             self._configuration = configuration
         try:
-            state = self._states.at(sight.snapshot, configuration.profile)
+            state = self._states.at(snapshot, configuration.profile)
             self._unknown.found(configuration.unknown_to(state.cluster.nodes))
-            decided = decide(sight.snapshot, self._policies, _inputs(configuration, sight, whole), state)
+            decided = decide(snapshot, self._policies, configuration.inputs(), state)
             plan = decided.plan() if self._whole_plans else decided.moving
         except BaseException:
             self._states.forget()  # what was brought up to date half way is not known any more
             raise
-        return sight.snapshot, decided, plan
+        return decided, plan
 
     def _held_back(self, moves: tuple[Move, ...], configuration: Configuration) -> tuple[Skipped, ...]:
         """All moves as skipped if the gate is not in force. Only mode Soft evicts without a gate."""
@@ -164,17 +155,6 @@ def _by_reason(blockers: Mapping[tuple[SkipReason, str], int]) -> Counter[SkipRe
     for (reason, _), pods in blockers.items():
         reasons[reason] += pods
     return reasons
-
-
-def _inputs(configuration: Configuration, sight: Sight, whole: Snapshot) -> PlanningInputs:
-    """What was configured. Moves that are left out take their place among the moves at once."""
-    inputs, limits, seen = configuration.inputs(), configuration.limits, sight.snapshot.migrations
-    if seen is whole.migrations:
-        return inputs
-    left_out = (move for key, move in whole.migrations.items() if key not in seen)
-    under_way = sum(move.status.phase not in (MigrationPhase.PENDING, *FINISHED) for move in left_out)
-    at_once = max(0, limits.moves_at_once - under_way)
-    return msgspec.structs.replace(inputs, limits=msgspec.structs.replace(limits, moves_at_once=at_once))
 
 
 def _without_gate(move: Move) -> Skipped:

@@ -178,7 +178,7 @@ class Loop:
         began_s = clock()
         self._may_act = False
         self._look_at_s = began_s
-        """While the loop may not act: when to check again whether it may."""
+        """While the loop may not act: when to check again whether it may. While rounds crash: when to look again at gated pods."""
         self._dirty = True
         """Something has changed since the last reconciliation."""
         self._reconcile_at_s = began_s
@@ -229,7 +229,7 @@ class Loop:
             self._look_at_s = now_s + self._timings.turn_s
             if not ready:
                 self._count_not_ready(now_s)
-                self._attempt(Step.ROUND, self._release_overdue, now_s)
+                self._attempt(Step.POD, self._release_overdue, now_s)
             return False
         try:
             return self._act(now_s)
@@ -247,6 +247,8 @@ class Loop:
         if not self._may_act:
             return self._look_at_s
         due_s = min(self._reconcile_at_s, self._decision_due_s())
+        if Step.ROUND in self._crashed:
+            due_s = min(due_s, self._look_at_s)
         return min(due_s, self._reconcile_after_s) if self._dirty or self._pool.answered else due_s
 
     def ready(self) -> HealthReport:
@@ -283,6 +285,9 @@ class Loop:
         """Reconcile and decide what is due; True if (``once``) nothing is left to do."""
         if (self._dirty and now_s >= self._reconcile_after_s) or now_s >= self._reconcile_at_s:
             self._attempt(Step.ROUND, self._reconcile, now_s)
+        if Step.ROUND in self._crashed:
+            self._look_at_s = now_s + self._timings.turn_s
+            self._attempt(Step.POD, lambda _: self._release_held(), now_s)
         self._issue_moves(now_s)
         if self._once and self.decision is not None:
             return self._settled()
@@ -293,7 +298,10 @@ class Loop:
     def _release_overdue(self, _now_s: float) -> None:
         unknown = self._informers.unknown()
         if unknown and Kind.POD not in unknown and self._informers.synced() and self._leads():
-            self._reconciler.release_overdue(self.snapshot(), self._wall())
+            self._release_held()
+
+    def _release_held(self) -> None:
+        self._reconciler.release_overdue(self.snapshot(), self._wall())
 
     def _land(self, now_s: float) -> None:
         if self._pool.land(now_s):

@@ -3,8 +3,9 @@
 The result of ``Reconciler.reconcile`` depends on the snapshot, the time and a memory that may be lost. Order within a
 round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so that a
 gate key is written before it is proven. ``carrying_out`` sends the steps and remembers what comes of them. If the step
-of an object crashes or its call fails, only that object goes into backoff; the others go on. A machine does not act again
-before its calls are answered and the cache shows what it wrote.
+of an object crashes or its call fails, only that object goes into backoff; the others go on. What a stage over all objects
+raises ends the round, which the loop tries again. A machine does not act again before its calls are answered and the
+cache shows what it wrote.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.carrying_out import Carrier, Listener, silent
 from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.effects import Action, NotLeaderError
-from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput, machine_of
-from rescheduler.controller.guarded import Guard
+from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
 from rescheduler.controller.keepers import Keepers
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
@@ -41,11 +41,8 @@ from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.quiet_moves import MoveMarks, QuietMoves
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
-from rescheduler.coordination.sight import Sight
 from rescheduler.coordination.told_later import ToldLater
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.transport import TransportError
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.model.migration import PodMigration
@@ -93,7 +90,6 @@ class Reconciler:
     memory: Memory = field(default_factory=Memory)
     awaited: dict[str, Reservation] = field(default_factory=dict)
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
-    _guard: Guard = field(init=False)
     _carrier: Carrier = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
@@ -104,13 +100,10 @@ class Reconciler:
     _keepers: Keepers = field(default_factory=Keepers)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
-    _whole: Snapshot = field(default_factory=lambda: Snapshot(taken_at_s=0.0))
-    """With what the round leaves out because it crashes of it."""
     _now_s: float = 0.0
     _wake_at_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._guard = Guard(step=Step.ROUND, crashes=self.crashes)
         self._carrier = Carrier(
             executor=self.executor,
             pool=self.pool,
@@ -127,7 +120,7 @@ class Reconciler:
             unseen=self._unseen,
             releasing=lambda pod: self._carrier.carries(release_machine(pod.uid)),
             resting=lambda pod: self._backs_off(release_machine(pod.uid)),
-            crashed=self._crashed_in_gathering,
+            crashed=self._crashed_in_observation,
         )
         self._config_maps = OwnConfigMaps(
             gate=self.gate,
@@ -169,11 +162,14 @@ class Reconciler:
         return self._wake_at_s
 
     def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
-        """While the kinds are unknown by which pods get their rooms: nothing holds a pod for longer than its limit."""
-        self._now_s, self._index = now_s, RoundIndex.of(snapshot, self._kept)
+        """While no round can tell which pods get their rooms: nothing holds a pod for longer than its limit.
+
+        Of the snapshot it reads the gates of the pods alone: rounds may crash of the rest.
+        """
+        self._now_s, self._index = now_s, dataclasses.replace(self._index, snapshot=snapshot, view=snapshot)
         limit_s = self.settings.reservations.gate_limit_s
-        for pod in self._index.gated:
-            if now_s >= pod.created_at_s + limit_s and not pod.deleting:
+        for pod in snapshot.pods.values():
+            if holds_gate(pod) and now_s >= pod.created_at_s + limit_s and not pod.deleting:
                 why = f"held for {limit_s:g} s, and its room is unknown"
                 self._do(release_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
 
@@ -183,32 +179,10 @@ class Reconciler:
         self._carrier.wake_at_s = None
         self.pool.begin_round()
         self.awaited = {}
-        whole = self._whole = self.informed(snapshot, now_s)
-        self._index = self._guard.carry_out("index", whole, now_s, self._indexed)
+        self._index = self._indexed(self.informed(snapshot, now_s))
         self.memory.lag.follow(self._index.version, now_s)
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
         self._config_maps.store_history(now_s)
-        try:
-            return self._guard.carry_out("round", whole, now_s, partial(self._gathered, few=True), most=1)
-        except (NotLeaderError, ApiError, TransportError):
-            raise
-        except Exception:  # noqa: BLE001 - no single namespace or node is to blame for all of it
-            return self._guard.carry_out("round", whole, now_s, partial(self._gathered, few=False))
-
-    def _indexed(self, sight: Sight) -> RoundIndex:
-        try:
-            index = RoundIndex.of(sight.snapshot, self._kept)
-            self._unadopted.follow(index.snapshot)
-            self.recorder.history.follow(index.snapshot, self.settings.limits)
-        except BaseException:
-            self._kept = KeptIndex()  # what was followed half way is not known any more
-            self._unadopted.forget()
-            raise
-        return index
-
-    def _gathered(self, sight: Sight, *, few: bool) -> _Begun:
-        if self._index.snapshot is not sight.snapshot:
-            self._index = self._indexed(sight)
         settings = self.settings
         chooser = Chooser(memory=self.memory, under_way=self._carrier.under_way)
         objects = chooser.of(
@@ -217,25 +191,33 @@ class Reconciler:
             reservations=settings.reservations,
             migrations=settings.migrations,
             limits=settings.limits,
-            now_s=self._now_s,
+            now_s=now_s,
         )
-        found = self._gather(objects.index, sight, few=few)
+        found = self._gather(objects.index)
         return _Begun(objects, found, self._migrations(objects, found))
 
-    def _left(self, sight: Sight) -> tuple[Leftover, ...]:
-        index = self._index if self._index.snapshot is sight.snapshot else self._indexed(sight)
-        sightings, settings = self.memory.sightings, self.settings.reservations
-        return leftovers(index, self._unadopted, sightings, settings, self._now_s)
+    def _indexed(self, snapshot: Snapshot) -> RoundIndex:
+        try:
+            index = RoundIndex.of(snapshot, self._kept)
+            self._unadopted.follow(snapshot)
+            self.recorder.history.follow(snapshot, self.settings.limits)
+        except BaseException:
+            self._kept = KeptIndex()  # what was followed half way is not known any more
+            self._unadopted.forget()
+            raise
+        return index
 
     def _end(self, objects: RoundObjects) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
-        left = self._guard.carry_out("leftovers", self._whole, self._now_s, self._left)
+        snapshot = self._index.snapshot
+        sightings, settings = self.memory.sightings, self.settings.reservations
+        left = leftovers(self._index, self._unadopted, sightings, settings, self._now_s)
         self._tend_leftovers(left)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
         self._alone(Step.ROUND, ObjectKey("keepers", ""), self._keep)
         self._record()
-        rooms = (ObjectKey("", name) for name in self._whole.reservations)
-        self.memory.forget({*rooms, *self._whole.migrations, *self._helpers(left)})
+        rooms = (ObjectKey("", name) for name in snapshot.reservations)
+        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
         for at_s in (*objects.wake_at_s, self._carrier.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
@@ -249,9 +231,9 @@ class Reconciler:
 
     # Gathering
 
-    def _gather(self, index: RoundIndex, sight: Sight, *, few: bool) -> Gathered:
+    def _gather(self, index: RoundIndex) -> Gathered:
         limit_s = self.settings.reservations.gate_limit_s
-        for pod in (*index.gated, *filter(holds_gate, sight.gone)):
+        for pod in index.gated:
             released_s = pod.created_at_s + limit_s
             if self._now_s < released_s:
                 self._wake(released_s)
@@ -259,19 +241,16 @@ class Reconciler:
         return self._gatherer.of(
             RoundInput(
                 index=index,
-                sight=sight,
                 placement=self.placement,
                 reservations=settings.reservations,
                 migrations=settings.migrations,
                 lag=self.lag,
                 now_s=self._now_s,
-            ),
-            few=few,
+            )
         )
 
-    def _crashed_in_gathering(self, member: Reservation | PodMigration, error: Exception) -> None:
-        step = Step.POD_MIGRATION if isinstance(member, PodMigration) else Step.RESERVATION
-        self._crashed(step, machine_of(member), error, member.uid)
+    def _crashed_in_observation(self, reservation: Reservation, error: Exception) -> None:
+        self._crashed(Step.RESERVATION, ObjectKey("", reservation.name), error, reservation.uid)
 
     def _migrations(self, objects: RoundObjects, found: Gathered) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
@@ -322,11 +301,11 @@ class Reconciler:
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
-        for action in outdated_hints(hinted, self._whole.workloads, self._now_s):
+        for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
             self._do(hints_machine(action.node), action, step=Step.NODE)
 
     def _keep(self) -> None:
-        for step in self._keepers.steps(self._whole, self._index, self.settings, self._now_s):
+        for step in self._keepers.steps(self._index.snapshot, self._index, self.settings, self._now_s):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
                 take = partial(self._keep_one, step.machine, step.actions)
                 self._alone(step.step, step.machine, take, step.uid)
@@ -479,11 +458,6 @@ class Reconciler:
         failure = self.memory.crashed(machine, words_of(error), self._now_s)
         self._wake(failure.until_s)
         self.crashes.tell(step, machine, error, failure.count)
-        whole = self._whole
-        member = whole.migrations.get(machine) or whole.reservations.get(machine.name)
-        if self._guard.step_crashed(member, error, whole, self._now_s):
-            self.memory.backoff.succeeded(machine)
-            self._wake(self._now_s)
         event = self.crashes.event(step, machine, uid, error)
         if event is not None:
             self._carry_out(machine, (event,), keep_failure=True)

@@ -143,14 +143,6 @@ class Sightings:
             known = self._seen[at] = (str(state), now_s)
         return known[1]
 
-    def copy(self) -> dict[tuple[str, ObjectKey], tuple[str, float]]:
-        """All that was observed until now, for ``restore``."""
-        return self._seen.copy()
-
-    def restore(self, seen: dict[tuple[str, ObjectKey], tuple[str, float]]) -> None:
-        """Forget what was observed since the ``copy``."""
-        self._seen = seen
-
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         for at in [at for at in self._seen if at[1] not in live]:
