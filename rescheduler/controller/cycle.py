@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import structlog
@@ -29,6 +30,7 @@ from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import decide
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.simple import SimplePolicy
 from rescheduler.scheduling.state import SharedSchedulingState
 
 
@@ -108,6 +110,9 @@ class Cycle:
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decided, Plan]:
         if configuration is not self._configuration:
             self._policies = configuration.build_policies()
+            for policy in self._policies:
+                if isinstance(policy, SimplePolicy):
+                    policy.on_failure = partial(self._crashes.tell, Step.DECISION, None)
             self._states.forget()  # the profile of the scheduler may be another one now
             self._configuration = configuration
         try:

@@ -12,7 +12,7 @@ place. Part of the interface for policies from other packages (``PolicyType.inte
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Final, Generic, TypeVar
 
@@ -31,6 +31,7 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, No
 from rescheduler.scheduling.memo import Memo
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
+Found = TypeVar("Found")
 _MOST: Final = 1_000_000
 """Pods that one cost may be worth: so the sum over the largest cluster is a number still."""
 _LABELS_TOLD: Final = 3
@@ -46,6 +47,8 @@ class SimplePolicy(Generic[ArgsT]):
     """One word in CamelCase for metrics and reports."""
     message: ClassVar[str] = f"would be placed better elsewhere than on {NODE}"
     """For people, after the pod's name."""
+    on_failure: Callable[[PolicyError], None] | None = None
+    """Told of pods whose own cost or group cannot be had; they then cost nothing, and the others count. None: it is raised."""
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args
@@ -182,7 +185,7 @@ class SimplePolicy(Generic[ArgsT]):
         if type(self).cost is SimplePolicy.cost or not self._scope.proposes(kind):
             return ()
 
-        def everywhere() -> IntArray:
+        def costs_everywhere() -> IntArray:
             pod, nodes = _nameless(kind), view.nodes.records
             try:
                 costs = [self.cost(pod, node) for node in nodes]
@@ -192,6 +195,9 @@ class SimplePolicy(Generic[ArgsT]):
                 self._whole(cost, "cost", pod, node.name) for cost, node in zip(costs, nodes, strict=True)
             ]
             return np.array(whole, dtype=np.int64)
+
+        def everywhere() -> IntArray:
+            return self._judged(costs_everywhere, np.zeros(view.nodes.size, dtype=np.int64))
 
         found = kind.memo.of((self, "cost"), view.nodes, everywhere)
         return [(self.tier, found[nodes])]
@@ -205,10 +211,26 @@ class SimplePolicy(Generic[ArgsT]):
             raise self._failed("cost_together", pods[0], error) from error
         return self._whole(cost, "cost_together", pods[0])
 
+    def _judged(self, compute: Callable[[], Found], instead: Found) -> Found:
+        """``instead`` if it cannot be had for these pods: those of one tenant must not stop the moves of others."""
+        try:
+            return compute()
+        except PolicyError as error:
+            if self.on_failure is None:
+                raise
+            self.on_failure(error)
+            return instead
+
     def _group(self, kind: PodClass) -> Hashable | None:
         if not self._scope.proposes(kind):
             return None
         pod = _nameless(kind)
+        group = self._judged(lambda: self._group_of(pod), None)
+        if group is None or self.on_failure is None:
+            return group
+        return self._judged(lambda: (self._together([pod]), group)[1], None)
+
+    def _group_of(self, pod: Pod) -> Hashable | None:
         try:
             group = self.group(pod)
             hash(group)

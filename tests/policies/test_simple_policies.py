@@ -74,6 +74,34 @@ def test_whatever_a_method_raises_names_the_policy_and_the_line(method, app):
         decided(wrong(PolicyArgs()), app)
 
 
+@pytest.mark.parametrize("method", ["cost", "group", "cost_together"])
+def test_pods_that_it_cannot_judge_stop_no_move_of_others_where_somebody_is_told(method, app):
+    """As in the controller: who may label pods must not stop all decisions."""
+
+    def raising(self, pods, *_):
+        pod = pods if method != "cost_together" else pods[0]
+        if pod.namespace == "broken":
+            raise KeyError("noise")
+        return getattr(Quiet, method)(self, pods, *_)
+
+    told = []
+    policy = type("Wrong", (Quiet,), {"group": lambda self, pod: pod.namespace, method: raising})(
+        PolicyArgs()
+    )
+    policy.on_failure = told.append
+    theirs = b.deployment("web", namespace="broken").replicas(1)
+    cluster = b.snapshot(
+        b.node("n1").label(noise="loud"),
+        b.node("n2"),
+        app("web", ["n1"]),
+        theirs,
+        theirs.pod("web-0").on("n1"),
+    )
+    found = plan(cluster, (policy,), PlanningInputs(limits=Limits()), SchedulingState(cluster))
+    assert "default" in {move.pod.namespace for move in found.moves}
+    assert any(f"{method} of a pod of namespace broken" in str(error) for error in told)
+
+
 def test_a_method_cannot_end_the_process(app):
     def ending(self, *_):
         sys.exit(7)
