@@ -2,7 +2,7 @@
 
 Computed anew in each round from the hints on nodes. As with gate keys (``gate_store``): a key names controller and namespace, so
 that it finds pods of that namespace only; all keys stay within ``MOST_BYTES``, because beyond 1 MiB the API server would
-refuse those of all; and a namespace with few keys finds room however many others have (max-min fair).
+refuse those of all; and a namespace with few keys finds room however many others have (``shares``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from rescheduler.coordination.shares import Wish, fitting
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
@@ -36,26 +37,13 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
         for entry in node.avoid:
             if entry.expires_at_s > now_s and entry.controller_uid and entry.namespace:
                 hosts[entry.namespace, entry.controller_uid].add(host)
-    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    found: dict[str, str] = {}
+    wishes: dict[str, list[Wish]] = defaultdict(list)
     for (namespace, uid), listed in sorted(hosts.items()):
-        found[namespace].append((controller_key(namespace, uid), ",".join(sorted(listed)[:MOST_NODES])))
-    return dict(sorted(_fitting(found.values())))
-
-
-def _fitting(homes: Iterable[list[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
-    """Those with the least of their namespace before them, until the store is full."""
-    queue: list[tuple[int, str, str]] = []
-    for home in homes:
-        before = 0
-        for key, text in home:
-            before += len(key) + len(text)
-            queue.append((before, key, text))
-    filled = 0
-    for _, key, text in sorted(queue):
-        filled += len(key) + len(text)
-        if filled > MOST_BYTES:
-            return
-        yield key, text
+        key, text = controller_key(namespace, uid), ",".join(sorted(listed)[:MOST_NODES])
+        found[key] = text
+        wishes[namespace].append(Wish(late=False, size=len(key) + len(text), name=key))
+    return {key: found[key] for key in sorted(fitting(wishes, MOST_BYTES))}
 
 
 def outdated_hints(

@@ -3,7 +3,7 @@
 Promises: the keys of all stay within ``MOST_KEY_BYTES``, and those of one namespace within ``MOST_HOME_BYTES``, so a write costs
 no more than that, whoever changes his keys how often; a namespace with few keys finds room however many others want
 (max-min fair); within a namespace moves go first, because they wait for the proof of their keys, then Reservations with
-few keys before those with many. Who is left out is told (``ungated``): the room is held, but new pods are not.
+few keys before those with many (``shares``). Who is left out is told (``ungated``): the room is held, but new pods are not.
 
 A Reservation belongs to the namespace of its owners; one whose owners are confined to none can be made only by authors who
 may change pods everywhere, and has the whole store.
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
+from rescheduler.coordination.shares import Wish, fitting
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.observed import ObservedReservation
@@ -35,63 +37,32 @@ class GateStore(NamedTuple):
     """Reservations whose keys are not stored, by name, with the words for their author."""
 
 
-class _Wish(NamedTuple):
-    """The keys of one Reservation, and its place in the queue of its namespace."""
-
-    observed: ObservedReservation
-    keys: Collection[str]
-    size: int
-    home: str
-
-    @property
-    def turn(self) -> tuple[bool, int, str]:
-        return not made_for(self.observed.reservation), self.size, self.observed.reservation.name
-
-
 def stored(wanted: Iterable[tuple[ObservedReservation, Collection[str]]]) -> GateStore:
     """``wanted``: each Reservation whose new pods should be held, with its keys."""
-    wishes = [_wish(observed, keys) for observed, keys in wanted]
-    fitting = _fitting(wishes)
+    wishes: dict[str, list[Wish]] = defaultdict(list)
+    ordered = sorted(wanted, key=lambda one: one[0].reservation.name)
+    for observed, wanted_keys in ordered:
+        room = observed.reservation
+        size = sum(len(key) + len(room.name) for key in wanted_keys)
+        wishes[_home_of(room)].append(Wish(late=not made_for(room), size=size, name=room.name))
+    for queued in wishes.values():
+        queued.sort()
+    found = fitting(wishes, MOST_KEY_BYTES, lambda home: MOST_HOME_BYTES if home else MOST_KEY_BYTES)
     keys: dict[str, str] = {}
     left_out: dict[str, ObservedReservation] = {}
-    for wish in sorted(wishes, key=lambda wish: wish.observed.reservation.name):
-        name = wish.observed.reservation.name
-        if name in fitting:
-            for key in wish.keys:
+    for observed, wanted_keys in ordered:
+        name = observed.reservation.name
+        if name in found:
+            for key in wanted_keys:
                 keys.setdefault(key, name)
         else:
-            left_out[name] = dataclasses.replace(wish.observed, ungated=_words(wish.home))
+            left_out[name] = dataclasses.replace(observed, ungated=_words(_home_of(observed.reservation)))
     return GateStore(keys, left_out)
 
 
-def _wish(observed: ObservedReservation, keys: Collection[str]) -> _Wish:
-    name, found = observed.reservation.name, namespaces_of(observed.reservation)
-    size = sum(len(key) + len(name) for key in keys)
-    return _Wish(observed, keys, size, "" if "" in found else min(found, default=""))
-
-
-def _fitting(wishes: Iterable[_Wish]) -> set[str]:
-    """Names of the Reservations whose keys are stored: moves first, then by how much their namespace has before them."""
-    homes: Mapping[str, list[_Wish]] = defaultdict(list)
-    for wish in wishes:
-        homes[wish.home].append(wish)
-    queue: list[tuple[bool, int, str, int]] = []
-    for home, queued in homes.items():
-        taken, most = 0, MOST_HOME_BYTES if home else MOST_KEY_BYTES
-        for wish in sorted(queued, key=lambda wish: wish.turn):
-            taken += wish.size
-            if taken > most:
-                break
-            queue.append(
-                (not made_for(wish.observed.reservation), taken, wish.observed.reservation.name, wish.size)
-            )
-    fitting, filled = set[str](), 0
-    for _, _, name, size in sorted(queue):
-        filled += size
-        if filled > MOST_KEY_BYTES:
-            break
-        fitting.add(name)
-    return fitting
+def _home_of(room: Reservation) -> str:
+    found = namespaces_of(room)
+    return "" if "" in found else min(found, default="")
 
 
 def _words(home: str) -> str:
