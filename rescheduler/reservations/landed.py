@@ -2,7 +2,8 @@
 
 Being bound is not enough. A pending pod of higher priority can preempt the owner in the next second, and the kubelet can refuse
 it (OutOfcpu). So a Reservation has Succeeded once the owner runs, or has been bound for ``STARTS_WITHIN_S``, and no pending pod
-is about to preempt it. An owner that ends before is a failure, and the Reservation and its move say so.
+is about to preempt it. An owner that ends before is a failure, and the Reservation and its move say so. That it has not
+started is told once it has lasted ``TOLD_AFTER_S``, as every wait of a hand-over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rescheduler.model.records import Pod, PodPhase
 from rescheduler.reservations.handover_outcome import Handover
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.waits import TOLD_AFTER_S, claim_message
 
 STARTS_WITHIN_S: Final = 2.0
 """A kubelet that refuses a pod does so within this time. Nobody waits longer for images to be pulled."""
@@ -32,6 +34,10 @@ def landed(observed: ObservedReservation, claimant: Pod, now_s: float) -> Handov
     started = claimant.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)
     if now_s >= until_s or (started and not observed.threatened):
         return Handover(event=ReservationEvent.OWNER_BOUND, message=where)
+    told_s = since_s + TOLD_AFTER_S
+    if not observed.threatened and now_s < told_s:
+        claimed = claim_message((claimant,), claimant.node, None, now_s)
+        return Handover(event=ReservationEvent.CLAIMED, message=claimed, wake_at_s=told_s)
     why = observed.threatened or "it has not started yet"
     return Handover(event=ReservationEvent.CLAIMED, message=f"{where}; {why}", wake_at_s=until_s)
 

@@ -46,7 +46,7 @@ from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.owners_wait import standing_conditions, standing_events
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
-from rescheduler.reservations.phase_event import phase_event
+from rescheduler.reservations.phase_event import is_told, phase_event
 from rescheduler.reservations.placeholder import Part, pinned_node
 from rescheduler.reservations.preallocation import (
     LOOK_EVERY_S,
@@ -148,7 +148,7 @@ def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
     if draft.status != reservation.status:
         # First, by compare and swap: if it fails, the actions that follow from this status are not carried out.
         actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
-        if draft.status.phase is not reservation.status.phase:
+        if draft.status.phase is not reservation.status.phase and is_told(reservation, draft.status.phase):
             actions = (*actions, phase_event(reservation, draft.status))
         actions = (*actions, *standing_events(reservation, draft.status))
     return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.actions import RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY
+
+
+def is_told(reservation: Reservation, phase: ReservationPhase) -> bool:
+    """False for the room of a move whose PodMigration tells the same."""
+    return phase is ReservationPhase.FAILED or not made_for(reservation)
 
 
 def phase_event(reservation: Reservation, status: ReservationStatus) -> RecordEvent:

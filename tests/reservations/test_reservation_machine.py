@@ -423,7 +423,8 @@ BOUND = replace(pod(gated=False, node="n2"), phase=PodPhase.PENDING)
 LANDINGS = [
     ({}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node n2"),
     ({}, {"phase": PodPhase.SUCCEEDED}, "Succeeded", "landed on node n2"),
-    ({}, {}, "Available", "it has not started yet"),
+    ({"landed_since_s": NOW - 0.9}, {}, "Available", "claimed by default/p"),
+    ({"landed_since_s": NOW - 1}, {}, "Available", "it has not started yet"),
     ({"landed_since_s": NOW - 1.9}, {}, "Available", "it has not started yet"),
     ({"landed_since_s": NOW - 2}, {}, "Succeeded", "landed on node n2"),
     ({}, {"phase": PodPhase.FAILED}, "Failed", "failed there before it had started"),
@@ -503,11 +504,32 @@ def test_a_hand_over_without_trouble_writes_the_status_twice_claimed_and_landed(
         {"claimant": pod(nominated="n2"), "placeholder": placeholder(deleting=True), "wait": wait},
         {"claimant": pod(nominated="n2")},
         {"claimant": pod(gated=False, nominated="n2"), "wait": binding},
-        {"claimant": pod(gated=False, node="n2")},
+        {"claimant": BOUND},
+        {"claimant": BOUND, "landed_since_s": NOW - 0.9},
+        {"claimant": replace(BOUND, phase=PodPhase.RUNNING)},
     )
     written = [claims, *(look(room, **fields) for fields in seen)]
     writes = ["WriteReservationStatus" in kinds(outcome) for outcome in written]
-    assert writes == [True, False, False, False, False, False, True]
+    assert writes == [True, *[False] * 7, True]
+
+
+OF_A_MOVE = LabelSet({names.ANNOTATION_MIGRATION: "default/m"})
+
+
+@pytest.mark.parametrize("made_for", [LabelSet(), OF_A_MOVE], ids=["of people", "of a move"])
+def test_events_tell_phases_of_a_room_of_people_and_of_a_move_only_the_failure(made_for):
+    def told(outcome):
+        return [(a.reason, a.warning) for a in outcome.actions if isinstance(a, act.RecordEvent)]
+
+    held = look(reservation(annotations=made_for), placeholder=placeholder())
+    claimed_room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED, annotations=made_for)
+    used = look(claimed_room, claimant=replace(BOUND, phase=PodPhase.RUNNING))
+    lost = look(claimed_room, claimant=replace(BOUND, phase=PodPhase.FAILED))
+    assert [held.status.phase, used.status.phase, lost.status.phase] == ["Available", "Succeeded", "Failed"]
+    of_move = made_for is OF_A_MOVE
+    assert told(held) == ([] if of_move else [("Available", False)])
+    assert told(used) == ([] if of_move else [("Succeeded", False)])
+    assert told(lost) == [("ClaimantLost", True)]
 
 
 def test_nobody_is_held_longer_than_the_limit():
