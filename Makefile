@@ -97,8 +97,8 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED); \
 	  else echo 'Go is missing: plans are not compared with kube-scheduler.'; fi
 	$(BIN)/python -m bench.crowds
-	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest tests/controller/test_generated_objects.py
-	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest tests/sandbox/test_histories_by_hypothesis.py
+	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest --timeout=0 tests/controller/test_generated_objects.py
+	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest --timeout=0 tests/sandbox/test_histories_by_hypothesis.py
 	RESCHEDULER_EVERY_ZONE=1 $(BIN)/python -m pytest tests/room_sets/test_cron.py
 	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) -m 'not realcluster' tests/upgrades
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
