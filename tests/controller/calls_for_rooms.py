@@ -72,7 +72,9 @@ CALLS_FOR_ROOMS = [
             "kind": "Pod",
             "metadata": {"generateName": "template-"},
             "spec": {
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+                "containers": [
+                    {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
+                ],
                 "automountServiceAccountToken": False,
             },
         },

@@ -4,6 +4,7 @@ import pytest
 
 from rescheduler.controller.run import Controller, MissingParts, Options
 from rescheduler.kube.discovery import Capabilities, ServerVersion
+from rescheduler.kube.installed_rules import InstalledRules
 
 QUIET = "{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: []}"
 
@@ -15,6 +16,7 @@ def start(tmp_path, monkeypatch):
     def start(version, *, there=True, dry_run=False):
         capabilities = Capabilities(version=version, reservations=there, pod_migrations=there)
         monkeypatch.setattr("rescheduler.controller.run.discover", lambda _api: capabilities)
+        monkeypatch.setattr("rescheduler.controller.run.installed_rules", lambda _api: InstalledRules())
         path = tmp_path / "config.yaml"
         path.write_text(QUIET)
 
