@@ -70,7 +70,12 @@ class PendingOwners:
         def admits(pod: Pod, room: Room) -> bool:
             return self.admits(pod, observed[room.reservation.name]).ok
 
-        found = assign(list(pods), eligible, self.index.controllers, admits=admits).claims
+        # An earlier claim let it behind the taint of the node, and tolerations stay: it would take the room of any other pod.
+        def goes_first(pod: Pod, room: Room) -> bool:
+            return tolerates_taint(pod, room.reservation.status.node_name)
+
+        given = assign(list(pods), eligible, self.index.controllers, admits=admits, goes_first=goes_first)
+        found = given.claims
         nodes = {room.reservation.name: room.reservation.status.node_name for room in eligible}
         ready = {
             name: served

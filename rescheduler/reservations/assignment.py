@@ -117,11 +117,13 @@ def assign(
     *,
     admits: Admits = anyone,
     passes_by: Admits = nobody,
+    goes_first: Admits = nobody,
 ) -> Assignment:
     """Assign the rooms. ``gated``: pods with our gate that have not claimed a live Reservation.
 
     ``admits``: asked right before a room is given to a pod, in the order in which pods are served.
     ``passes_by``: True for a pod that neither takes nor waits for a room, because its node takes no pods and another one would.
+    ``goes_first``: True for a pod that would take the room of another pod.
     """
     index = _Index(rooms)
     # Every pair is ranked, also those with rooms that are not open yet: a pod that such a room is meant for must not be
@@ -142,7 +144,7 @@ def assign(
                 continue
             # A closed room that users reserved (no eviction) is meant for no pod in particular: it only makes pods wait.
             if room.open or room.since_s:
-                pairs.append((_rank(pod, room), pod, room))
+                pairs.append((_rank(pod, room, goes_first=goes_first(pod, room)), pod, room))
             if not room.open:
                 waits.add(pod.uid)
     open_now = {room.reservation.name for _, _, room in pairs if room.open}
@@ -203,13 +205,14 @@ class _Index:
                 yield room
 
 
-def _rank(pod: Pod, room: Room) -> tuple[object, ...]:
+def _rank(pod: Pod, room: Room, *, goes_first: bool) -> tuple[object, ...]:
     """Smallest first. The last entries only make the order total, so that every run gives the same result."""
     reservation = room.reservation
     return (
         room.replaces != pod.name,
         not room.since_s or pod.created_at_s < float(int(room.since_s)),
         _order(reservation),
+        not goes_first,
         -_share(pod.spec.requests, room.size),
         not _names_uid(reservation, pod),
         pod.annotations.get(names.ANNOTATION_RESERVATION) != reservation.name,

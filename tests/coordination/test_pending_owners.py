@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 from node_rooms import (
     CLAIMED,
@@ -106,6 +107,16 @@ def given(pods, *rooms, rules=None, resting=(), taken=()):
 def test_a_pod_is_prepared_first_and_claims_then():
     assert given([waiting("a")], held()) == ({}, [("a", "r")])
     assert given([waiting("a", tolerates=True)], held()) == ({"r": ["a"]}, [])
+
+
+def test_a_pod_that_an_earlier_claim_let_behind_the_taint_goes_first():
+    """Tolerations stay, so it would take the room of a pod that fits better."""
+    earlier, better = waiting("earlier", tolerates=True, cpu=500), waiting("better", cpu=1000)
+    assert given([better, earlier], held()) == ({"r": ["earlier"]}, [])
+    elsewhere = msgspec.structs.replace(
+        earlier, spec=msgspec.structs.replace(earlier.spec, tolerations=(hand_over_toleration("n2"),))
+    )
+    assert given([better, elsewhere], held()) == ({}, [("better", "r")])
 
 
 NOBODY = {

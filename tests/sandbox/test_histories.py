@@ -35,6 +35,7 @@ FOUND = {
     40830: "a node was deleted under a room whose owners request what its template does not name",
     40836: "admission that had changed a second before an eviction was not looked at",
     40887: "admission made a probe of the scheduler fit somewhere, and it stayed there",
+    103233: "a pod that an earlier claim had let behind the hand-over taint took the room of another one",
 }
 
 
