@@ -95,6 +95,8 @@ class Rooms:
         self._claimed_gated: set[str] = set()
         self._gated: set[str] = set()
         self._released_at_s: dict[str, float] = {}
+        self._listed: set[str] = set()
+        """Uids of Reservations whose claimant was refused while the scheduler read a new list; the taint may hold the room longer."""
         self._unseen_then: dict[str, frozenset[str]] = {}
         """By uid of a claimant: pods nominated to its node that the caches did not show when it was released."""
         self.excused: dict[str, str] = {}
@@ -106,6 +108,7 @@ class Rooms:
             self._follow(changed, who, now_s)
         elif changed["kind"] == "Pod":
             self._follow_release(changed, now_s)
+            self._follow_refusal(changed, now_s)
         elif changed["kind"] == "Reservation":
             owners = self._seen.owners(changed)
             self._claimed_gated |= {uid(p) for p in owners if gated(p)}
@@ -230,7 +233,7 @@ class Rooms:
         """What the scheduler did, or did too late; "" if neither."""
         if self._free_to_go(room, node):
             return "a claimant that never was gated was bound to another node"
-        if self._listed_after_release(room, now_s):
+        if uid(room) in self._listed or self._listed_after_release(room, now_s):
             return "the API server went away in the middle of the hand-over"
         if uid(room) in self._not_waited_for:
             return "no scheduler answered in three quarters of the time that the claimant may be gated"
@@ -265,6 +268,12 @@ class Rooms:
             mine = [r for r in self._seen.rooms.values() if uid(pod) in self._owners_of(uid(r))]
             for room in mine:
                 self._unseen_then[uid(pod)] = self._nominated_unseen(room, status(room).get("nodeName", ""))
+
+    def _follow_refusal(self, pod: Obj, now_s: float) -> None:
+        if gated(pod) or node_of(pod) or nominated_to(pod):
+            return
+        mine = [r for r in self._seen.rooms.values() if uid(pod) in self._owners_of(uid(r))]
+        self._listed |= {uid(r) for r in mine if self._listed_after_release(r, now_s)}
 
     def _taken_at_release(self, room: Obj, node: str) -> bool:
         """True if such a pod still keeps the node from a claimant."""

@@ -113,6 +113,21 @@ def test_an_outage_in_the_middle_of_a_hand_over_is_excused(emptied_s, released_s
 
 
 @pytest.mark.parametrize(
+    ("refused_s", "excused"), [(20.0, True), (25.0, False)], ids=["in the list", "later"]
+)
+def test_a_claimant_that_was_refused_in_the_new_list_may_land_elsewhere_later(refused_s, excused):
+    scene = HandOver(outage_s=5.0, lists_s=20.0)
+    scene.empties(2.0)
+    scene.releases(12.0)
+    scene.write(TAINTED, Writer.PROGRAM)
+    scene.now_s = refused_s
+    refused = pod("claimant")
+    refused["spec"]["tolerations"] = [{"key": ANNOTATION_HANDOVER_TAINT}]
+    assert scene.write(refused) == [], "the taint holds the room"
+    assert (scene.lands_elsewhere(30.0) == []) is excused
+
+
+@pytest.mark.parametrize(
     ("claimed_gated", "tainted", "excused"),
     [(False, True, True), (False, False, False), (True, True, False)],
     ids=["without a gate", "no taint", "with a gate"],
