@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from rescheduler.coordination.shares import Wish, fitting
+from rescheduler.coordination.shares import ShareRequest, fitting
 from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
@@ -38,11 +38,11 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
             if entry.expires_at_s > now_s and entry.controller_uid and entry.namespace:
                 hosts[entry.namespace, entry.controller_uid].add(host)
     found: dict[str, str] = {}
-    wishes: dict[str, list[Wish]] = defaultdict(list)
+    wishes: dict[str, list[ShareRequest]] = defaultdict(list)
     for (namespace, uid), listed in sorted(hosts.items()):
         key, text = controller_key(namespace, uid), ",".join(sorted(listed)[:MOST_NODES])
         found[key] = text
-        wishes[namespace].append(Wish(late=False, size=len(key) + len(text), name=key))
+        wishes[namespace].append(ShareRequest(late=False, size=len(key) + len(text), name=key))
     return {key: found[key] for key in sorted(fitting(wishes, MOST_BYTES))}
 
 

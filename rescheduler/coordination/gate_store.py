@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from rescheduler.coordination.shares import Wish, fitting
+from rescheduler.coordination.shares import ShareRequest, fitting
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
@@ -39,12 +39,12 @@ class GateStore(NamedTuple):
 
 def stored(wanted: Iterable[tuple[ObservedReservation, Collection[str]]]) -> GateStore:
     """``wanted``: each Reservation whose new pods should be held, with its keys."""
-    wishes: dict[str, list[Wish]] = defaultdict(list)
+    wishes: dict[str, list[ShareRequest]] = defaultdict(list)
     ordered = sorted(wanted, key=lambda one: one[0].reservation.name)
     for observed, wanted_keys in ordered:
         room = observed.reservation
         size = sum(len(key) + len(room.name) for key in wanted_keys)
-        wishes[_home_of(room)].append(Wish(late=not made_for(room), size=size, name=room.name))
+        wishes[_home_of(room)].append(ShareRequest(late=not made_for(room), size=size, name=room.name))
     for queued in wishes.values():
         queued.sort()
     found = fitting(wishes, MOST_KEY_BYTES, lambda home: MOST_HOME_BYTES if home else MOST_KEY_BYTES)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 
-class Wish(NamedTuple):
+class ShareRequest(NamedTuple):
     """Something to be stored. ``late``: it comes after all wishes that are not."""
 
     late: bool
@@ -19,7 +19,7 @@ class Wish(NamedTuple):
 
 
 def fitting(
-    wishes: Mapping[str, Iterable[Wish]], most: int, most_of: Callable[[str], int] | None = None
+    wishes: Mapping[str, Iterable[ShareRequest]], most: int, most_of: Callable[[str], int] | None = None
 ) -> set[str]:
     """The names of those that are stored. ``wishes``: by namespace, in its order; ``most_of``: of one namespace."""
     queue: list[tuple[bool, int, str, int]] = []
