@@ -1,0 +1,83 @@
+"""A Reservation, its placeholder and its claimant, and one look of the machine at them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rescheduler.model import names
+from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.reservation import (
+    ControllerRef,
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
+from rescheduler.model.resources import Resources
+from rescheduler.reservations import actions as act
+from rescheduler.reservations.machine import step
+from rescheduler.reservations.observed import (
+    ObservedReservation,
+    ReservationSettings,
+)
+
+replace = msgspec.structs.replace
+NOW = 1_000_000.0
+SETTINGS = ReservationSettings()
+ROOM = Resources(cpu_milli=1000)
+OWNER = ReservationOwner(controller=ControllerRef(uid="rs"))
+NODE = Node(name="n2", uid="n2")
+
+
+def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, **fields):
+    status = ReservationStatus(
+        phase=phase,
+        node_name="" if phase is ReservationPhase.PENDING else "n2",
+        allocatable=ROOM,
+        current_owners=current,
+    )
+    base = {"template": PodSpec(requests=ROOM), "owners": (OWNER,), "template_node": "n2"}
+    return Reservation(
+        name="r", uid="r", resource_version="7", created_at_s=created, status=status, **{**base, **fields}
+    )
+
+
+def pod(name="p", *, gated=True, node="", nominated="", deleting=False, created=NOW - 5, **fields):
+    gates = (names.GATE,) if gated else ()
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=f"{name}-uid",
+        node=node,
+        nominated_node=nominated,
+        deleting=deleting,
+        created_at_s=created,
+        spec=PodSpec(requests=ROOM, gates=gates),
+        controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+        **fields,
+    )
+
+
+def placeholder(node="n2", **fields):
+    return pod("holder", gated=False, node=node, **fields)
+
+
+def observed(r, *, placeholder=None, claimant=None, **fields):
+    return ObservedReservation(
+        reservation=r,
+        placeholders=(placeholder,) if placeholder else (),
+        owners=(claimant,) if claimant else (),
+        **{"node": NODE, **fields},
+    )
+
+
+def look(r, **fields):
+    return step(observed(r, **fields), NOW, SETTINGS)
+
+
+def kinds(outcome):
+    return [type(a).__name__ for a in outcome.actions if not isinstance(a, act.RecordEvent)]
+
+
+CLAIMED = (ObjectRef(namespace="default", name="p", uid="p-uid"),)
