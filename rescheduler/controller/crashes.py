@@ -1,9 +1,9 @@
 """What is done about a defect of this program: it is told, and it stops one step, never the controller.
 
 Whatever a step raises is caught at the border of that step: the object that it was for rests and is tried again ever more
-rarely, and all others go on. What a stage over all objects raises ends the round or the decision, which the loop tries again. Each crash is in the log with its traceback, in metric ``rescheduler_crashes_total``, and on
-a Reservation or PodMigration as an Event ``Damaged``. Nothing is decided here; lost leadership is no defect and must not
-be caught.
+rarely, and all others go on. What a stage over all objects raises ends the round or the decision, which the loop tries
+again. Each crash is in the log with its traceback, in metric ``rescheduler_crashes_total``, and on a Reservation or
+PodMigration as an Event ``Damaged``. Nothing is decided here; lost leadership is no defect and must not be caught.
 """
 
 from __future__ import annotations

@@ -38,12 +38,12 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
             if entry.expires_at_s > now_s and entry.controller_uid and entry.namespace:
                 hosts[entry.namespace, entry.controller_uid].add(host)
     found: dict[str, str] = {}
-    wishes: dict[str, list[ShareRequest]] = defaultdict(list)
+    requested: dict[str, list[ShareRequest]] = defaultdict(list)
     for (namespace, uid), listed in sorted(hosts.items()):
         key, text = controller_key(namespace, uid), ",".join(sorted(listed)[:MOST_NODES])
         found[key] = text
-        wishes[namespace].append(ShareRequest(late=False, size=len(key) + len(text), name=key))
-    return {key: found[key] for key in sorted(fitting(wishes, MOST_BYTES))}
+        requested[namespace].append(ShareRequest(late=False, size=len(key) + len(text), name=key))
+    return {key: found[key] for key in sorted(fitting(requested, MOST_BYTES))}
 
 
 def outdated_hints(

@@ -62,6 +62,9 @@ class DryRunCreations:
     _kept: dict[TemplateKey, _Kept] = field(default_factory=dict)
     _no_right: dict[str, _Kept] = field(default_factory=dict)
     """By namespace."""
+    _asked_of: Snapshot | None = None
+    _refused: dict[str, str] = field(default_factory=dict)
+    """``_refused_beside`` of that snapshot, by namespace: each move of a round asks, and the pods are many."""
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
         """The snapshot with the answers that are still good; the others are dropped."""
@@ -82,7 +85,7 @@ class DryRunCreations:
         """What is known of the dry-run creation for ``pod``. ``snapshot``: an informed one."""
         key = template_of(snapshot, pod)
         if key is None:
-            return ObservedCreation(refused_beside=_refused_beside(snapshot, pod.namespace))
+            return ObservedCreation(refused_beside=self._refused_in(snapshot, pod.namespace))
         kept = self._kept.get(key) or self._no_right.get(pod.namespace)
         if kept is None:
             return ObservedCreation(template=key)
@@ -96,10 +99,17 @@ class DryRunCreations:
             message=answer.message,
             asked_at_s=kept.asked_at_s,
             tries=kept.tries,
-            refused_beside=_refused_beside(snapshot, pod.namespace)
+            refused_beside=self._refused_in(snapshot, pod.namespace)
             if answer.outcome in _SHOWS_NOTHING
             else "",
         )
+
+    def _refused_in(self, snapshot: Snapshot, namespace: str) -> str:
+        if self._asked_of is not snapshot:
+            self._asked_of, self._refused = snapshot, {}
+        if namespace not in self._refused:
+            self._refused[namespace] = _refused_beside(snapshot, namespace)
+        return self._refused[namespace]
 
     def answered(
         self, snapshot: Snapshot, template: TemplateKey, pod: Pod, answer: CreationAnswer, now_s: float

@@ -39,15 +39,15 @@ class GateStore(NamedTuple):
 
 def stored(wanted: Iterable[tuple[ObservedReservation, Collection[str]]]) -> GateStore:
     """``wanted``: each Reservation whose new pods should be held, with its keys."""
-    wishes: dict[str, list[ShareRequest]] = defaultdict(list)
+    requested: dict[str, list[ShareRequest]] = defaultdict(list)
     ordered = sorted(wanted, key=lambda one: one[0].reservation.name)
     for observed, wanted_keys in ordered:
         room = observed.reservation
         size = sum(len(key) + len(room.name) for key in wanted_keys)
-        wishes[_home_of(room)].append(ShareRequest(late=not made_for(room), size=size, name=room.name))
-    for queued in wishes.values():
+        requested[_home_of(room)].append(ShareRequest(late=not made_for(room), size=size, name=room.name))
+    for queued in requested.values():
         queued.sort()
-    found = fitting(wishes, MOST_KEY_BYTES, lambda home: MOST_HOME_BYTES if home else MOST_KEY_BYTES)
+    found = fitting(requested, MOST_KEY_BYTES, lambda home: MOST_HOME_BYTES if home else MOST_KEY_BYTES)
     keys: dict[str, str] = {}
     left_out: dict[str, ObservedReservation] = {}
     for observed, wanted_keys in ordered:

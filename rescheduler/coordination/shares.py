@@ -1,6 +1,6 @@
-"""Which wishes of all namespaces find place in a store of bounded size. Pure.
+"""Which entries of all namespaces are kept in a store of bounded size: a max-min fair queue. Pure.
 
-Promise: a namespace that wants little finds place however much others want (max-min fair), because a wish comes after
+Promise: the entries of a namespace with few of them are kept however many others have, because an entry comes after
 those with less of their own namespace before them.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class ShareRequest(NamedTuple):
-    """Something to be stored. ``late``: it comes after all wishes that are not."""
+    """An entry that is to be stored. ``late``: it comes after all that are not."""
 
     late: bool
     size: int
@@ -19,16 +19,16 @@ class ShareRequest(NamedTuple):
 
 
 def fitting(
-    wishes: Mapping[str, Iterable[ShareRequest]], most: int, most_of: Callable[[str], int] | None = None
+    requested: Mapping[str, Iterable[ShareRequest]], most: int, most_of: Callable[[str], int] | None = None
 ) -> set[str]:
-    """The names of those that are stored. ``wishes``: by namespace, in its order; ``most_of``: of one namespace."""
+    """The names of those that are stored. ``requested``: by namespace, in its order; ``most_of``: of one namespace."""
     queue: list[tuple[bool, int, str, int]] = []
-    for home, queued in wishes.items():
+    for home, queued in requested.items():
         taken = 0
-        for wish in queued:
-            taken += wish.size
+        for entry in queued:
+            taken += entry.size
             if taken <= (most_of(home) if most_of else most):
-                queue.append((wish.late, taken, wish.name, wish.size))
+                queue.append((entry.late, taken, entry.name, entry.size))
     found, filled = set[str](), 0
     for _, _, name, size in sorted(queue):
         filled += size

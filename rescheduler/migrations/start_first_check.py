@@ -12,8 +12,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rescheduler.model.records import Node, Pod, PodSpec
-from rescheduler.model.resources import format_amount
-from rescheduler.reservations.differences import SPEC, Difference, selects, taint_of, words_of
+from rescheduler.reservations.differences import (
+    SPEC,
+    Difference,
+    held_by,
+    of_amount,
+    selects,
+    taint_of,
+    words_of,
+)
 from rescheduler.reservations.placeholder import pinned_nodes
 
 
@@ -62,18 +69,10 @@ def _differences(replacement: Pod, asked: AskedSurgePod) -> Iterator[Difference]
 def _amounts(replacement: Pod, specs: Iterable[PodSpec]) -> Iterator[Difference]:
     wanted = [spec.requests for spec in specs]
     stored, path = replacement.spec.requests, (SPEC, "f:containers")
-    held = replacement.held if replacement.node else stored  # smaller than its request while a resize waits
+    held = held_by(replacement)
     for name in sorted({name for amounts in wanted for name, _ in amounts.items()}):
         want = min(amounts.amount(name) for amounts in wanted)
-        have, holds = stored.amount(name), held.amount(name)
-        if have < want:
-            yield Difference(
-                f"request for {name}", format_amount(name, want), format_amount(name, have), path
-            )
-        elif holds < want:
-            yield Difference(
-                f"{name} that is held", format_amount(name, want), format_amount(name, holds), path
-            )
+        yield from of_amount(name, want, stored.amount(name), held.amount(name), path)
 
 
 def _place(replacement: Pod, asked: AskedSurgePod) -> Iterator[Difference]:

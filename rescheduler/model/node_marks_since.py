@@ -38,6 +38,11 @@ class NodeMarksSince(msgspec.Struct, frozen=True):
 NOTHING_SEEN = NodeMarksSince()
 
 
+def young_labels(seen: NodeMarksSince, now_s: float, least_s: float) -> Iterator[str]:
+    """Labels that have not been as they are for ``least_s`` yet. One of which nobody saw a change is none of them."""
+    return (key for key, since_s in seen.labels.items() if now_s - since_s < least_s)
+
+
 def young_taints(node: Node, seen: NodeMarksSince, now_s: float, least_s: float) -> Iterator[Taint]:
     """Taints that have not stood for ``least_s`` yet. One of which nobody knows since when it stands is none of them.
 

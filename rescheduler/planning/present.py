@@ -24,7 +24,7 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import room_of_move
 from rescheduler.planning.history import InFlight
 from rescheduler.planning.trial import Trial
-from rescheduler.planning.unadopted import unadopted_replacement
+from rescheduler.planning.unadopted import unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
 
@@ -89,9 +89,8 @@ def _continue(trial: Trial, move: InFlight, placeholders: dict[str, Pod], replac
     reservation = room_of_move(move.migration, trial.snapshot.reservations, status.reservation_name)
     if reservation is not None:
         _dismiss(trial, placeholders, reservation.uid)
-    starts_first = status.mode is MoveMode.START_FIRST and pod.controller is not None
-    owner = trial.snapshot.workloads.get(pod.controller.uid) if starts_first and pod.controller else None
-    unadopted = unadopted_replacement(replacement, owner) if owner is not None else None
+    starts_first = status.mode is MoveMode.START_FIRST
+    unadopted = unadopted_of(pod, replacement, trial.snapshot) if starts_first else None
     trial.move(pod, replacement, target, unadopted=unadopted)
     return True
 

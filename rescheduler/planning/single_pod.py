@@ -20,7 +20,7 @@ from rescheduler.planning.avoid import holds
 from rescheduler.planning.passing_pods import minds_the_old_pod
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.refused_targets import RefusedTargets
-from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
+from rescheduler.planning.unadopted import may_start_beside, unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
 from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity
@@ -114,7 +114,7 @@ def start_first_refusal(
         return unfit
     if found.pod is None:
         return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
-    unadopted = _unadopted(snapshot, pod, found.pod)
+    unadopted = unadopted_of(pod, found.pod, snapshot)
     if unadopted is None:
         return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
     refusal = _refusal(state, pinned(unadopted, target), target)
@@ -162,7 +162,7 @@ def choose_target(
     others = [one for one in passing if one.uid != pod.uid]
     if not starts_first:
         return _choose(snapshot, state, pod, found.pod, passing=others, taken=taken)
-    unadopted = _unadopted(snapshot, pod, found.pod)
+    unadopted = unadopted_of(pod, found.pod, snapshot)
     if unadopted is None:
         return Choice(message="the ReplicaSet of the pod is not known")
     return _choose_beside(
@@ -328,11 +328,6 @@ def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
         words = ", ".join(refusal.reason for refusal in reasons)
         parts.append(f"{len(refused)} {result.plugins[code]} (such as: {words})")
     return f"0/{total} nodes are available by our own rules: {'; '.join(parts) or 'none is left'}"
-
-
-def _unadopted(snapshot: Snapshot, pod: Pod, replacement: Pod) -> Pod | None:
-    replica_set = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
-    return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
 
 def _elsewhere(state: SchedulingState, pod: Pod, feasible: BoolArray) -> BoolArray:

@@ -294,22 +294,15 @@ class Targets:
         if kept_off:
             words = f"of {plural(kept_off, 'node')} that would take its replacement, pods there keep off its placeholder"
             return Blocked(SkipReason.NO_TARGET, f"{words} (required anti-affinity)", PLUGIN)
-        built_for = self._trial.platforms.allowed(pod, replacement)
-        if built_for is not None:
-            others = result.feasible & self._trial.view.nodes.usable & ~built_for
-            number = int(np.count_nonzero(others))
-            if number:
-                why = self._trial.platforms.refusal(pod, others)
-                words = f"{plural(number, 'node')} that would take its replacement {why}"
-                return Blocked(SkipReason.NO_TARGET, words, PLATFORM_LABELS[0])
-        willing = self._trial.refused.allowed(pod)
-        if willing is not None:
-            others = result.feasible & self._trial.view.nodes.usable & ~willing
-            number = int(np.count_nonzero(others))
-            if number:
-                why, names = self._trial.refused.refusal(pod, others)
-                words = f"{plural(number, 'node')} that would take its replacement {why}"
-                return Blocked(SkipReason.BACKOFF, words, names)
+        fitting = result.feasible & self._trial.view.nodes.usable
+        closed = _without(fitting, self._trial.platforms.allowed(pod, replacement))
+        if closed.any():
+            why = self._trial.platforms.refusal(pod, closed)
+            return Blocked(SkipReason.NO_TARGET, _would_take(closed, why), PLATFORM_LABELS[0])
+        closed = _without(fitting, self._trial.refused.allowed(pod))
+        if closed.any():
+            why, names = self._trial.refused.refusal(pod, closed)
+            return Blocked(SkipReason.BACKOFF, _would_take(closed, why), names)
         if not counted:
             return Blocked(SkipReason.NO_TARGET, UNFIT, "")
         most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
@@ -386,3 +379,12 @@ def _needed_by(relying: Relying) -> Blocked:
     pod = relying.move.pod
     message = f"the planned move of pod {pod.namespace}/{pod.name} relies on it ({relying.rule})"
     return Blocked(SkipReason.NO_TARGET, message, f"{pod.namespace}/{pod.name}")
+
+
+def _without(fitting: BoolArray, allowed: BoolArray | None) -> BoolArray:
+    """The fitting nodes that are not allowed; ``allowed`` None: all are."""
+    return np.zeros_like(fitting) if allowed is None else fitting & ~allowed
+
+
+def _would_take(nodes: BoolArray, why_not: str) -> str:
+    return f"{plural(int(np.count_nonzero(nodes)), 'node')} that would take its replacement {why_not}"

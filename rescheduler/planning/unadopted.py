@@ -13,6 +13,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod, Workload
 from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.start_first_mode import replacement_labels
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
@@ -24,6 +25,12 @@ def unadopted_replacement(replacement: Pod, replica_set: Workload) -> Pod:
     alone = replica_set.controller is None
     labels = LabelSet(replacement_labels(replica_set.template_labels, "", alone=alone))
     return msgspec.structs.replace(replacement, labels=labels, controller=None)
+
+
+def unadopted_of(pod: Pod, replacement: Pod, snapshot: Snapshot) -> Pod | None:
+    """The pod that mode StartFirst creates for the replacement of ``pod``; None if its ReplicaSet is not there."""
+    replica_set = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
 
 def may_start_beside(state: SchedulingState, unadopted: Pod) -> BoolArray:

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from rescheduler.model.node_marks_since import young_labels
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.times import parse_duration
 from rescheduler.policies.framework import PolicyView, nowhere
@@ -216,10 +217,9 @@ class NodeAffinity:
 
         def find() -> Mapping[str, list[int]]:
             found: dict[str, list[int]] = {}
-            for name, marks in snapshot.node_marks_since.items():
-                for key, since_s in marks.labels.items():
-                    if name in index and snapshot.taken_at_s - since_s < self._after_s:
-                        found.setdefault(key, []).append(index[name])
+            for name, seen in snapshot.node_marks_since.items():
+                for key in young_labels(seen, snapshot.taken_at_s, self._after_s) if name in index else ():
+                    found.setdefault(key, []).append(index[name])
             return found
 
         stamp = id(snapshot), snapshot.taken_at_s

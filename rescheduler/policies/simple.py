@@ -225,10 +225,16 @@ class SimplePolicy(Generic[ArgsT]):
         if not self._scope.proposes(kind):
             return None
         pod = _nameless(kind)
-        group = self._judged(lambda: self._group_of(pod), None)
-        if group is None or self.on_failure is None:
+
+        def grouped() -> Hashable | None:
+            group = self._group_of(pod)
+            if group is not None and self.on_failure is not None:
+                self._together(
+                    [pod]
+                )  # pods whose cost cannot be had would end each decision about their group
             return group
-        return self._judged(lambda: (self._together([pod]), group)[1], None)
+
+        return self._judged(grouped, None)
 
     def _group_of(self, pod: Pod) -> Hashable | None:
         try:

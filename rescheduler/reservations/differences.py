@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import FieldWriter, Node, PodSpec, Toleration
+from rescheduler.model.records import FieldWriter, Node, Pod, PodSpec, Toleration
+from rescheduler.model.resources import Resources, format_amount
 
 _OWN_MANAGER: Final = names.CREATED_BY
 METADATA: Final = "f:metadata"
@@ -41,6 +42,24 @@ def words_of(found: Iterable[Difference], writers: Iterable[FieldWriter]) -> str
     """All differences on one line."""
     known = tuple(writers)
     return "; ".join(one.words(known) for one in found)
+
+
+def of_amount(
+    name: str, asked: int, requested: int, held: int, path: tuple[str, ...], *, exact: bool = False
+) -> Iterator[Difference]:
+    """Whether a resource is requested, and held on the node, as much as asked. ``exact``: no more is requested either."""
+    if requested < asked or (exact and requested > asked):
+        field, stored = f"request for {name}", requested
+    elif held < asked:
+        field, stored = f"{name} that is held", held
+    else:
+        return
+    yield Difference(field, format_amount(name, asked), format_amount(name, stored), path)
+
+
+def held_by(pod: Pod) -> Resources:
+    """What it occupies on its node, or will: smaller than its request while a resize waits."""
+    return pod.held if pod.node else pod.spec.requests
 
 
 def selects(spec: PodSpec, node: Node) -> bool:

@@ -12,8 +12,7 @@ from typing import Final
 from rescheduler.model import names
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
-from rescheduler.model.resources import format_amount
-from rescheduler.reservations.differences import METADATA, SPEC, Difference, words_of
+from rescheduler.reservations.differences import METADATA, SPEC, Difference, of_amount, words_of
 from rescheduler.reservations.koordinator import closed_to_others, owners_of
 
 _TEMPLATE: Final = (SPEC, "f:template")
@@ -58,11 +57,7 @@ def _amounts(reservation: Reservation, held: KoordinatorReservation) -> Iterator
     if not held.holds:
         return
     for name, want in sorted((reservation.template or PodSpec()).requests.items()):
-        have = held.allocatable.amount(name)
-        if have < want:
-            yield Difference(
-                f"{name} that is held", format_amount(name, want), format_amount(name, have), _TEMPLATE
-            )
+        yield from of_amount(name, want, want, held.allocatable.amount(name), _TEMPLATE)
 
 
 def _users(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:

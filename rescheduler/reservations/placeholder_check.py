@@ -15,12 +15,13 @@ from rescheduler.model import names
 from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.resources import Resources, format_amount
 from rescheduler.reservations.differences import (
     METADATA,
     OF_GARBAGE_COLLECTION,
     SPEC,
     Difference,
+    held_by,
+    of_amount,
     selects,
     taint_of,
     words_of,
@@ -106,25 +107,13 @@ def _amounts(reservation: Reservation, holder: Pod) -> Iterator[Difference]:
     stored = holder.spec.requests
     wanted = {name for name, _ in asked.items()} | ({name for name, _ in stored.items()} if exact else set())
     for name in sorted(wanted):
-        want, have, held = asked.amount(name), stored.amount(name), _held(holder).amount(name)
-        if have < want or (exact and have > want):
-            yield Difference(
-                f"request for {name}", format_amount(name, want), format_amount(name, have), path
-            )
-        elif held < want:
-            yield Difference(
-                f"{name} that is held", format_amount(name, want), format_amount(name, held), path
-            )
+        want, have = asked.amount(name), stored.amount(name)
+        yield from of_amount(name, want, have, held_by(holder).amount(name), path, exact=exact)
     ports = (reservation.template or PodSpec()).host_ports
     missing = [port for port in ports if port not in holder.spec.host_ports]
     if missing:
         listed = ", ".join(f"{port.protocol} {port.port}" for port in missing)
         yield Difference("host ports", listed, "none of these", path)
-
-
-def _held(holder: Pod) -> Resources:
-    """What it occupies on its node: smaller than its request while a resize waits."""
-    return holder.held if holder.node else holder.spec.requests
 
 
 def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator[Difference]:
