@@ -19,10 +19,10 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.controller.call_pool import CallPool, InlinePool
-from rescheduler.controller.carrying_out import Listener
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.decision_inputs import DecisionInputs
+from rescheduler.controller.dispatcher import Listener
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
 from rescheduler.controller.memory import sparing

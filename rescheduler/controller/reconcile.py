@@ -18,18 +18,19 @@ from functools import partial
 from typing import NamedTuple
 
 from rescheduler.controller.call_pool import CallPool, InlinePool
-from rescheduler.controller.carrying_out import Carrier, Listener, silent
 from rescheduler.controller.crashes import CrashReports, Step, words_of
+from rescheduler.controller.dispatcher import Dispatcher, Listener, silent
 from rescheduler.controller.effects import Action, NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
-from rescheduler.controller.keepers import Keepers
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
+from rescheduler.controller.periodic_steps import PeriodicSteps
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Executor
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
 from rescheduler.coordination.index import RoundIndex
@@ -39,10 +40,9 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
-from rescheduler.coordination.quiet_moves import MoveMarks, QuietMoves
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
-from rescheduler.coordination.told_later import ToldLater
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
+from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.model.migration import PodMigration
@@ -90,21 +90,21 @@ class Reconciler:
     memory: Memory = field(default_factory=Memory)
     awaited: dict[str, Reservation] = field(default_factory=dict)
     """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
-    _carrier: Carrier = field(init=False)
+    _dispatcher: Dispatcher = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
-    _told_later: ToldLater = field(init=False)
+    _deferred: DeferredStatus = field(init=False)
     _prepared: tuple[Pod, ...] = ()
-    _quiet: QuietMoves = field(default_factory=QuietMoves)
+    _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
-    _keepers: Keepers = field(default_factory=Keepers)
+    _keepers: PeriodicSteps = field(default_factory=PeriodicSteps)
     _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
     _wake_at_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._carrier = Carrier(
+        self._dispatcher = Dispatcher(
             executor=self.executor,
             pool=self.pool,
             memory=self.memory,
@@ -113,12 +113,12 @@ class Reconciler:
             crashed=self._crashed_in_call,
             clock=self.clock,
         )
-        self._told_later = ToldLater(self.memory.sightings)
+        self._deferred = DeferredStatus(self.memory.sightings)
         self._gatherer = Gatherer(
             memory=self.memory,
             unadopted=self._unadopted,
             unseen=self._unseen,
-            releasing=lambda pod: self._carrier.carries(release_machine(pod.uid)),
+            releasing=lambda pod: self._dispatcher.carries(release_machine(pod.uid)),
             resting=lambda pod: self._backs_off(release_machine(pod.uid)),
             crashed=self._crashed_in_observation,
         )
@@ -128,7 +128,7 @@ class Reconciler:
             recorder=self.recorder,
             backoff=self.memory.backoff,
             proofs=self.memory.proofs,
-            failed=self._carrier.failed,
+            failed=self._dispatcher.failed,
             crashed=self._config_map_crashed,
         )
 
@@ -176,7 +176,7 @@ class Reconciler:
     def _begin(self, snapshot: Snapshot, now_s: float) -> _Begun:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
         self._wake_at_s, self._now_s = None, now_s
-        self._carrier.wake_at_s = None
+        self._dispatcher.wake_at_s = None
         self.pool.begin_round()
         self.awaited = {}
         self._index = self._indexed(self.informed(snapshot, now_s))
@@ -184,7 +184,7 @@ class Reconciler:
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
         self._config_maps.store_history(now_s)
         settings = self.settings
-        chooser = Chooser(memory=self.memory, under_way=self._carrier.under_way)
+        chooser = Chooser(memory=self.memory, under_way=self._dispatcher.under_way)
         objects = chooser.of(
             self._index,
             self.recorder.history.counts,
@@ -214,11 +214,11 @@ class Reconciler:
         left = leftovers(self._index, self._unadopted, sightings, settings, self._now_s)
         self._tend_leftovers(left)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
-        self._alone(Step.ROUND, ObjectKey("keepers", ""), self._keep)
+        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), self._keep)
         self._record()
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
-        for at_s in (*objects.wake_at_s, self._carrier.wake_at_s, self._config_maps.again_s(self._now_s)):
+        for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
@@ -339,7 +339,7 @@ class Reconciler:
         if self.memory.backoff.crashed(machine, self._now_s):
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
-        step = self._told_later.reservation(observed.reservation, step, self._now_s)
+        step = self._deferred.reservation(observed.reservation, step, self._now_s)
         if self._config_maps.gate_is_late(step.actions, self._now_s, observed):
             return
         self._wake(step.wake_at_s)
@@ -364,7 +364,7 @@ class Reconciler:
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
-        step = self._told_later.migration(migration, step, self._now_s)
+        step = self._deferred.migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
         if self.memory.prepares(machine, wanted=step.prepares_gate):
@@ -375,7 +375,7 @@ class Reconciler:
         if self._config_maps.gate_is_late(actions, self._now_s):
             return
         self._wake(step.wake_at_s)
-        if any(isinstance(a, moves.DryRunCreate) and self._carrier.asks(a.template) for a in actions):
+        if any(isinstance(a, moves.DryRunCreate) and self._dispatcher.asks(a.template) for a in actions):
             return
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
@@ -417,7 +417,7 @@ class Reconciler:
     def _carry_out(
         self, machine: ObjectKey, actions: Iterable[Action], *, keep_failure: bool = False
     ) -> bool:
-        return self._carrier.begin(
+        return self._dispatcher.begin(
             machine, tuple(actions), self._index.snapshot, self._now_s, keep_failure=keep_failure
         )
 
@@ -426,7 +426,7 @@ class Reconciler:
 
         Until then it takes no further step.
         """
-        if self._carrier.carries(machine):
+        if self._dispatcher.carries(machine):
             return True
         until_s = self.memory.expectations.unseen_until(machine, self._index.version, self._now_s)
         self._wake(until_s)

@@ -13,7 +13,7 @@ from typing import Final
 
 from rescheduler.controller.crashes import Step
 from rescheduler.controller.effects import Action
-from rescheduler.controller.keeper_step import KeeperStep
+from rescheduler.controller.periodic_step import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod
@@ -24,8 +24,8 @@ from rescheduler.reservations.actions import DeleteReservation
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
-from rescheduler.room_sets.foresight import Seen, foresee
 from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
+from rescheduler.room_sets.node_forecast import Seen, forecast
 from rescheduler.room_sets.node_use import NodeUse
 from rescheduler.room_sets.placed_pods import PlacedPods
 from rescheduler.room_sets.places import Outlook
@@ -61,7 +61,7 @@ class RoomSetKeeper:
     _use: NodeUse = field(default_factory=NodeUse)
     _placed: PlacedPods = field(default_factory=PlacedPods)
 
-    def steps(self, index: RoundIndex, now_s: float) -> Iterator[KeeperStep]:
+    def steps(self, index: RoundIndex, now_s: float) -> Iterator[PeriodicStep]:
         """What is to be done now."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             self._wake(self._looked_s + _BETWEEN_LOOKS_S)  # what has changed since then is looked at, too
@@ -70,11 +70,11 @@ class RoomSetKeeper:
         look = _Look(index, self._use, self._placed, now_s)
         found = [
             *(
-                KeeperStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
+                PeriodicStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
                 for w in sorted(look.snapshot.windows.values(), key=lambda w: self._last_look_s(w.uid))
             ),
             *(
-                KeeperStep(Step.HEAD_ROOM, _machine(h), h.uid, partial(self._head_room, look, h))
+                PeriodicStep(Step.HEAD_ROOM, _machine(h), h.uid, partial(self._head_room, look, h))
                 for h in look.snapshot.head_rooms.values()
             ),
             *map(_given_back, look.left_over()),
@@ -149,7 +149,7 @@ class _Look:
         """What each node will have for it."""
         own = self.children.get(window.uid, ())
         self.nodes_visited += len(self.snapshot.nodes)
-        return foresee(Seen(self.snapshot, self.use, self.index.pods_of, self.now_s), window, room, own)
+        return forecast(Seen(self.snapshot, self.use, self.index.pods_of, self.now_s), window, room, own)
 
     def placed(self, window: ReservationWindow) -> frozenset[str]:
         """Uids of its owners that are bound and were created since it is gathered for."""
@@ -206,7 +206,7 @@ def _machine(member: ReservationWindow | HeadRoom) -> ObjectKey:
     return ObjectKey("room-set", f"{type(member).__name__}/{member.name}")
 
 
-def _given_back(room: Reservation) -> KeeperStep:
+def _given_back(room: Reservation) -> PeriodicStep:
     action = DeleteReservation(room, unchanged=True, why="the object that it was made for is gone")
     machine = ObjectKey("room-set", f"left-over/{room.uid}")
-    return KeeperStep(Step.RESERVATION, machine, room.uid, lambda: (action,))
+    return PeriodicStep(Step.RESERVATION, machine, room.uid, lambda: (action,))

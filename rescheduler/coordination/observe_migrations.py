@@ -21,8 +21,8 @@ from rescheduler.migrations.observed import (
     Calls,
     ObservedCreation,
     ObservedMigration,
-    ObservedSight,
     ObservedStartFirst,
+    ObservedWatchLag,
     Permission,
 )
 from rescheduler.model import names
@@ -128,11 +128,11 @@ class MigrationObserver:
             start_first=seen,
             held_back=held_back,
             recorded=recorded,
-            sight=self._sight(room),
+            watch_lag=self._watch_lag(room),
             calls=self._with_gate(dataclasses.replace(calls, pod_gone_at_s=gone_s), pod),
         )
 
-    def _sight(self, room: ObservedReservation | None) -> ObservedSight:
+    def _watch_lag(self, room: ObservedReservation | None) -> ObservedWatchLag:
         holder = room.placeholder if room is not None else None
         # A room that Koordinator holds has no pod behind it.
         measured = holder if holder is not None and holder.namespace else None

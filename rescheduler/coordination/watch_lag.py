@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from rescheduler.coordination.expectations import Touched, Version
-from rescheduler.migrations.observed import ObservedSight
+from rescheduler.migrations.observed import ObservedWatchLag
 from rescheduler.model.kinds import Kind
 from rescheduler.model.selectors import int64
 
@@ -72,12 +72,12 @@ class WatchLag:
         """The write that would measure the watch of pods is refused: only what other writes show counts."""
         self._lags[Kind.POD] = _Lag(0.0, now_s)
 
-    def observed(self, now_s: float) -> ObservedSight:
+    def observed(self, now_s: float) -> ObservedWatchLag:
         """Whether an eviction may rely on the caches now."""
         pods = self._lags.get(Kind.POD)
         proven = pods is not None and now_s <= pods.seen_s + PROVEN_S and pods.seen_s > self._failed_s
         late = "; ".join(filter(None, (self._late(kind, now_s) for kind in _MEASURED)))
-        return ObservedSight(late=late, proven=proven)
+        return ObservedWatchLag(late=late, proven=proven)
 
     def _late(self, kind: Kind, now_s: float) -> str:
         unseen_s = max((now_s - write.answered_s for write in self._waiting.get(kind, ())), default=0.0)

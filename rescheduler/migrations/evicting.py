@@ -142,15 +142,15 @@ def _sees(draft: Draft) -> bool:
 
     It is measured by a write to the placeholder; where there is none, only what other writes have shown counts.
     """
-    sight = draft.observed.sight
-    if not sight.late and (sight.proven or sight.placeholder is None):
+    watch_lag = draft.observed.watch_lag
+    if not watch_lag.late and (watch_lag.proven or watch_lag.placeholder is None):
         return True
     draft.change(eviction_requested_at_s=0.0)
-    if sight.late:
-        draft.say(Why.LATE_WATCH, f"what the controller sees is too far behind: {sight.late}")
+    if watch_lag.late:
+        draft.say(Why.LATE_WATCH, f"what the controller sees is too far behind: {watch_lag.late}")
     draft.wake(draft.now_s + _LOOK_AGAIN_S)
-    if not sight.proven and sight.placeholder is not None:
-        draft.do(act.MeasureWatch(sight.placeholder.key, sight.placeholder.uid, draft.now_s))
+    if not watch_lag.proven and watch_lag.placeholder is not None:
+        draft.do(act.MeasureWatch(watch_lag.placeholder.key, watch_lag.placeholder.uid, draft.now_s))
     return False
 
 

@@ -178,7 +178,7 @@ class ObservedStartFirst:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedSight:
+class ObservedWatchLag:
     """How far the caches are behind the API server, as far as it is measured (``coordination.watch_lag``)."""
 
     late: str = ""
@@ -254,7 +254,7 @@ class ObservedMigration:
     recorded: Recorded = RECORDED
     start_first: ObservedStartFirst | None = None
     """None for a move that cannot be of mode StartFirst."""
-    sight: ObservedSight = ObservedSight()
+    watch_lag: ObservedWatchLag = ObservedWatchLag()
     calls: Calls = NO_CALLS
 
     @property

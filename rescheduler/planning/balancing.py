@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.planning.company import Bound, Company, Mark
+from rescheduler.planning.placement_conflicts import Bound, Mark, PlacementConflicts
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 LEAST: Final = 0.0005
@@ -150,7 +150,7 @@ class _Search:
         )
         self._room = 1.0 / np.maximum(problem.whole, 1.0)
         self._budgets = list(problem.budgets)
-        self._company = Company()
+        self._conflicts = PlacementConflicts()
         self._of_node: dict[int, list[int]] = {}
         for number, pod in enumerate(pods):
             self._of_node.setdefault(pod.source, []).append(number)
@@ -287,7 +287,7 @@ class _Search:
         """Where the pod is put; -1: no node takes it."""
         self.placements += 1
         pod = self._problem.pods[number]
-        allowed = self._company.restrict(pod.minds, pod.spreads, pod.allowed())
+        allowed = self._conflicts.restrict(pod.minds, pod.spreads, pod.allowed())
         # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
         for some in self._by_room(receivers) if order.rng is None else (receivers,):
             node = self._best_of(number, some[allowed[some]], order)
@@ -351,7 +351,7 @@ class _Search:
         self._leave(number)
         for budget in pod.budgets:
             self._budgets[budget] -= 1
-        self._company.join(pod.bears, pod.spreads, node)
+        self._conflicts.join(pod.bears, pod.spreads, node)
 
     def _leave(self, number: int) -> None:
         """Its node has less above the targets."""
@@ -372,7 +372,7 @@ class _Search:
             above[resource] += amount
         for budget in pod.budgets:
             self._budgets[budget] += 1
-        self._company.leave(pod.bears, pod.spreads, node)
+        self._conflicts.leave(pod.bears, pod.spreads, node)
 
 
 def _some(numbers: Sequence[int], most: int, rng: random.Random) -> list[int]:

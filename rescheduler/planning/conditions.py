@@ -15,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.company import Bound, Mark
+from rescheduler.planning.placement_conflicts import Bound, Mark
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.scheduling.classes import PodClass, TermKind

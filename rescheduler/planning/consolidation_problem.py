@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rescheduler.planning.company import Bound, Mark
+from rescheduler.planning.placement_conflicts import Bound, Mark
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 

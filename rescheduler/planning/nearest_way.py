@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.leaving_pods import LeavingPods
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import disruption_of
 from rescheduler.planning.room_levels import RoomLevels
 from rescheduler.planning.room_search import RoomSearch, SearchWork
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
+from rescheduler.planning.victim_sets import VictimSets
 from rescheduler.planning.why_no_room import WORK_OF_A_REASON, nearest_way
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.making_room import RoomBounds
@@ -89,7 +89,7 @@ class NearestWays:
                 lambda one: self._comes_back(one) and (highest is None or self._is_free(one, highest)),
                 _BOUNDS.depth - 1,
             )
-            sets = LeavingPods(trial=self._trial, levels=levels, cost=self._cost)
+            sets = VictimSets(trial=self._trial, levels=levels, cost=self._cost)
             objective = Objective((), self._trial.view)
             work = SearchWork(WORK_OF_A_REASON)
             found = RoomSearch(self._trial, objective, self._replacement, "", sets, work)

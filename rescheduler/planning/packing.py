@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from rescheduler.planning.company import Company
 from rescheduler.planning.consolidation_problem import ConsolidationProblem, Emptied, Occupant, Source
+from rescheduler.planning.placement_conflicts import PlacementConflicts
 from rescheduler.scheduling.framework import FloatArray
 
 LOOKED_AT: Final = 48
@@ -42,7 +42,7 @@ class Packing:
         self._received: dict[int, dict[Occupant, None]] = {}
         self._at: dict[Occupant, int] = {}
         self._needs: dict[Occupant, dict[int, int]] = {}
-        self._company = Company()
+        self._conflicts = PlacementConflicts()
         self._budgets = list(cluster.budgets)
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
@@ -118,7 +118,7 @@ class Packing:
         return True
 
     def _kept_apart(self, item: Occupant) -> tuple[Occupant, ...]:
-        """Those that were put somewhere and whose company says where the item may not go."""
+        """Those that were put somewhere and whose conflicts say where the item may not go."""
         minds, spreads = {mark.key for mark in item.minds}, {bound.key for bound in item.spreads}
         return tuple(
             other
@@ -133,7 +133,7 @@ class Packing:
         """A node that takes the item once one or two others have left it, the smallest that failed least often; -1: there is none."""
         self.placements += 1
         fits = item.allowed() & self._open
-        fits = self._company.restrict(item.minds, item.spreads, fits)
+        fits = self._conflicts.restrict(item.minds, item.spreads, fits)
         nodes = [node for node, guests in self._received.items() if guests and fits[node]]
         if len(nodes) > LOOKED_AT:
             nodes = sorted(nodes, key=lambda node: (-self._slack[node], node))[:LOOKED_AT]
@@ -212,7 +212,7 @@ class Packing:
         fits = item.allowed() & self._open
         for resource, amount in item.needs:
             fits &= self._free[resource] >= amount
-        fits = self._company.restrict(item.minds, item.spreads, fits)
+        fits = self._conflicts.restrict(item.minds, item.spreads, fits)
         nodes = np.flatnonzero(fits)
         if not len(nodes):
             return -1
@@ -223,7 +223,7 @@ class Packing:
         self._at[item] = node
         self._received.setdefault(node, {})[item] = None
         self._standing[node] = 0.0
-        self._company.join(item.bears, item.spreads, node)
+        self._conflicts.join(item.bears, item.spreads, node)
 
     def _take(self, item: Occupant) -> None:
         node = self._at.pop(item)
@@ -232,7 +232,7 @@ class Packing:
         del here[item]
         if not here:
             self._standing[node] = self._losses[node]
-        self._company.leave(item.bears, item.spreads, node)
+        self._conflicts.leave(item.bears, item.spreads, node)
 
     def _change(self, item: Occupant, node: int, sign: int) -> None:
         for resource, amount in item.needs:

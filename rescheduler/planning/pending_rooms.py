@@ -21,7 +21,6 @@ from rescheduler.planning.chain_moves import held, makes_room
 from rescheduler.planning.gangs import gangs_of, least_of, words_of
 from rescheduler.planning.group_members import GroupMembers
 from rescheduler.planning.groups import MakesMoves
-from rescheduler.planning.leaving_pods import LeavingPods
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.room_levels import RoomLevels
@@ -29,6 +28,7 @@ from rescheduler.planning.room_search import RoomSearch, SearchWork, Way
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.victim_sets import VictimSets
 from rescheduler.planning.why_no_room import NO_WAY, why_no_room
 from rescheduler.policies.making_room import RoomBounds, RoomMakingPolicy
 from rescheduler.policies.objective import Tier, nothing
@@ -277,7 +277,7 @@ class PendingRooms:
         return found
 
     def _made(self, candidate: Candidate, levels: RoomLevels, work: SearchWork) -> RoomSearch:
-        sets = LeavingPods(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
+        sets = VictimSets(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
         return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, work)
 
     def _take(self, candidate: Candidate, way: Way) -> Pod | None:

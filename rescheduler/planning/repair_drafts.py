@@ -16,8 +16,8 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.company import Mark
 from rescheduler.planning.conditions import Conditions
+from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
 from rescheduler.planning.staged_spread import Spread

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
-from rescheduler.planning.company import Mark
+from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.staged_spread import Spread, StagedSpread
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 

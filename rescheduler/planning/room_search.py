@@ -19,11 +19,11 @@ import numpy as np
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
 from rescheduler.planning.chains import ChainStep
-from rescheduler.planning.leaving_pods import Arrival, LeavingPods
 from rescheduler.planning.room_levels import NEVER
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
+from rescheduler.planning.victim_sets import Arrival, VictimSets
 from rescheduler.policies.objective import Tier, nothing
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
@@ -78,7 +78,7 @@ class RoomSearch:
     replacement: Callable[[Pod], Pod]
     policy: str
     """For which hints to avoid nodes are looked at."""
-    sets: LeavingPods
+    sets: VictimSets
     work: SearchWork
     _may_leave: Callable[[Pod], bool] = _nobody
     _may: dict[str, bool] = field(default_factory=dict)

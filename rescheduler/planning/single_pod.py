@@ -17,14 +17,14 @@ from rescheduler.model.records import Node, Pod
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
-from rescheduler.planning.passing_pods import minds_the_old_pod
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.refused_targets import RefusedTargets
+from rescheduler.planning.transient_pods import minds_the_old_pod
 from rescheduler.planning.unadopted import may_start_beside, unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
 from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity
-from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
+from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
 from rescheduler.scheduling.state import SchedulingState
 
 PLUGIN: Final = "Rescheduler"
@@ -357,10 +357,10 @@ def _passing_refusal(
     return Refusal(InterPodAffinity.name, f"{AFFINITY}, {_PASSING}", unresolvable=True)
 
 
-def _counted(state: SchedulingState, passing: Iterable[Pod]) -> list[PassingPod]:
+def _counted(state: SchedulingState, passing: Iterable[Pod]) -> list[TransientPod]:
     nodes = state.node_index
     return [
-        PassingPod(one, nodes[one.node], counted=True)
+        TransientPod(one, nodes[one.node], counted=True)
         for one in passing
         if one.node in nodes and not one.deleting
     ]

@@ -3,7 +3,7 @@
 Room accumulates. A planned move occupies its target at once; the room, ports and volumes that its old pod leaves are
 **not** used by later moves of the same plan, because several moves run at once and none may depend on how fast
 another pod ends. Rules about other pods are judged after the earlier moves of the plan and without them, and those
-that count terminating pods also while old pods still end (see ``passing_pods``). So the moves can be carried out one
+that count terminating pods also while old pods still end (see ``transient_pods``). So the moves can be carried out one
 after the other, and also all at once: none relies on a pod that another one brings or takes away. (Topology spread
 relies on the order where ``at_once`` is not asked for.)
 
@@ -31,11 +31,11 @@ from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
-from rescheduler.planning.passing_pods import PassingPods, Relying
 from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.refused_targets import RefusedTargets
-from rescheduler.planning.required_company import Required, required_near
+from rescheduler.planning.required_affinity import Required, required_near
+from rescheduler.planning.transient_pods import Relying, TransientPods
 from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
@@ -91,7 +91,7 @@ class Trial:
         self._free_beside_leaving: dict[str, IntArray] = {}
         """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
         self._needs: dict[Resources, list[tuple[str, int]]] = {}
-        self._passing = PassingPods(snapshot, view.state, at_once=at_once)
+        self._passing = TransientPods(snapshot, view.state, at_once=at_once)
         self._contended_up_to: int | None = None
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
         self._holders = PlannedHolders(PlaceholderRules(view.state, namespace), view.planned.moves)

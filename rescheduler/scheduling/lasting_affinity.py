@@ -18,7 +18,7 @@ from rescheduler.scheduling.matching import Matcher, matcher_of
 from rescheduler.scheduling.nodes import Column
 
 
-class PassingPod(NamedTuple):
+class TransientPod(NamedTuple):
     """A pod that may be there or not when the asked pod is scheduled."""
 
     pod: Pod
@@ -28,7 +28,7 @@ class PassingPod(NamedTuple):
     """True if the cluster counts it now."""
 
 
-def lasting_affinity(pod: Pod, cluster: Cluster, passing: Iterable[PassingPod]) -> BoolArray | None:
+def lasting_affinity(pod: Pod, cluster: Cluster, passing: Iterable[TransientPod]) -> BoolArray | None:
     """Nodes on which all required affinity terms of ``pod`` hold, whichever of ``passing`` are there.
 
     Terminating pods that the cluster counts are passing in any case, and are not among ``passing``. None if the pod

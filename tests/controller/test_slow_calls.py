@@ -5,7 +5,7 @@ import itertools
 import pytest
 from scenes import Scene, refusal
 
-from rescheduler.controller.carrying_out import FRESH_S, SentStep
+from rescheduler.controller.dispatcher import FRESH_S, SentStep
 from rescheduler.controller.issuing import Creations
 from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.reads import USAGE

@@ -13,9 +13,9 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
 from rescheduler.model.room_pod import pinned
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.passing_pods import minds_the_old_pod
 from rescheduler.planning.planner import plan
 from rescheduler.planning.stages import in_stages
+from rescheduler.planning.transient_pods import minds_the_old_pod
 from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.company import Bound, Mark
 from rescheduler.planning.consolidation import consolidate
 from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
+from rescheduler.planning.placement_conflicts import Bound, Mark
 
 QUICK = settings(max_examples=150)
 

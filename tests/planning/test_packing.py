@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rescheduler.planning.company import Bound, Mark
 from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
 from rescheduler.planning.packing import Packing
+from rescheduler.planning.placement_conflicts import Bound, Mark
 
 
 def item(need, nodes, **more):

@@ -12,8 +12,8 @@ from bench.optima import STAGES, planned
 from bench.random_clusters import Kind, random_cluster
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.optima.placement import Places
-from rescheduler.planning.company import Mark
 from rescheduler.planning.limits import PlanningInputs, limits_for
+from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.planner import plan
 from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
 from rescheduler.planning.staged_spread import Spread

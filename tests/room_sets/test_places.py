@@ -7,7 +7,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowStatus
-from rescheduler.room_sets.foresight import Seen, foresee
+from rescheduler.room_sets.node_forecast import Seen, forecast
 from rescheduler.room_sets.node_use import NodeUse
 from rescheduler.room_sets.places import Place, chosen, hopeful
 from rescheduler.room_sets.releases import declared_end_s
@@ -58,7 +58,7 @@ def of(kind, built):
 def outlooks(found, window_):
     recipe = recipe_of(window_, running(window_, NOW_S)[0])
     seen = Seen(found, NodeUse.of(found), lambda _uid: (), NOW_S)
-    return foresee(seen, window_, recipe.room)
+    return forecast(seen, window_, recipe.room)
 
 
 def places(found, window_, rooms):

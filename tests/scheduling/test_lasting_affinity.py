@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.scheduling.framework import Profile
-from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
+from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -45,7 +45,7 @@ def questions(draw):
 @settings(max_examples=150, deadline=None)
 @given(question=questions(), outside=st.sets(st.integers(0, 4)))
 def test_it_is_what_every_subset_of_the_passing_pods_leaves(question, outside):
-    """``outside``: numbers of passing pods that the cluster does not count, because they are off their nodes."""
+    """``outside``: numbers of transient pods that the cluster does not count, because they are off their nodes."""
     cluster, asked, names = question
     state = SchedulingState(cluster)
     pods = {pod.name: pod for pod in cluster.pods.values()}
@@ -63,7 +63,7 @@ def test_it_is_what_every_subset_of_the_passing_pods_leaves(question, outside):
         if off:
             state.remove(pod)
         if off or not pod.deleting:
-            passing.append(PassingPod(pod, state.node_index[pod.node], counted=not off))
+            passing.append(TransientPod(pod, state.node_index[pod.node], counted=not off))
     assert lasting_affinity(asked, state.cluster, passing).tolist() == expected.tolist()
 
 

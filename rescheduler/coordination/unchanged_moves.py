@@ -44,7 +44,7 @@ class _Rest(NamedTuple):
 
 
 @dataclass(slots=True)
-class QuietMoves:
+class UnchangedMoves:
     """What the last steps that led to nothing were made of."""
 
     _rests: dict[ObjectKey, _Rest] = field(default_factory=dict)

@@ -46,7 +46,7 @@ _TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMI
 
 
 @dataclass(frozen=True, slots=True)
-class ToldLater:
+class DeferredStatus:
     """Takes writes of words out of steps until they are due. ``sightings``: since when stored words are wrong."""
 
     sightings: Sightings

@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     now_s: float
 
 
-def foresee(
+def forecast(
     seen: Seen, window: ReservationWindow, room: Resources, own: Sequence[Reservation] = ()
 ) -> list[Outlook]:
     """Of each node that may be used and has something to hope for.

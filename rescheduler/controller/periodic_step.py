@@ -1,4 +1,4 @@
-"""One step of something that is looked after in rounds (``keepers``): of what it is, and what is to be done. A value."""
+"""One step of something that is looked after in rounds (``periodic_steps``): of what it is, and what is to be done. A value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rescheduler.controller.effects import Action
 from rescheduler.model.records import ObjectKey
 
 
-class KeeperStep(NamedTuple):
+class PeriodicStep(NamedTuple):
     """To be taken by its machine."""
 
     step: Step

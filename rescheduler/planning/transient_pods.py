@@ -32,7 +32,7 @@ from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.classes import TermKey, TermKind
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
-from rescheduler.scheduling.lasting_affinity import PassingPod, lasting_affinity
+from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
 from rescheduler.scheduling.matching import Matcher, demanded_label, matcher_of
 from rescheduler.scheduling.pod_topology_spread import CountedPod, SpreadAfter, spread_after
 from rescheduler.scheduling.state import SchedulingState
@@ -51,7 +51,7 @@ class Relying(NamedTuple):
     """The rule that its replacement would break, in words."""
 
 
-class PassingPods:
+class TransientPods:
     """The old pods and the replacements of the moves of one trial, found by their labels and terms."""
 
     def __init__(self, snapshot: Snapshot, state: SchedulingState, *, at_once: bool) -> None:
@@ -62,9 +62,9 @@ class PassingPods:
         self._disabled = state.profile.disabled
         self._moves: list[PlannedMove] = []
         self._spread = PlannedSpread(state)
-        self._all: list[PassingPod] = []
-        self._labelled: dict[Label, list[PassingPod]] = {}
-        """By label, the passing pods that carry it."""
+        self._all: list[TransientPod] = []
+        self._labelled: dict[Label, list[TransientPod]] = {}
+        """By label, the transient pods that carry it."""
         self._carrying: dict[TermKey, list[PlannedMove]] = {}
         """By required anti-affinity term, the moves whose old pods carry it."""
         self._near: dict[_Kind, list[PlannedMove]] = {}
@@ -97,7 +97,7 @@ class PassingPods:
             self._near[_kind(move.replacement)].pop()
 
     def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None, stage: int) -> None:
-        """Leave those of the ``feasible`` nodes on which the rules hold whichever passing pods are there.
+        """Leave those of the ``feasible`` nodes on which the rules hold whichever transient pods are there.
 
         ``ending``: the old pod, taken off, which may still end when the replacement comes; None: it is gone by then.
         ``stage``: of the plan, in which it comes.
@@ -176,12 +176,12 @@ class PassingPods:
         return spread_after(cluster.ask(replacement), cluster, changes)
 
     def _lasting_beside(self, replacement: Pod, ending: Pod | None) -> BoolArray | None:
-        """Where its required affinity holds whichever passing pods are there, and whether its own old pod is; None: it has none."""
+        """Where its required affinity holds whichever transient pods are there, and whether its own old pod is; None: it has none."""
         if not replacement.spec.pod_affinity:
             return None
         return self._lasting(replacement, () if ending is None else (self._at(ending, ending.node),))
 
-    def _lasting(self, replacement: Pod, besides: Iterable[PassingPod]) -> BoolArray | None:
+    def _lasting(self, replacement: Pod, besides: Iterable[TransientPod]) -> BoolArray | None:
         first = replacement.spec.pod_affinity[0]
         passing = self._like(matcher_of(first, replacement.namespace))
         return lasting_affinity(replacement, self._state.cluster, (*passing, *besides))
@@ -190,11 +190,11 @@ class PassingPods:
         matchers = [matcher_of(term, near.namespace) for term in near.spec.pod_affinity]
         return any(all(_matches(self._snapshot, m, other) for m in matchers) for other in others)
 
-    def _at(self, pod: Pod, node: str) -> PassingPod:
-        return PassingPod(pod, self._state.node_index[node], counted=False)
+    def _at(self, pod: Pod, node: str) -> TransientPod:
+        return TransientPod(pod, self._state.node_index[node], counted=False)
 
-    def _like(self, matcher: Matcher) -> Iterable[PassingPod]:
-        """The passing pods that the matcher may match."""
+    def _like(self, matcher: Matcher) -> Iterable[TransientPod]:
+        """The transient pods that the matcher may match."""
         label = demanded_label(matcher.selector)
         return self._all if label is None else self._labelled.get(label, ())
 
@@ -273,13 +273,13 @@ def exclusive_claims(snapshot: Snapshot, pod: Pod) -> frozenset[ObjectKey]:
     )
 
 
-def _passing(move: PlannedMove) -> list[PassingPod]:
+def _passing(move: PlannedMove) -> list[TransientPod]:
     found = [
-        PassingPod(move.pod, move.source, counted=False),
-        PassingPod(move.replacement, move.target, counted=True),
+        TransientPod(move.pod, move.source, counted=False),
+        TransientPod(move.replacement, move.target, counted=True),
     ]
     if move.unadopted is not None:
-        found.append(PassingPod(move.unadopted, move.target, counted=False))
+        found.append(TransientPod(move.unadopted, move.target, counted=False))
     return found
 
 

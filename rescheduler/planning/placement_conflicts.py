@@ -30,7 +30,7 @@ class Bound(NamedTuple):
     own: int
 
 
-class Company:
+class PlacementConflicts:
     """The marks and crossed bounds of everything that is put somewhere so far."""
 
     def __init__(self) -> None:

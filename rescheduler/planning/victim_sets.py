@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
     depth: int
 
 
-class LeavingSet(NamedTuple):
+class VictimSet(NamedTuple):
     """Pods that leave a node together."""
 
     pods: tuple[Pod, ...]
@@ -43,7 +43,7 @@ class LeavingSet(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class LeavingPods:
+class VictimSets:
     """Finds them in one trial."""
 
     trial: Trial
@@ -53,7 +53,7 @@ class LeavingPods:
     leavers: dict[int, list[Pod]] = field(default_factory=dict)
     """By node: pods that leave it for rooms that were planned before."""
 
-    def of(self, wanted: Arrival, node: int, may_go: Callable[[Pod], bool]) -> list[LeavingSet]:
+    def of(self, wanted: Arrival, node: int, may_go: Callable[[Pod], bool]) -> list[VictimSet]:
         """The sets of a node (an index). An empty one: those that leave anyway are enough."""
         blocking = blockers(self.trial.state, wanted.coming, node)
         if (
@@ -68,7 +68,7 @@ class LeavingPods:
             found = sorted(self._enough(wanted, blocking, missing, _few(able, missing)), key=self._order)
         else:
             found = [blocking.must_leave] if blocking.must_leave or self.leavers.get(node) else []
-        return [LeavingSet(pods, blocking.domain) for pods in found]
+        return [VictimSet(pods, blocking.domain) for pods in found]
 
     def _missing(self, needs: Needs, node: int, gone: Sequence[Pod]) -> list[tuple[str, int]]:
         """What is still missing once these, and those that leave anyway, have left."""

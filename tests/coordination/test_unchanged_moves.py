@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.quiet_moves import LONGEST_REST_S, MoveMarks, QuietMoves
+from rescheduler.coordination.unchanged_moves import LONGEST_REST_S, MoveMarks, UnchangedMoves
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import RECORDED, MigrationSettings
@@ -76,7 +76,7 @@ def rests(quiet, mark, now_s=0.0):
 
 
 def rested(cluster, **fields):
-    quiet = QuietMoves()
+    quiet = UnchangedMoves()
     step = MigrationStep(status=STATUS, **fields)
     quiet.stepped(MOVE.key, cluster.mark(), step, 0.0)
     return quiet
@@ -169,7 +169,7 @@ def test_some_moves_never_rest(status):
 
 def test_with_other_settings_all_are_looked_at_again():
     cluster = Cluster()
-    quiet = QuietMoves()
+    quiet = UnchangedMoves()
     index = RoundIndex.of(cluster.state.snapshot(0.0))
     quiet.begin_round(index, cluster.memory, MigrationSettings(), 0.0)
     quiet.stepped(MOVE.key, cluster.mark(), MigrationStep(status=STATUS), 0.0)

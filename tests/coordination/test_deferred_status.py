@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.memory import Sightings
-from rescheduler.coordination.told_later import ToldLater
 from rescheduler.migrations import actions as act
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
@@ -39,7 +39,7 @@ class Moves:
     """One move whose steps are looked at."""
 
     def __init__(self, stored=STORED):
-        self.stored, self.told = stored, ToldLater(Sightings())
+        self.stored, self.told = stored, DeferredStatus(Sightings())
 
     def step(self, *actions, at_s=NOW, wake_at_s=None, **changes):
         status = msgspec.structs.replace(self.stored, **changes)
@@ -135,12 +135,12 @@ def room_step(at_s=NOW, *, told=None, **changes):
     status = msgspec.structs.replace(stored, **changes)
     place = CreatePlaceholder(room, "n1")
     step = ReservationStep(status=status, actions=(WriteReservationStatus(room, status), place))
-    found = (told or ToldLater(Sightings())).reservation(room, step, at_s)
+    found = (told or DeferredStatus(Sightings())).reservation(room, step, at_s)
     return [type(action).__name__ for action in found.actions]
 
 
 def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_rely_on():
-    told = ToldLater(Sightings())
+    told = DeferredStatus(Sightings())
     assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["CreatePlaceholder"]
     both = ["WriteReservationStatus", "CreatePlaceholder"]
     assert room_step(NOW + TOLD_AFTER_S, told=told, observed_generation=1, expires_at_s=5.0) == both

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.keeper_step import KeeperStep
 from rescheduler.controller.keeping_empty import EmptiedNodeKeeper
+from rescheduler.controller.periodic_step import PeriodicStep
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.index import RoundIndex
@@ -17,7 +17,7 @@ from rescheduler.model.snapshot import Snapshot
 
 
 @dataclass(slots=True)
-class Keepers:
+class PeriodicSteps:
     """All of them; used by the core thread only."""
 
     _nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
@@ -25,10 +25,10 @@ class Keepers:
 
     def steps(
         self, whole: Snapshot, index: RoundIndex, settings: Settings, now_s: float
-    ) -> Iterator[KeeperStep]:
+    ) -> Iterator[PeriodicStep]:
         """What is to be done now, for each machine. ``whole``: with what the round leaves out."""
         for machine, actions in self._nodes.steps(whole, index.unbound(), settings.keeping, now_s):
-            yield KeeperStep(Step.NODE, machine, "", partial(tuple, actions))
+            yield PeriodicStep(Step.NODE, machine, "", partial(tuple, actions))
         yield from self._room_sets.steps(index, now_s)
 
     @property

@@ -79,7 +79,7 @@ class SentStep:
 
 
 @dataclass(slots=True, kw_only=True)
-class Carrier:
+class Dispatcher:
     """Used by the core thread only, except for the calls themselves."""
 
     executor: Executor
