@@ -2,7 +2,6 @@
 # Both stages must have the same minor version of Python.
 #   docker build -t rescheduler:0.1.0 .
 #   docker build -t rescheduler:0.1.0 --build-arg EXTRAS=webhook .   for clusters before 1.36, which need the webhook
-#   docker build -t rescheduler:0.1.0 --build-arg EXTRAS=all .       also for the commands demo and sandbox
 ARG PYTHON=python:3.13-slim-trixie
 
 FROM ${PYTHON} AS builder

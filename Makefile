@@ -25,11 +25,11 @@ files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml sandbox/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (PYTHON=python3.12 make ...)")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[all]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[all]' --editable ./sandbox --group dev
 	@touch $@
 
 install: $(STAMP)  ## the virtual environment in .venv
@@ -147,7 +147,7 @@ FROM ?= v0.1.0
 upgrade: controlplane  ## upgrade FROM a tag or commit, and back, on the real control plane while pods are moved (skipped without that commit)
 	RESCHEDULER_UPGRADE_FROM=$(FROM) $(BIN)/python -m pytest -rs -m realcluster tests/upgrades
 
-VERSIONED := pyproject.toml rescheduler/__init__.py charts/rescheduler/Chart.yaml charts/rescheduler/values.yaml manifests/base/deployment.yaml Dockerfile
+VERSIONED := pyproject.toml sandbox/pyproject.toml rescheduler/__init__.py charts/rescheduler/Chart.yaml charts/rescheduler/values.yaml manifests/base/deployment.yaml Dockerfile
 
 release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objects (CONTRIBUTING.md says what is left to do)
 	@test -n '$(RELEASE)' || { echo 'make release RELEASE=0.2.0' >&2; exit 2; }

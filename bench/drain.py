@@ -40,10 +40,10 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Json
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
+from kube_sandbox.kubelet import KubeletSettings, KubeletThread
+from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 from rescheduler.model.counted import plural
 from rescheduler.reports.table import table
-from rescheduler.sandbox.kubelet import KubeletSettings, KubeletThread
-from rescheduler.sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 
 KUBECTL, OURS = "kubectl drain", "rescheduler drain"
 TOOLS: Final = (KUBECTL, OURS)

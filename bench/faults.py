@@ -35,8 +35,8 @@ from harness.controlplane.balancer import Balancer
 from harness.controlplane.outages import metrics_down
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, LEASE_NAME
-from rescheduler.sandbox.kubelet import KubeletThread
 
 ENDED: Final = ("Succeeded", "Failed")
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_NAMESPACE}/leases/{LEASE_NAME}"

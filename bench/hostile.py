@@ -26,8 +26,8 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.model.names import API_VERSION, GATE, MOVE_SUFFIX
-from rescheduler.sandbox.kubelet import KubeletThread
 
 REPLICAS = 4
 ENDED = ("Succeeded", "Failed")

@@ -32,8 +32,8 @@ from harness.controlplane import manifests
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane, without_policies
 from harness.controlplane.world import World, gates_of, is_ready, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.transport import TransportError
-from rescheduler.sandbox.kubelet import KubeletThread
 
 GROUP = "rescheduler.dev/v1alpha1"
 GATES = click.Choice(["policy", "webhook"])

@@ -32,11 +32,11 @@ from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 from harness.controlplane import manifests
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, condition, gates_of, node_of
+from kube_sandbox.kubelet import KubeletThread
+from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.sandbox.kubelet import KubeletThread
-from rescheduler.sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 
 DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill", "both"])
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"

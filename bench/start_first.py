@@ -28,8 +28,8 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Json
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, condition, gates_of, is_ready, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
-from rescheduler.sandbox.kubelet import KubeletThread
 
 ROLE = manifests.FOLDER / "components" / "start-first" / "role-start-first.yaml"
 

@@ -33,6 +33,7 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api, Json
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, WORLD, World, condition, gates_of, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import (
     API_VERSION,
@@ -42,7 +43,6 @@ from rescheduler.model.names import (
     HOSTNAME,
     LEASE_NAME,
 )
-from rescheduler.sandbox.kubelet import KubeletThread
 
 REPLICAS: Final = 4
 WANTED_CPU: Final = "2"

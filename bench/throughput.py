@@ -35,13 +35,13 @@ from bench.moves import GROUP, Controllers, moment
 from harness.controlplane import manifests
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.transport import Request
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
-from rescheduler.sandbox.kubelet import KubeletThread
 
 STEPS: Final = (
     ("creation to the first look", "createdAt", "startedAt"),

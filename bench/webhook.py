@@ -16,11 +16,11 @@ from harness.controlplane import manifests
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane, without_policies
 from harness.controlplane.world import keys_on
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import probe_pod
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import OwnerRef
-from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.webhook.match_conditions import MOST_KEYS
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
 

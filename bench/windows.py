@@ -21,15 +21,15 @@ import click
 import structlog
 
 from harness.histories.program import QUIET, Program, ProgramOptions
+from kube_sandbox.controllers.unstructured import POD, GroupKind, spec, status
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.kube.election import LeaseTiming
+from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION, MAXIMUM_RUNTIME
-from rescheduler.sandbox.controllers.unstructured import POD, GroupKind, spec, status
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.kubelet.objects import ANNOTATION_RUN_FOR
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 Labels = Mapping[str, str]
 NONE: Labels = {}

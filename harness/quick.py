@@ -20,7 +20,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parent.parent
 CACHE: Final = ROOT / ".import_linter_cache"
-PACKAGES: Final = ("rescheduler", "harness", "bench", "tests")
+PACKAGES: Final = ("rescheduler", "kube_sandbox", "harness", "bench", "tests")
 LIMIT_S: Final = 45.0
 MOST_FILES: Final = 60
 _SAME_FOLDER: Final = {"charts": "packaging", "examples": "examples"}
@@ -94,7 +94,8 @@ def _users(module: str, graph: grimp.ImportGraph) -> set[str]:
 
 
 def _module(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    inside = path.removeprefix("sandbox/").removesuffix(".py").removesuffix("/__init__")
+    return inside.replace("/", ".")
 
 
 def _git(*arguments: str) -> list[str]:

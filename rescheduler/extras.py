@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Final
 
 from rescheduler.errors import ReschedulerError
@@ -18,14 +17,12 @@ from rescheduler.errors import ReschedulerError
 class Extra(enum.StrEnum):
     """The extras of ``pyproject.toml`` that a command or a mode cannot do without."""
 
-    SANDBOX = "sandbox"
     WEBHOOK = "webhook"
     ZSTD = "zstd"
     PROVE = "prove"
 
 
 PACKAGES: Final[Mapping[Extra, frozenset[str]]] = {
-    Extra.SANDBOX: frozenset({"cel"}),
     Extra.WEBHOOK: frozenset({"cryptography"}),
     Extra.ZSTD: frozenset({"zstandard"}),
     Extra.PROVE: frozenset({"highspy"}),
@@ -44,11 +41,6 @@ class MissingExtraError(ReschedulerError):
         )
         """What to do about it."""
         super().__init__(f"{user} needs the extra '{extra}', which is not installed ({self.remedy})")
-
-
-def is_installed(extra: Extra) -> bool:
-    """True if all of its packages are there; none of them is imported."""
-    return all(find_spec(package) is not None for package in PACKAGES[extra])
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.servers import ControlPlane
 from harness.differential.program import Program, ProgramMissing, build
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.controlplane.api import APPLY, Answer, Api, Json
 from harness.controlplane.in_force import wait_until_in_force, wait_until_mutated, wait_until_served
-from rescheduler.sandbox.installation import FOLDER, load, path_of
+from rescheduler.kube.installation import FOLDER, load, path_of
 
 __all__ = ["FOLDER", "apply", "load", "of", "path_of"]
 

@@ -1,7 +1,7 @@
 """Fake nodes for tests: objects that a scheduler takes for ready machines.
 
 A new Node gets the taint ``node.kubernetes.io/not-ready`` from the API server; ``add_node`` takes it off, so that
-pods can be bound at once. The status is what ``rescheduler.sandbox.kubelet`` admits by.
+pods can be bound at once. The status is what ``kube_sandbox.kubelet`` admits by.
 """
 
 from __future__ import annotations

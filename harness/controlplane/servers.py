@@ -1,6 +1,6 @@
 """The real Kubernetes control plane on the loopback interface, for tests: etcd and the three servers.
 
-Nodes and kubelets are fake (``nodes.add_node`` and ``rescheduler.sandbox.kubelet``). Promises: random free ports,
+Nodes and kubelets are fake (``nodes.add_node`` and ``kube_sandbox.kubelet``). Promises: random free ports,
 everything in one temporary folder, all children ended on exit, kube-scheduler started again when it dies (it may,
 when the API server restarts), logs shown when a start fails. ``python -m harness.controlplane build``
 builds the programs; ``... run`` starts one and prints its kubeconfig.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kube_sandbox.controllers.unstructured import Obj
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST, ZONE
-from rescheduler.sandbox.controllers.unstructured import Obj
 
 NAME: Final = "mesh.example.com"
 """Of the policy and of its binding: there is one at a time."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kube_sandbox.apiserver.admission import acting_as
 from rescheduler.kube.transport import Request, Response, Stream, Transport
 from rescheduler.model.names import CONTROLLER_USER
-from rescheduler.sandbox.apiserver.admission import acting_as
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from queue import SimpleQueue
 from typing import Final
 
 from harness.histories.watch import Reachable, Watch
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import GroupKind, group_kind
+from kube_sandbox.store_client import StoreClient
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import EndKind, Gaps, InformerEvent
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import GroupKind, group_kind
-from rescheduler.sandbox.store_client import StoreClient
 
 WATCHED: Final = {GroupKind(r.group, r.kind or str(kind)): kind for kind, r in RESOURCES.items()}
 

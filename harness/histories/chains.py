@@ -13,9 +13,8 @@ from typing import Final
 
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
-from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
     Obj,
@@ -26,7 +25,8 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY
 
 _SHARE: Final = 0.35
 _UNTIL_S: Final = 5.0

@@ -19,11 +19,8 @@ from harness.histories.rooms import GATE_LIMIT_S, Rooms
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.trace import words_on
 from harness.histories.user_requests import Asks
-from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
-from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_MIGRATION, LABEL_PLACEHOLDER, LABEL_START_FIRST
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,
     controller_of,
@@ -36,7 +33,10 @@ from rescheduler.sandbox.controllers.unstructured import (
     terminal,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import ANNOTATION_MIGRATION, LABEL_PLACEHOLDER, LABEL_START_FIRST
 
 _GATE_SLACK_S: Final = 25.0
 """Late watches, refused calls and a crash can each delay a release."""

@@ -18,8 +18,8 @@ from typing import Final
 from harness.histories.observed_cluster import Seen, app_of
 from harness.histories.program import Program
 from harness.histories.script import Script
-from rescheduler.sandbox.controllers.unstructured import labels, spec, uid
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.controllers.unstructured import labels, spec, uid
+from kube_sandbox.sandbox import Sandbox
 
 _SHARE: Final = 0.25
 _UNTIL_S: Final = 10.0

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kube_sandbox.controllers.unstructured import Obj
+from kube_sandbox.nodes import SandboxNode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
-from rescheduler.sandbox.controllers.unstructured import Obj
-from rescheduler.sandbox.nodes import SandboxNode
 
 CLASSES: Final = {"": 0, "low": -10, "mid": 100, "high": 1000, "patient": 1000}
 """Priority classes and their values; "" is a pod without one. Pods of class ``patient`` preempt no pod."""

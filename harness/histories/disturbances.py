@@ -16,10 +16,7 @@ from harness.histories.observed_cluster import usable
 from harness.histories.program import Program
 from harness.histories.script import Script
 from harness.histories.user_requests import KINDS, MOVE, ROOM, Asks
-from rescheduler.kube.gate import POLICY_NAME
-from rescheduler.model.kinds import Kind
-from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_PLACEHOLDER
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
     GroupKind,
@@ -31,9 +28,12 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.nodes import ready_condition
-from rescheduler.sandbox.sandbox import Outage, Sandbox
+from kube_sandbox.nodes import ready_condition
+from kube_sandbox.sandbox import Outage, Sandbox
+from rescheduler.kube.gate import POLICY_NAME
+from rescheduler.kube.installation import install
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_PLACEHOLDER
 
 MAP: Final = GroupKind("", "ConfigMap")
 GATE_POLICY: Final = GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicy")

@@ -12,15 +12,7 @@ from typing import Final
 from harness.histories.clusters import ClusterPlan
 from harness.histories.observed_cluster import Seen, app_of, gated, over, phase
 from harness.histories.user_requests import Asks
-from rescheduler.model.names import (
-    ANNOTATION_HANDOVER_TAINT,
-    ANNOTATION_KEPT_EMPTY,
-    ANNOTATION_MODE,
-    LABEL_PLACEHOLDER,
-    LABEL_START_FIRST,
-    TAINT_KEPT_EMPTY,
-)
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,
     condition,
@@ -33,6 +25,14 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     terminal,
     uid,
+)
+from rescheduler.model.names import (
+    ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_KEPT_EMPTY,
+    ANNOTATION_MODE,
+    LABEL_PLACEHOLDER,
+    LABEL_START_FIRST,
+    TAINT_KEPT_EMPTY,
 )
 
 _BROKEN: Final = frozenset(

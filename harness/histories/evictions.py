@@ -13,12 +13,7 @@ from harness.histories.program import Program
 from harness.histories.replacements import Replacements
 from harness.histories.user_requests import KINDS, ROOM
 from harness.histories.volumes import for_one_place, out_of_reach
-from rescheduler.kube.gate import POLICY_NAME
-from rescheduler.model.controller_key import controller_keys
-from rescheduler.model.kinds import Kind
-from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_START_FIRST
-from rescheduler.model.selectors import LabelSet
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
     REPLICA_SET,
@@ -32,7 +27,12 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.gate import POLICY_NAME
+from rescheduler.model.controller_key import controller_keys
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_START_FIRST
+from rescheduler.model.selectors import LabelSet
 
 _Problem = tuple[str, str, str]
 """Message; kind and uid of the object that is wrong ("" if there is no excuse)."""

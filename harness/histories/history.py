@@ -32,17 +32,17 @@ from harness.histories.surge_pods import ChangedSurgePods
 from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
 from harness.histories.waiting_pods import WaitingPods, at_work
+from kube_sandbox.controllers.unstructured import NODE, POD, Obj, ready, spec
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.sandbox import START_S, NotSettledError, Sandbox
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.election import LeaseTiming
+from rescheduler.kube.installation import install
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, Obj, ready, spec
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.sandbox import START_S, NotSettledError, Sandbox
 
 STORM_S: Final = 12.0
 """How long disturbances happen; after that all faults end and the nodes are repaired."""

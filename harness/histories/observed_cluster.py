@@ -9,16 +9,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.model.names import (
-    ANNOTATION_HANDOVER_TAINT,
-    ANNOTATION_MIGRATION,
-    DEFAULT_NAMESPACE,
-    GATE,
-    GATE_CONFIG_MAP,
-)
-from rescheduler.model.quantity import milli
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,
     condition,
@@ -30,6 +22,14 @@ from rescheduler.sandbox.controllers.unstructured import (
     terminal,
     uid,
 )
+from rescheduler.model.names import (
+    ANNOTATION_HANDOVER_TAINT,
+    ANNOTATION_MIGRATION,
+    DEFAULT_NAMESPACE,
+    GATE,
+    GATE_CONFIG_MAP,
+)
+from rescheduler.model.quantity import milli
 
 
 class Writer(enum.StrEnum):

@@ -26,7 +26,7 @@ from harness.histories.template_changes import (
     update_strategy,
 )
 from harness.histories.user_requests import Asks
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     BUDGET,
     NODE,
     POD,
@@ -35,7 +35,7 @@ from rescheduler.sandbox.controllers.unstructured import (
     key,
     spec,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
 
 _MOMENTS: Final = (Milestone.MOVE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
 _LATER_S: Final = (0.0, 0.0, 0.1, 0.4, 2.0)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import Obj, key, spec, uid
+from kube_sandbox.sandbox import Sandbox
+from kube_sandbox.scheduler.cache import SchedulerCache
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
 from rescheduler.model.records import ObjectKey
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import Obj, key, spec, uid
-from rescheduler.sandbox.sandbox import Sandbox
-from rescheduler.sandbox.scheduler.cache import SchedulerCache
 from rescheduler.scheduling.state import SchedulingState
 
 _ROOM: Final = "NodeResourcesFit"

@@ -14,9 +14,9 @@ from typing import Final
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
+from kube_sandbox.controllers.unstructured import POD, Obj, deleting, key, terminal
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import API_VERSION, HOSTNAME
-from rescheduler.sandbox.controllers.unstructured import POD, Obj, deleting, key, terminal
-from rescheduler.sandbox.sandbox import Sandbox
 
 _SHARE: Final = 0.35
 _UNTIL_S: Final = 3.0

@@ -15,9 +15,9 @@ from typing import Final
 from harness.histories import admission
 from harness.histories.disturbances import GATE_BINDING, GATE_POLICY, Disturbance
 from harness.histories.script import Milestone, Script
+from kube_sandbox.controllers.unstructured import POD, deleting, labels, uid
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import LABEL_PLACEHOLDER
-from rescheduler.sandbox.controllers.unstructured import POD, deleting, labels, uid
-from rescheduler.sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.15
 """Share of the histories in which this happens."""

@@ -17,9 +17,8 @@ from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
 from harness.histories.user_requests import ROOM
-from rescheduler.model.names import API_VERSION, HOSTNAME
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     POD,
     Obj,
     deleting,
@@ -29,7 +28,8 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     terminal,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.model.names import API_VERSION, HOSTNAME
 
 _SHARE: Final = 0.2
 _PREALLOCATES: Final = 0.5

@@ -19,6 +19,9 @@ from harness.histories.caches import Caches
 from harness.histories.faulty_transport import Killed, LeaseLine, Line
 from harness.histories.late_answers import LatePool, covered_s
 from harness.histories.virtual_retry import virtual_proof
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, key
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
 from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
@@ -38,9 +41,6 @@ from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP, LEASE_NAME
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, key
-from rescheduler.sandbox.sandbox import Sandbox
 
 QUIET: Final = b"""\
 apiVersion: rescheduler.dev/v1alpha1

@@ -14,25 +14,20 @@ from typing import Final, NamedTuple
 
 from harness.histories.observed_cluster import Seen, gated, node_of, over
 from harness.histories.program import Program
-from rescheduler.migrations.replacement_checks import LAST_LOOK_S
-from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
-from rescheduler.model.quantity import milli
-from rescheduler.model.records import ObjectKey
-from rescheduler.sandbox.apiserver.admission import Attributes
-from rescheduler.sandbox.apiserver.admission_plugins import add_default_tolerations, resolve_priority
-from rescheduler.sandbox.apiserver.admission_policies import PolicyEngine
-from rescheduler.sandbox.apiserver.errors import StatusError
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.pod_control import pod_from_template
-from rescheduler.sandbox.controllers.replicaset import desired_replicas
-from rescheduler.sandbox.controllers.statefulset import (
+from kube_sandbox.apiserver.admission import Attributes
+from kube_sandbox.apiserver.admission_plugins import add_default_tolerations, resolve_priority
+from kube_sandbox.apiserver.admission_policies import PolicyEngine
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.pod_control import pod_from_template
+from kube_sandbox.controllers.replicaset import desired_replicas
+from kube_sandbox.controllers.statefulset import (
     below_partition,
     ordinal_of,
     ordinals_of,
     pod_of_ordinal,
 )
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     CONTROLLER_REVISION,
     DEPLOYMENT,
     REPLICA_SET,
@@ -46,8 +41,13 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
-from rescheduler.sandbox.scheduler.cache import SchedulerCache
+from kube_sandbox.sandbox import Sandbox
+from kube_sandbox.scheduler.cache import SchedulerCache
+from rescheduler.migrations.replacement_checks import LAST_LOOK_S
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
+from rescheduler.model.quantity import milli
+from rescheduler.model.records import ObjectKey
 from rescheduler.scheduling.state import SchedulingState
 
 ADMISSION_APPLIES_S: Final = 1.0

@@ -19,9 +19,8 @@ from harness.histories.clocks import SetClock
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.program import Program
 from harness.histories.script import Script
-from rescheduler.model.names import ANNOTATION_RECIPE, API_VERSION, LABEL_ROOM_OF
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     GroupKind,
     Obj,
     annotations_of,
@@ -33,7 +32,8 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.model.names import ANNOTATION_RECIPE, API_VERSION, LABEL_ROOM_OF
 
 WINDOW: Final = GroupKind("rescheduler.dev", "ReservationWindow")
 HEAD_ROOM: Final = GroupKind("rescheduler.dev", "HeadRoom")

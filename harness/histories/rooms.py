@@ -26,10 +26,7 @@ from harness.histories.observed_cluster import (
     priority_of,
     shut,
 )
-from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
-from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRATION, ANNOTATION_MODE
-from rescheduler.model.quantity import milli
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,
     controller_of,
@@ -39,6 +36,9 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
+from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRATION, ANNOTATION_MODE
+from rescheduler.model.quantity import milli
 
 _NAMESPACE: Final = "rescheduler"
 _NODE_TROUBLE_S: Final = 10.0

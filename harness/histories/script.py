@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rescheduler.sandbox.controllers.api import ApiRefusal
-from rescheduler.sandbox.controllers.unstructured import Obj
+from kube_sandbox.controllers.api import ApiRefusal
+from kube_sandbox.controllers.unstructured import Obj
 
 Tell = Callable[[str], None]
 

@@ -16,11 +16,11 @@ from harness.histories.admission import OF_AN_OUTAGE, refusing_policy
 from harness.histories.program import Program
 from harness.histories.rooms import FAR_BEHIND
 from harness.histories.script import Milestone, Script
+from kube_sandbox.controllers.unstructured import GroupKind, group_kind
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
-from rescheduler.sandbox.controllers.unstructured import GroupKind, group_kind
-from rescheduler.sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.2
 """Share of the histories in which this happens."""

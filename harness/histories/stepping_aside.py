@@ -18,9 +18,8 @@ from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase, shut
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE, ROOM
-from rescheduler.model.names import ANNOTATION_MAKES_ROOM, API_VERSION
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     POD,
     Obj,
     annotations_of,
@@ -30,7 +29,8 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     terminal,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM, API_VERSION
 
 POLICY: Final = b"""\
 interval: 2s

@@ -13,7 +13,7 @@ from typing import Final
 from harness.histories import admission
 from harness.histories.disturbances import GATE_BINDING, GATE_POLICY
 from harness.histories.script import Script
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.1
 """Share of the histories in which this happens."""

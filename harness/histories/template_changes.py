@@ -17,10 +17,10 @@ from harness.histories.disturbances import Disturbance
 from harness.histories.observed_cluster import app_of, cpu_of, over
 from harness.histories.script import Script
 from harness.histories.user_requests import KINDS, MOVE, Asks
+from kube_sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status
+from kube_sandbox.store_client import StoreClient
 from rescheduler.model.names import ZONE
 from rescheduler.model.quantity import milli
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status
-from rescheduler.sandbox.store_client import StoreClient
 
 FOREIGN_GATE: Final = "example.com/wait"
 """A scheduling gate of another program."""

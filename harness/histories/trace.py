@@ -6,8 +6,8 @@ from typing import Final
 
 from harness.histories.observed_cluster import gated, node_of, nominated_to, phase, usable
 from harness.histories.script import names_of
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     Obj,
     condition,
     controller_of,

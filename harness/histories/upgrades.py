@@ -15,6 +15,9 @@ from typing import Final
 from harness.histories.program import Program
 from harness.histories.script import Milestone, Script
 from harness.histories.user_requests import MOVE
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import Obj, annotations_of, condition, key, status
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import (
     ANNOTATION_MIGRATION,
     ANNOTATION_MIGRATION_UID,
@@ -22,9 +25,6 @@ from rescheduler.model.names import (
     GROUP,
     HISTORY_CONFIG_MAP,
 )
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import Obj, annotations_of, condition, key, status
-from rescheduler.sandbox.sandbox import Sandbox
 
 _AT_WORK: Final = 0.2
 _MOST: Final = 3

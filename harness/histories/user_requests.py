@@ -9,8 +9,7 @@ from typing import Final
 from harness.histories.clusters import ClusterPlan, Workload, lone_pod
 from harness.histories.observed_cluster import app_of
 from harness.histories.script import Script
-from rescheduler.model.names import API_VERSION
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     DEPLOYMENT,
     NODE,
     POD,
@@ -26,7 +25,8 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.model.names import API_VERSION
 
 MOVE: Final = GroupKind("rescheduler.dev", "PodMigration")
 ROOM: Final = GroupKind("rescheduler.dev", "Reservation")

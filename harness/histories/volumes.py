@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rescheduler.sandbox.controllers.node_fit import node_affinity_allows
-from rescheduler.sandbox.controllers.unstructured import CLAIM, VOLUME, Obj, key, spec
-from rescheduler.sandbox.store_client import StoreClient
+from kube_sandbox.controllers.node_fit import node_affinity_allows
+from kube_sandbox.controllers.unstructured import CLAIM, VOLUME, Obj, key, spec
+from kube_sandbox.store_client import StoreClient
 
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 

@@ -18,14 +18,14 @@ from harness.histories.observed_cluster import cpu_of, evicted, over
 from harness.histories.program import Program
 from harness.histories.script import Milestone, Script
 from harness.histories.user_requests import MOVE, ROOM
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, status, terminal, uid
+from kube_sandbox.sandbox import Sandbox
+from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.quantity import milli
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, status, terminal, uid
-from rescheduler.sandbox.sandbox import Sandbox
-from rescheduler.sandbox.scheduler.preemption import preempt
 from rescheduler.scheduling.state import SchedulingState
 
 _AT_WORK: Final = 0.2

@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
+from kube_sandbox.store_client import StoreClient
 from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import GROUP
 from rescheduler.model.records import ObjectKey
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import GroupKind, Obj, key, uid
-from rescheduler.sandbox.store_client import StoreClient
 
 _VERSION: Final = "1"
 """Opaque; whether the server still knows it is decided by the history (``forgotten``)."""

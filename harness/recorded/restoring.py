@@ -11,8 +11,8 @@ from typing import Final
 
 from harness.recorded.recording import Moment, kept
 from harness.recorded.scenes import KUBELET
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.sandbox import START_S, Sandbox
+from kube_sandbox.sandbox import START_S, Sandbox
+from rescheduler.kube.installation import install
 
 _MADE_AND_DELETED: Final = ("Pod", "PodMigration", "Reservation")
 """Kinds of which no manifest installs an object."""

@@ -13,15 +13,15 @@ from typing import Any, Final, cast
 
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import Moment, Obj, kept
+from kube_sandbox.apiserver import InProcessTransport
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import POD, labels
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Request, Response, Stream, Transport
 from rescheduler.model.names import ANNOTATION_MODE, API_VERSION
-from rescheduler.sandbox.apiserver import InProcessTransport
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import POD, labels
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 KUBELET: Final = KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=2.0)
 _LASTS_S: Final = 60.0

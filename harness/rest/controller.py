@@ -16,13 +16,13 @@ from harness.histories.clusters import priority_classes
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.user_requests import MOVE
 from harness.rest.clusters import random_objects
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import Obj, group_kind, meta, spec, status
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
 from rescheduler.model.kinds import Kind
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import Obj, group_kind, meta, spec, status
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 HOUR_S: Final = 3600.0
 MOST_HOURS: Final = 24

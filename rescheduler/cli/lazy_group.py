@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
-from rescheduler.extras import Extra, MissingExtraError, is_installed, needs
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.suggestions import did_you_mean
 
 
@@ -17,26 +18,23 @@ class LazyCommand(NamedTuple):
     """Where a command is, and what the help of its group says of it."""
 
     place: str
-    """Module and attribute, with a colon between them."""
+    """Module and attribute, with a colon between them. The module may be of a package that is installed separately."""
     short_help: str
-    extra: Extra | None = None
-    """Without it the module cannot be imported."""
 
     def load(self, name: str) -> click.Command:
-        """The command; if its extra is missing a substitute that says so whenever it is used."""
-        if self.extra is None:
-            return self._imported()
-        try:
-            with needs(self.extra, f"'rescheduler {name}'"):
-                return self._imported()
-        except MissingExtraError as missing:
-            return _unavailable(name, missing)
+        """The command; if its package is missing a substitute that says so whenever it is used."""
+        return self._imported() if self._is_installed() else _unavailable(name, self._package)
 
     def summary(self) -> str:
         """One line for the help."""
-        if self.extra is None or is_installed(self.extra):
-            return self.short_help
-        return f"Not installed: needs the extra '{self.extra}'."
+        return self.short_help if self._is_installed() else _missing(self._package)
+
+    @property
+    def _package(self) -> str:
+        return self.place.partition(".")[0]
+
+    def _is_installed(self) -> bool:
+        return find_spec(self._package) is not None
 
     def _imported(self) -> click.Command:
         module, _, attribute = self.place.partition(":")
@@ -85,18 +83,25 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, known.summary()) for name, known in self._table.items()])
 
 
-def _unavailable(name: str, missing: MissingExtraError) -> click.Command:
-    """The substitute for a command whose extra is missing: every call fails with what to install."""
+def _missing(package: str) -> str:
+    return f"Not installed: it is in the package {package.replace('_', '-')}."
+
+
+def _unavailable(name: str, package: str) -> click.Command:
+    """The substitute for a command whose package is missing: every call fails with what to install."""
 
     @click.command(
         name,
-        short_help=f"Not installed: needs the extra '{missing.extra}'.",
+        short_help=_missing(package),
         add_help_option=False,
         context_settings={"ignore_unknown_options": True},
     )
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
     def command(words: tuple[str, ...]) -> NoReturn:
         del words
-        raise missing
+        raise CommandError(
+            f"'rescheduler {name}' is in the package {package.replace('_', '-')}, which is not installed (make install in a clone of the project)",
+            EXIT_USAGE,
+        )
 
     return command

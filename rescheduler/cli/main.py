@@ -15,7 +15,6 @@ import click
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
 from rescheduler.cli.names import COMPLETE_VARIABLE, called_as
-from rescheduler.extras import Extra
 
 COMMANDS: Final = {
     "plan": LazyCommand(
@@ -55,13 +54,10 @@ COMMANDS: Final = {
         "rescheduler.cli.scale:scale_command", "Scale up into rooms that are reserved first."
     ),
     "demo": LazyCommand(
-        "rescheduler.cli.demo:demo_command",
+        "kube_sandbox.demo.command:demo_command",
         "Watch badly placed pods being moved, for a minute; nothing is needed.",
-        Extra.SANDBOX,
     ),
-    "sandbox": LazyCommand(
-        "rescheduler.cli.sandbox:sandbox_command", "Run the sandbox alone, for kubectl.", Extra.SANDBOX
-    ),
+    "sandbox": LazyCommand("kube_sandbox.command:sandbox_command", "Run the sandbox alone, for kubectl."),
     "validate": LazyCommand("rescheduler.cli.validate:validate_command", "Check configuration documents."),
     "convert": LazyCommand(
         "rescheduler.cli.convert:convert_command", "Convert a policy of descheduler to a configuration."

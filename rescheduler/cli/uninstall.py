@@ -15,10 +15,10 @@ from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.installation import Manifest, everything
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import DEFAULT_NAMESPACE
-from rescheduler.sandbox.installation import Manifest, everything
 
 _GATES: Final = (
     "MutatingAdmissionPolicyBinding",

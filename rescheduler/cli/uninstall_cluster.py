@@ -19,12 +19,12 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import proves_absent, resource_of
 from rescheduler.kube.errors import NotFoundError, NotServedError, RejectedError
+from rescheduler.kube.installation import Manifest, path_of
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, parse_kept_empty
 from rescheduler.model.kinds import CONFIG_MAPS, RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.reservation import ReservationPhase
-from rescheduler.sandbox.installation import Manifest, path_of
 
 Json = dict[str, Any]
 

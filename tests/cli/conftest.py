@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import is_ready
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.main import main
 from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
 from rescheduler.testing.builders import node, pdb, replicaset
 
 NOW = "2026-11-21T10:00:00Z"

@@ -6,9 +6,9 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import MAXIMUM_RUNTIME
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 WINDOWS = "/apis/rescheduler.dev/v1alpha1/reservationwindows"
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,12 +11,12 @@ import urllib.request
 
 import pytest
 
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.run import parse_config_map
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run"]

@@ -7,15 +7,15 @@ import time
 
 import pytest
 
+from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, ready
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.elector import Elector
+from rescheduler.kube.installation import install
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.reports.outcomes import outcomes_text
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, GroupKind, ready
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run", "--once"]
 DOCUMENT = {

@@ -6,11 +6,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.api_access import CommandTransport
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Response, TransportError, UnreachableError
-from rescheduler.sandbox.sandbox import Sandbox
 
 COMMANDS = (
     ("plan",),

@@ -10,13 +10,13 @@ import urllib.request
 import pytest
 
 from harness.controlplane.binaries import BinariesMissing, find
+from kube_sandbox.demo.scenario import build
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.snapshot_input import read_input
+from rescheduler.kube.installation import install
 from rescheduler.model.kinds import RESOURCES
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import DEFAULT_RULES
-from rescheduler.sandbox.demo.scenario import build
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.sandbox import Sandbox
 
 NOW = "2026-11-21T10:00:00Z"
 

@@ -11,7 +11,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import World
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.controllers import running
 from harness.controlplane.world import RESERVATIONS, World
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import CONTROLLER_USER
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.sandbox import Sandbox
 
 sys.path.insert(0, str(Path(__file__).parent))
 

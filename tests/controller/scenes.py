@@ -16,10 +16,8 @@ from harness.histories.ownrules import OwnRules
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.user_requests import KINDS, MOVE, ROOM
-from rescheduler.kube.transport import Response
-from rescheduler.model.names import API_VERSION, GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
     GroupKind,
@@ -29,10 +27,12 @@ from rescheduler.sandbox.controllers.unstructured import (
     spec,
     status,
 )
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
+from rescheduler.kube.transport import Response
+from rescheduler.model.names import API_VERSION, GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 LEASE = GroupKind("coordination.k8s.io", "Lease")

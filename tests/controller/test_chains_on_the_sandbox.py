@@ -6,7 +6,7 @@ import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
-from rescheduler.sandbox.controllers.unstructured import spec, status
+from kube_sandbox.controllers.unstructured import spec, status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
 DOCUMENT = b"""\

@@ -9,8 +9,8 @@ import pytest
 from scenes import TAINTS, Scene
 
 from harness.histories.admission import HARMLESS, REFUSED, SPOILED, placeholder_policy
+from kube_sandbox.controllers.unstructured import condition, deleting, spec
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import condition, deleting, spec
 
 FINALIZER = {"metadata": {"finalizers": ["example.com/audit"]}}
 

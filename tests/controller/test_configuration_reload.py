@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from configured import CONTAINER, MOVE, Lab, document, named
 
+from kube_sandbox.controllers.unstructured import POD, spec, status
 from rescheduler.configuration.document import keys
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import POD, spec, status
 
 STOCK = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ONLY_N1 = {

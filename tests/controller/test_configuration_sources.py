@@ -5,13 +5,13 @@ import time
 
 import pytest
 
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import Response
-from rescheduler.sandbox.sandbox import Sandbox
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -7,8 +7,8 @@ import os
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import NODE, POD, controller_of, meta, spec
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, controller_of, meta, spec
 
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ

@@ -9,6 +9,7 @@ from scenes import TAINTS, Scene
 from structlog.testing import capture_logs
 
 from harness.histories.clusters import lone_pod
+from kube_sandbox.controllers.unstructured import POD
 from rescheduler.controller import gathering, reconcile
 from rescheduler.coordination import (
     index,
@@ -24,7 +25,6 @@ from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.round_objects import Chooser
 from rescheduler.model.names import GATE
 from rescheduler.planning.protections import Protector
-from rescheduler.sandbox.controllers.unstructured import POD
 from rescheduler.scheduling.state import SharedSchedulingState
 
 STAGES = {

@@ -10,8 +10,8 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.controllers import running
 from harness.controlplane.world import gates_of, node_of
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 
 GROUP = "/apis/rescheduler.dev/v1alpha1"
 PODS = "/api/v1/namespaces/default/pods"

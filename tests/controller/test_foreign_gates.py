@@ -11,9 +11,9 @@ import json
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import REPLICA_SET, GroupKind, labels, spec
 from rescheduler.kube.transport import Response
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import REPLICA_SET, GroupKind, labels, spec
 
 BINDING = GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding")
 QUEUE = "queue.example.com/admission"

@@ -9,12 +9,12 @@ import pytest
 from scenes import LEASE, Scene, refusal
 
 from harness.histories.program import Events
+from kube_sandbox.controllers.unstructured import spec
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.assembly import Ports, assemble
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.model.kinds import Kind
-from rescheduler.sandbox.controllers.unstructured import spec
 from rescheduler.testing import builders as b
 
 TWO_POLICIES = b"""\

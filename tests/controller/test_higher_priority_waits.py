@@ -4,8 +4,8 @@ import pytest
 from scenes import Scene
 
 from harness.histories.clusters import lone_pod
+from kube_sandbox.controllers.unstructured import POD, deleting, spec
 from rescheduler.model.names import HOSTNAME
-from rescheduler.sandbox.controllers.unstructured import POD, deleting, spec
 
 
 def arrives(scene, node, *, cpu="2", priority_class="high", **more):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scenes import Scene
 
-from rescheduler.sandbox.controllers.unstructured import GroupKind
+from kube_sandbox.controllers.unstructured import GroupKind
 
 QUOTA = GroupKind("", "ResourceQuota")
 REPLICA_SET = GroupKind("apps", "ReplicaSet")

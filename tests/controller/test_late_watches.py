@@ -3,9 +3,9 @@
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import annotations
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_SEEN
-from rescheduler.sandbox.controllers.unstructured import annotations
 
 
 @pytest.fixture

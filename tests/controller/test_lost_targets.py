@@ -3,9 +3,9 @@
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import NODE, deleting, spec, status
+from kube_sandbox.nodes import ready_condition
 from rescheduler.model.names import GATE
-from rescheduler.sandbox.controllers.unstructured import NODE, deleting, spec, status
-from rescheduler.sandbox.nodes import ready_condition
 
 LONGEST_GATED_S = 5.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenes import MOVE, OVER, Scene
 
-from rescheduler.sandbox.controllers.unstructured import status
+from kube_sandbox.controllers.unstructured import status
 
 MANY = 150
 

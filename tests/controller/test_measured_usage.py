@@ -7,9 +7,9 @@ from scenes import Scene
 from structlog.testing import capture_logs
 
 from harness.histories.user_requests import MOVE
+from kube_sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
 from rescheduler.kube.transport import Response
 from rescheduler.model.times import format_seconds
-from rescheduler.sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
 
 DOCUMENT = b"""
 apiVersion: rescheduler.dev/v1alpha1

@@ -3,8 +3,8 @@
 import pytest
 from scenes import CONFIG_MAP, MOVE, Scene
 
+from kube_sandbox.controllers.unstructured import deleting, status
 from rescheduler.model.names import HISTORY_CONFIG_MAP
-from rescheduler.sandbox.controllers.unstructured import deleting, status
 
 HOUR_S = 3600.0
 

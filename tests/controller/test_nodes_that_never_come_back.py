@@ -8,8 +8,8 @@ from scenes import Scene
 
 from harness.controlplane.nodes import set_ready
 from harness.histories.user_requests import ROOM
-from rescheduler.sandbox.controllers.unstructured import NODE
-from rescheduler.sandbox.nodes import ready_condition
+from kube_sandbox.controllers.unstructured import NODE
+from kube_sandbox.nodes import ready_condition
 
 
 def silence(scene, name, value="Unknown"):

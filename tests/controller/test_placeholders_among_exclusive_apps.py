@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from scenes import TAINTS, Scene
 
-from rescheduler.sandbox.controllers.unstructured import NODE, condition, spec
+from kube_sandbox.controllers.unstructured import NODE, condition, spec
 
 HOST = "kubernetes.io/hostname"
 

@@ -6,7 +6,7 @@ import pytest
 from scenes import CONFIG_MAP, Scene
 
 from harness.histories.clusters import lone_pod
-from rescheduler.sandbox.controllers.unstructured import POD, GroupKind
+from kube_sandbox.controllers.unstructured import POD, GroupKind
 
 JOB = GroupKind("batch", "Job")
 DEPLOYMENT = GroupKind("apps", "Deployment")

@@ -6,8 +6,8 @@ import pytest
 from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 
 from harness.controlplane.world import WORLD, World, condition, gates_of, node_of
+from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from rescheduler.model.names import ANNOTATION_RESERVATION
-from rescheduler.sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 
 pytestmark = pytest.mark.realcluster
 

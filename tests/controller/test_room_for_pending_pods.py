@@ -7,8 +7,8 @@ import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
+from kube_sandbox.controllers.unstructured import POD, status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, ANNOTATION_PENDING_POD
-from rescheduler.sandbox.controllers.unstructured import POD, status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
 

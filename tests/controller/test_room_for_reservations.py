@@ -6,8 +6,8 @@ import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
+from kube_sandbox.controllers.unstructured import status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
-from rescheduler.sandbox.controllers.unstructured import status
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import spec
 from rescheduler.model.names import API_VERSION
-from rescheduler.sandbox.controllers.unstructured import spec
 
 
 def cpu_room(scene, name, cpu, **wish):

@@ -7,7 +7,7 @@ import os
 import pytest
 from scenes import Scene
 
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, spec, status
+from kube_sandbox.controllers.unstructured import NODE, POD, spec, status
 
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 seeds = pytest.mark.parametrize("seed", range(FIRST, FIRST + int(os.environ.get("RESCHEDULER_SEEDS", "4"))))

@@ -3,9 +3,9 @@
 import pytest
 from scenes import QUIET, Scene
 
-from rescheduler.sandbox.controllers.pod_control import pod_from_template
-from rescheduler.sandbox.controllers.unstructured import REPLICA_SET, controller_of, spec
-from rescheduler.sandbox.sandbox import Outage
+from kube_sandbox.controllers.pod_control import pod_from_template
+from kube_sandbox.controllers.unstructured import REPLICA_SET, controller_of, spec
+from kube_sandbox.sandbox import Outage
 
 AWAY_S = 9.0
 """For how long the workload controllers are away: longer than an ungated pod is waited on, shorter than a replacement."""

@@ -11,9 +11,9 @@ import pytest
 from scenes import Scene
 
 from harness.histories.admission import OF_PLACEHOLDERS, placeholder_policy
+from kube_sandbox.controllers.unstructured import labels, spec
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.sandbox.controllers.unstructured import labels, spec
 from rescheduler.scheduling.framework import Profile
 
 HOUR_S = 3600.0

@@ -6,16 +6,16 @@ import pytest
 from scenes import Scene
 
 from harness.controlplane import manifests
+from kube_sandbox.controllers.unstructured import NODE, GroupKind, annotations_of, spec
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.uninstall import release_gates, uninstall
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import Removal, RemovalStep, Steps
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.installation import everything, path_of
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model import names
-from rescheduler.sandbox.controllers.unstructured import NODE, GroupKind, annotations_of, spec
-from rescheduler.sandbox.installation import everything, path_of
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 NAMESPACE = GroupKind("", "Namespace")

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import POD, meta
 from rescheduler.model.decode import Decoder
-from rescheduler.sandbox.controllers.unstructured import POD, meta
 
 TTL = {"spec": {"ttl": "9999999999h"}}
 OWNERS = {"spec": {"owners": "everybody"}}

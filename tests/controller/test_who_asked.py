@@ -6,12 +6,12 @@ import pytest
 from scenes import Scene
 from structlog.testing import capture_logs
 
+from kube_sandbox.apiserver.admission import acting_as
 from rescheduler.kube.transport import Request
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_REQUESTED_BY, CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.requester import LONGEST_USER, UNKNOWN, asked_by
 from rescheduler.model.selectors import NO_LABELS, LabelSet
-from rescheduler.sandbox.apiserver.admission import acting_as
 
 NAMES = {
     "alice": "user alice",

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from scenes import Scene
 
+from kube_sandbox.controllers.unstructured import DEPLOYMENT
 from rescheduler.model.names import ANNOTATION_MODE
-from rescheduler.sandbox.controllers.unstructured import DEPLOYMENT
 
 AGGRESSIVE = b"""
 apiVersion: rescheduler.dev/v1alpha1

@@ -12,8 +12,8 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.controllers import running
 from harness.controlplane.world import World, node_of
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.sandbox import Sandbox
 
 pytest.importorskip("pykube")
 

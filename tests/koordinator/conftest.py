@@ -10,7 +10,7 @@ from harness.controlplane.controllers import running
 from harness.controlplane.koordinator import Koordinator, find
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World
-from rescheduler.sandbox.kubelet import KubeletThread
+from kube_sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,13 @@ import yaml
 from click.testing import CliRunner
 
 from harness.controlplane.api import MERGE, Api
+from kube_sandbox.sandbox import Sandbox
 from rescheduler import __version__
 from rescheduler.cli.main import main
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.installation import FOLDER, install, load
 from rescheduler.kube.installed_rules import InstalledRules, installed_rules
 from rescheduler.kube.transport import Response, TransportError
-from rescheduler.sandbox.installation import FOLDER, install, load
-from rescheduler.sandbox.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
 LABEL = "app.kubernetes.io/version"

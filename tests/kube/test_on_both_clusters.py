@@ -11,6 +11,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import keys_on
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.connection import connect
@@ -35,7 +36,6 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.times import parse_timestamp
-from rescheduler.sandbox.sandbox import Sandbox
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"

@@ -10,7 +10,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import World, gates_of, keys_on
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.sandbox import Sandbox
 
 CONFIG_MAPS = "/api/v1/namespaces/rescheduler/configmaps"
 POLICY, BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"

@@ -9,6 +9,7 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -17,7 +18,6 @@ from rescheduler.model.times import format_seconds
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
 from rescheduler.reservations.scheduler_probe import probe_manifest
-from rescheduler.sandbox.sandbox import Sandbox
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 GATE_KEYS = f"{OWN}/configmaps/gate-keys"

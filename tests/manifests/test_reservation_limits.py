@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.controlplane import manifests
+from kube_sandbox.apiserver.cel.expressions import compiled
 from rescheduler.model.kinds import Kind
-from rescheduler.sandbox.apiserver.cel.expressions import compiled
 from rescheduler.testing import builders
 
 NAME = "reservation-limits.rescheduler.dev"

@@ -9,8 +9,8 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import STRATEGIC, Api, HttpTransport
 from harness.controlplane.world import PATIENCE_S, RESERVATIONS, World
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model import names
-from rescheduler.sandbox.sandbox import Sandbox
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 MOVES = "rescheduler.dev/v1alpha1"

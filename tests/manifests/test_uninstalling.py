@@ -16,6 +16,7 @@ from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.model.names import (
     ANNOTATION_AVOID,
     ANNOTATION_HANDOVER_TAINT,
@@ -25,7 +26,6 @@ from rescheduler.model.names import (
     LABEL_PLACEHOLDER,
     TAINT_KEPT_EMPTY,
 )
-from rescheduler.sandbox.kubelet import KubeletThread
 
 pytestmark = pytest.mark.realcluster
 ROOT = manifests.FOLDER.parent

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kube_sandbox.apiserver.defaults import default_pod_spec, qos_class
+from kube_sandbox.apiserver.pod_validation import validate_pod_spec
 from rescheduler.kube.gate import probe_pod
 from rescheduler.model.container_resources import placeholder_resources
 from rescheduler.model.quantity import nano
@@ -15,8 +17,6 @@ from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources, resources_of
 from rescheduler.reservations.scheduler_probe import probe_manifest
-from rescheduler.sandbox.apiserver.defaults import default_pod_spec, qos_class
-from rescheduler.sandbox.apiserver.pod_validation import validate_pod_spec
 
 COUNTED = ("cpu", "memory", "ephemeral-storage")
 BYTES = st.just(0) | st.integers(1, 1 << 20) | st.sampled_from([64 << 20, 1 << 30]) | st.integers(0, 1 << 48)

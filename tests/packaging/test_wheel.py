@@ -88,11 +88,31 @@ def test_the_unpacked_wheel_runs_by_itself(unpacked, tmp_path):
     assert python("-c", call, where=tmp_path, path=unpacked).startswith(f"rescheduler {version} ")
 
 
-def test_the_demo_finds_the_manifests_of_the_wheel(unpacked, tmp_path):
-    call = "from rescheduler.sandbox.installation import FOLDER, load; print(FOLDER, len(load()))"
+def test_the_manifests_of_the_wheel_are_found(unpacked, tmp_path):
+    call = "from rescheduler.kube.installation import FOLDER, load; print(FOLDER, len(load()))"
     folder, count = python("-c", call, where=tmp_path, path=unpacked).split()
     assert Path(folder) == unpacked / MANIFESTS
     assert int(count) > 20
+
+
+def test_the_sandbox_has_a_wheel_of_its_own_and_no_requirement_that_somebody_else_could_publish(tmp_path):
+    folder = tmp_path / "sandbox"
+    shutil.copytree(ROOT / "sandbox", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    python("-c", f"import hatchling.build as b; b.build_wheel({str(tmp_path)!r})", where=folder)
+    (built,) = tmp_path.glob("kube_sandbox-*.whl")
+    with zipfile.ZipFile(built) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {"kube_sandbox"}
+    projects = [
+        tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"] for path in (".", "sandbox")
+    ]
+    assert projects[0]["version"] == projects[1]["version"]
+    listed = [r for p in projects for r in (p["dependencies"], *p.get("optional-dependencies", {}).values())]
+    names = {
+        re.match(r"[\w.-]+", requirement)[0] for requirements in listed[:-1] for requirement in requirements
+    }
+    assert "kube-sandbox" not in names
+    assert "rescheduler" not in {re.match(r"[\w.-]+", r)[0] for r in projects[1]["dependencies"]}
 
 
 def test_a_folder_that_the_wheel_needs_and_the_image_leaves_out_is_found(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.higher_priority import higher_priority_waits
-from rescheduler.sandbox.scheduler.preemption import preempt
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

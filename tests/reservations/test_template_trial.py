@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube_sandbox.apiserver.pod_validation import validate_pod_spec
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.template_trial import trial_pod
-from rescheduler.sandbox.apiserver.pod_validation import validate_pod_spec
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu", "gpu"]),

@@ -2,7 +2,7 @@
 
 from window_scene import HEAD_ROOM, NODE, WindowScene, template
 
-from rescheduler.sandbox.controllers.unstructured import POD, spec, status
+from kube_sandbox.controllers.unstructured import POD, spec, status
 
 
 def standing(**more):

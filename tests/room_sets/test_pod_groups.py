@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller import run
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
@@ -10,7 +11,6 @@ from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
-from rescheduler.sandbox.sandbox import Sandbox
 
 VERSION = {
     "name": "v1beta1",

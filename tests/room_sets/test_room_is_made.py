@@ -4,11 +4,11 @@ import msgspec
 import pytest
 from window_scene import HEAD_ROOM, WindowScene, template
 
+from kube_sandbox.controllers.unstructured import POD, GroupKind, spec
 from rescheduler.model.resources import Resources
 from rescheduler.room_sets.gathering import gather
 from rescheduler.room_sets.places import WHOLE, Outlook
 from rescheduler.room_sets.rooms import Recipe
-from rescheduler.sandbox.controllers.unstructured import POD, GroupKind, spec
 from tests.controller.scenes import PENDING_PODS
 
 MOVE = GroupKind("rescheduler.dev", "PodMigration")

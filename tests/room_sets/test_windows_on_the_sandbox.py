@@ -3,10 +3,10 @@
 import pytest
 from window_scene import HEAD_ROOM, NODE, OWNERS, WINDOW, WindowScene, template
 
+from kube_sandbox.controllers.api import ApiRefusal
+from kube_sandbox.controllers.unstructured import POD, annotations_of, spec, status
 from rescheduler.model.names import LABEL_PLACEHOLDER, MAXIMUM_RUNTIME
 from rescheduler.room_sets import windows
-from rescheduler.sandbox.controllers.api import ApiRefusal
-from rescheduler.sandbox.controllers.unstructured import POD, annotations_of, spec, status
 
 
 def labels_of(obj):

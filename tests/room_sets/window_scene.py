@@ -6,12 +6,12 @@ import datetime as dt
 import random
 
 from harness.histories.program import QUIET, Program, ProgramOptions
+from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, spec, status
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION
-from rescheduler.sandbox.controllers.unstructured import NODE, POD, GroupKind, spec, status
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
 
 WINDOW, HEAD_ROOM, RESERVATION = (
     GroupKind("rescheduler.dev", kind) for kind in ("ReservationWindow", "HeadRoom", "Reservation")

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rescheduler.sandbox.controllers.unstructured import GroupKind, spec, status
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.controllers.unstructured import GroupKind, spec, status
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 
 sys.path.insert(0, str(Path(__file__).parent))
 

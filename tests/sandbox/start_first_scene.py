@@ -9,12 +9,7 @@ import random
 from harness.histories.disturbances import MAP
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.user_requests import MOVE
-from rescheduler.controller.settings import Settings
-from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import GATE, LABEL_START_FIRST
-from rescheduler.reservations.observed import ReservationSettings
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
     condition,
@@ -26,10 +21,15 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.controller.settings import Settings
+from rescheduler.kube.installation import install
+from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import GATE, LABEL_START_FIRST
+from rescheduler.reservations.observed import ReservationSettings
 
 SETTINGS = Settings(
     reservations=ReservationSettings(namespace="rescheduler"),

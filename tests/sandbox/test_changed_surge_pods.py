@@ -3,7 +3,7 @@
 import pytest
 
 from harness.histories.admission import HARMLESS, SPOILED_SURGE_PODS, surge_pod_policy
-from rescheduler.sandbox.controllers.unstructured import uid
+from kube_sandbox.controllers.unstructured import uid
 
 
 def admitted(scene, expression):

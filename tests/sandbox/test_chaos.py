@@ -10,9 +10,7 @@ from collections import defaultdict
 
 import pytest
 
-from rescheduler.kube.transport import Request
-from rescheduler.model.quantity import milli
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     GroupKind,
     deleting,
     key,
@@ -22,8 +20,10 @@ from rescheduler.sandbox.controllers.unstructured import (
     terminal,
     uid,
 )
-from rescheduler.sandbox.nodes import SandboxNode, ready_condition
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.nodes import SandboxNode, ready_condition
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.transport import Request
+from rescheduler.model.quantity import milli
 
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 DEPLOY, SET, BUDGET = (

@@ -1,8 +1,8 @@
 """The demonstration's scenario arises as it should, and its figures tell tidy from untidy."""
 
-from rescheduler.sandbox import demo
-from rescheduler.sandbox.controllers.unstructured import GroupKind, labels, spec, status
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox import demo
+from kube_sandbox.controllers.unstructured import GroupKind, labels, spec, status
+from kube_sandbox.sandbox import Sandbox
 
 
 def test_scenario_ends_untidy_in_every_way_for_every_seed():

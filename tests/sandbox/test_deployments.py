@@ -1,6 +1,6 @@
 """Deployments and ReplicaSets on the sandbox."""
 
-from rescheduler.sandbox.controllers.unstructured import GroupKind, deleting, spec, status
+from kube_sandbox.controllers.unstructured import GroupKind, deleting, spec, status
 
 DEPLOY = ("apps", "Deployment")
 REPLICA_SET = GroupKind("apps", "ReplicaSet")

@@ -7,7 +7,7 @@ is gone, remove the gate: every replacement lands. Without the nomination none d
 
 import pytest
 
-from rescheduler.sandbox.controllers.unstructured import spec, status
+from kube_sandbox.controllers.unstructured import spec, status
 
 GATE = "rescheduler.dev/hold"
 MOVES = 10

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
+from kube_sandbox.kubelet import Kubelet, KubeletSettings, kubelet_node, pod_on_node
+from kube_sandbox.kubelet.objects import effective_requests
 from rescheduler.model.resources import Resources
-from rescheduler.sandbox.kubelet import Kubelet, KubeletSettings, kubelet_node, pod_on_node
-from rescheduler.sandbox.kubelet.objects import effective_requests
 
 SETTINGS = KubeletSettings(start_s=1, ready_s=2, stop_s=3, reject_s=0.5)
 STOPPED = [("PATCH", "Failed", "False"), ("DELETE", None, None)]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from kube_sandbox.controllers.unstructured import GroupKind, spec, status
+from kube_sandbox.nodes import ready_condition
 from rescheduler.kube.transport import Request
-from rescheduler.sandbox.controllers.unstructured import GroupKind, spec, status
-from rescheduler.sandbox.nodes import ready_condition
 
 BUDGET = ("policy", "PodDisruptionBudget")
 

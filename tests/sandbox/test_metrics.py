@@ -1,8 +1,8 @@
 """Measured usage of the sandbox's nodes, read by the program's own client."""
 
+from kube_sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.metrics_api import node_usage
-from rescheduler.sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
 
 
 def usage(lab):

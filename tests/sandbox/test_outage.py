@@ -5,10 +5,10 @@ import random
 import pytest
 
 from harness.histories.clusters import lone_pod
-from rescheduler.sandbox.controllers.unstructured import POD, spec, status
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Outage, Sandbox
+from kube_sandbox.controllers.unstructured import POD, spec, status
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Outage, Sandbox
 
 
 def pod(name):

@@ -12,10 +12,10 @@ from harness.histories.history import play
 from harness.histories.observed_cluster import Seen, Writer, evicted
 from harness.histories.replacements import ADMISSION_APPLIES_S, Replacements
 from harness.histories.user_requests import KINDS, MOVE, ROOM
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.unstructured import POD, annotations_of, spec
 from rescheduler.migrations import evicting
 from rescheduler.model.names import ANNOTATION_MIGRATION
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.controllers.unstructured import POD, annotations_of, spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 from scenes import Scene

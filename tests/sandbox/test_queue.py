@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from kube_sandbox.scheduler.queue import FLUSH_AFTER_S, ClusterEvent, QueuedPod, SchedulingQueue
 from rescheduler.model.records import Pod, PodSpec
-from rescheduler.sandbox.scheduler.queue import FLUSH_AFTER_S, ClusterEvent, QueuedPod, SchedulingQueue
 
 
 def pod(name, *, priority=0, gates=()):

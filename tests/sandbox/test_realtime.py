@@ -7,8 +7,8 @@ import urllib.request
 
 import yaml
 
-from rescheduler.sandbox.nodes import SandboxNode
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
 
 
 def fetch(url, path, body=None):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rescheduler.sandbox.controllers.unstructured import GroupKind, spec, status
-from rescheduler.sandbox.nodes import SandboxNode
+from kube_sandbox.controllers.unstructured import GroupKind, spec, status
+from kube_sandbox.nodes import SandboxNode
 
 GATE = "rescheduler.dev/hold"
 

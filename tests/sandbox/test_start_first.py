@@ -10,7 +10,7 @@ import os
 import pytest
 
 from harness.histories.user_requests import MOVE
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     DEPLOYMENT,
     NODE,
     POD,

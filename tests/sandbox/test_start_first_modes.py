@@ -5,17 +5,17 @@ from start_first_scene import DECLARED
 
 from harness.histories.faulty_transport import Killed, Line
 from harness.histories.user_requests import MOVE
-from rescheduler.controller.issuing import ApiIssuer, Order
-from rescheduler.kube.client import KubeApi
-from rescheduler.model.migration import MoveMode
-from rescheduler.planning.plan import Move, PodRef
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     DEPLOYMENT,
     NODE,
     POD,
     spec,
     uid,
 )
+from rescheduler.controller.issuing import ApiIssuer, Order
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.migration import MoveMode
+from rescheduler.planning.plan import Move, PodRef
 
 
 def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.START_FIRST, transport=None):

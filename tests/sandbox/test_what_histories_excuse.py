@@ -11,9 +11,9 @@ from harness.histories.observed_cluster import Seen, Writer
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.stepping_aside import SteppingAside
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MAKES_ROOM, GATE
-from rescheduler.sandbox.controllers.api import ObjectChange
-from rescheduler.sandbox.sandbox import Sandbox
 
 TAINT = {"key": ANNOTATION_HANDOVER_TAINT, "effect": "NoSchedule"}
 TAINTED = {"kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "spec": {"taints": [TAINT]}}

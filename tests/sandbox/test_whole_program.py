@@ -11,9 +11,8 @@ import pytest
 from harness.histories.disturbances import MAP
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.user_requests import MOVE, ROOM
-from rescheduler.model.names import GATE, LABEL_PLACEHOLDER
-from rescheduler.sandbox import demo
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox import demo
+from kube_sandbox.controllers.unstructured import (
     BUDGET,
     POD,
     condition,
@@ -24,9 +23,10 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from rescheduler.sandbox.installation import install
-from rescheduler.sandbox.kubelet import KubeletSettings
-from rescheduler.sandbox.sandbox import Sandbox
+from kube_sandbox.kubelet import KubeletSettings
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.installation import install
+from rescheduler.model.names import GATE, LABEL_PLACEHOLDER
 
 FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
 SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "3"))

@@ -1,7 +1,7 @@
 """StatefulSets, DaemonSets and Jobs on the sandbox."""
 
-from rescheduler.sandbox.controllers.unstructured import GroupKind, deleting, spec, status
-from rescheduler.sandbox.nodes import SandboxNode
+from kube_sandbox.controllers.unstructured import GroupKind, deleting, spec, status
+from kube_sandbox.nodes import SandboxNode
 
 SET = ("apps", "StatefulSet")
 CLAIM = GroupKind("", "PersistentVolumeClaim")

@@ -9,6 +9,7 @@ import pytest
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import Moment, decode
 from harness.recorded.restoring import restore
+from kube_sandbox.controllers.unstructured import POD, GroupKind, labels, ready, spec, status
 from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import encode_migration_status, encode_reservation_status
 from rescheduler.model.kinds import Kind
@@ -16,7 +17,6 @@ from rescheduler.model.layout import LAYOUT
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.reservation import ReservationStatus
-from rescheduler.sandbox.controllers.unstructured import POD, GroupKind, labels, ready, spec, status
 
 RECORDING = Path(__file__).parent / "recorded" / "0.1.0" / "moved-statefulset.jsonl"
 MOMENTS = list(decode(RECORDING.read_text(encoding="utf-8").splitlines()))

@@ -14,8 +14,7 @@ import pytest
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import decode
 from harness.recorded.restoring import restore
-from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
-from rescheduler.sandbox.controllers.unstructured import (
+from kube_sandbox.controllers.unstructured import (
     POD,
     GroupKind,
     deleting,
@@ -25,6 +24,7 @@ from rescheduler.sandbox.controllers.unstructured import (
     status,
     uid,
 )
+from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 FOLDER = Path(__file__).parent / "recorded"
 RECORDINGS = sorted(path for path in FOLDER.rglob("*.jsonl") if path.stem != "rooms")

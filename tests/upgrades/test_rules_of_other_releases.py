@@ -14,8 +14,8 @@ from harness.recorded.recording import decode
 from harness.recorded.restoring import put_back, restore
 from harness.recorded.scenes import SCENES, record
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.installation import install, path_of
 from rescheduler.kube.transport import Request
-from rescheduler.sandbox.installation import install, path_of
 
 FOLDER = Path(__file__).parent / "recorded"
 RELEASES = sorted(path.parent for path in FOLDER.glob("*/rules.yaml"))

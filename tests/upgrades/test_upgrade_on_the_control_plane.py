@@ -14,7 +14,7 @@ from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World
 from harness.recorded.other_version import ROOT, ControllerProcess, apply, check_out
-from rescheduler.sandbox.kubelet import KubeletThread
+from kube_sandbox.kubelet import KubeletThread
 
 pytestmark = pytest.mark.realcluster
 

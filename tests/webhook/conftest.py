@@ -7,7 +7,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing, find
 from harness.controlplane.servers import POLICIES_SINCE, ControlPlane, without_policies
-from rescheduler.sandbox.kubelet import KubeletThread
+from kube_sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

@@ -17,13 +17,13 @@ from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, keys_on, node_of
+from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
-from rescheduler.sandbox.kubelet import KubeletThread
 from rescheduler.webhook.webhook import Webhook, WebhookSettings
 
 pytestmark = pytest.mark.realcluster

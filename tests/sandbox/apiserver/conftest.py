@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from kube_sandbox.apiserver import ApiServer
 from rescheduler.kube.transport import Request
-from rescheduler.sandbox.apiserver import ApiServer
 
 MERGE = "application/merge-patch+json"
 

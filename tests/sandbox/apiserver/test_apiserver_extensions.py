@@ -4,7 +4,7 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.world import keys_on
-from rescheduler.sandbox.apiserver.cel.expressions import CelError, compiled
+from kube_sandbox.apiserver.cel.expressions import CelError, compiled
 
 RSV = "/apis/rescheduler.dev/v1alpha1/reservations"
 PODS = "/api/v1/namespaces/default/pods"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.apiserver.protobuf import MEDIA_TYPE, decode
 from rescheduler.kube.transport import Request
-from rescheduler.sandbox.apiserver.errors import StatusError
-from rescheduler.sandbox.apiserver.protobuf import MEDIA_TYPE, decode
 
 
 def varint(number):

@@ -14,7 +14,7 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, HttpTransport
-from rescheduler.sandbox.apiserver import ApiServer, serve
+from kube_sandbox.apiserver import ApiServer, serve
 
 T = "/api/v1/namespaces/same"
 APPS = "/apis/apps/v1/namespaces/same"

@@ -14,8 +14,8 @@ import pytest
 import urllib3
 import yaml
 
+from kube_sandbox.apiserver import ApiServer, InProcessTransport, serve
 from rescheduler.kube.transport import Request
-from rescheduler.sandbox.apiserver import ApiServer, InProcessTransport, serve
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENT = """

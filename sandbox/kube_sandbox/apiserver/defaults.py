@@ -1,0 +1,392 @@
+"""Field defaults and initial status of the built-in kinds, as a real API server writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kube_sandbox.apiserver.errors import Json
+from kube_sandbox.apiserver.json_values import dig, set_default
+
+_CPU_MEMORY = ("cpu", "memory")
+
+
+def default_pod_spec(spec: Json) -> None:
+    """Defaults of a PodSpec, in a pod or a template."""
+    for key, value in (
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("securityContext", {}),
+    ):
+        set_default(spec, key, value)
+    _default_containers(spec)
+    _default_placement(spec)
+    _default_volumes(spec)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def _default_containers(spec: Json) -> None:
+    for group in ("containers", "initContainers"):
+        for container in spec.get(group) or ():
+            _default_container(container, host_network=bool(spec.get("hostNetwork")))
+
+
+def _default_container(container: Json, *, host_network: bool) -> None:
+    set_default(container, "resources", {})
+    set_default(container, "terminationMessagePath", "/dev/termination-log")
+    set_default(container, "terminationMessagePolicy", "File")
+    image = str(container.get("image") or "")
+    latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
+    set_default(container, "imagePullPolicy", "Always" if latest and "@" not in image else "IfNotPresent")
+    resources = container["resources"]
+    limits = resources.get("limits") or {}
+    if limits:
+        requests = resources.setdefault("requests", {})
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+    for port in container.get("ports") or ():
+        set_default(port, "protocol", "TCP")
+        if host_network and port.get("containerPort"):
+            set_default(port, "hostPort", port["containerPort"])
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        _default_probe(container.get(name))
+    for env in container.get("env") or ():
+        field_ref = dig(env, "valueFrom", "fieldRef")
+        if field_ref:
+            set_default(field_ref, "apiVersion", "v1")
+
+
+def _default_probe(probe: Json | None) -> None:
+    if not probe:
+        return
+    for key, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        set_default(probe, key, value)
+    if probe.get("httpGet"):
+        set_default(probe["httpGet"], "path", "/")
+        set_default(probe["httpGet"], "scheme", "HTTP")
+
+
+def _default_placement(spec: Json) -> None:
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        set_default(constraint, "nodeAffinityPolicy", "Honor")
+        set_default(constraint, "nodeTaintsPolicy", "Ignore")
+
+
+def _default_volumes(spec: Json) -> None:
+    for volume in spec.get("volumes") or ():
+        for source in ("configMap", "secret", "projected", "downwardAPI"):
+            if isinstance(volume.get(source), dict):
+                set_default(volume[source], "defaultMode", 420)
+        if isinstance(volume.get("hostPath"), dict):
+            set_default(volume["hostPath"], "type", "")
+
+
+def _default_pod(pod: Json) -> None:
+    spec = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    set_default(spec, "enableServiceLinks", True)
+    _merge_match_label_keys(pod)
+    for part, key in (("spec", "nodeName"), ("status", "nominatedNodeName")):
+        if dig(pod, part, key) == "":
+            del pod[part][key]
+
+
+def _merge_match_label_keys(pod: Json) -> None:
+    labels = dig(pod, "metadata", "labels") or {}
+    affinity = dig(pod, "spec", "affinity") or {}
+    for name in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(name) or {}
+        terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        weighted = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [w["podAffinityTerm"] for w in weighted if "podAffinityTerm" in w]
+        for term in terms:
+            for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+                _merge_keys(term, field, operator, labels)
+    for constraint in dig(pod, "spec", "topologySpreadConstraints") or ():
+        _merge_keys(constraint, "matchLabelKeys", "In", labels)
+
+
+def _merge_keys(term: Json, field: str, operator: str, labels: Json) -> None:
+    selector = term.get("labelSelector")
+    if not isinstance(selector, dict):
+        return
+    expressions = selector.get("matchExpressions") or []
+    for key in term.get(field) or ():
+        if key in labels:
+            wanted = {"key": key, "operator": operator, "values": [labels[key]]}
+            if wanted not in expressions:
+                expressions.append(wanted)
+    if expressions:
+        selector["matchExpressions"] = expressions
+
+
+def _default_template(obj: Json) -> None:
+    template = dig(obj, "spec", "template")
+    if isinstance(template, dict):
+        set_default(template, "metadata", {})
+        default_pod_spec(template.setdefault("spec", {}))
+
+
+def _default_deployment(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    for key, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
+        set_default(spec, key, value)
+    strategy = spec.setdefault("strategy", {})
+    set_default(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {}) or strategy["rollingUpdate"]
+        set_default(rolling, "maxUnavailable", "25%")
+        set_default(rolling, "maxSurge", "25%")
+    _default_template(obj)
+
+
+def _default_replica_set(obj: Json) -> None:
+    set_default(obj.setdefault("spec", {}), "replicas", 1)
+    labels = dig(obj, "spec", "template", "metadata", "labels")
+    if obj["kind"] == "ReplicationController" and labels:
+        set_default(obj["metadata"], "labels", dict(labels))
+        set_default(obj["spec"], "selector", dict(labels))
+    _default_template(obj)
+
+
+def _default_stateful_set(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    set_default(spec, "replicas", 1)
+    set_default(spec, "revisionHistoryLimit", 10)
+    set_default(spec, "podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    set_default(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        set_default(strategy, "rollingUpdate", {})
+        set_default(strategy["rollingUpdate"], "partition", 0)
+        set_default(strategy["rollingUpdate"], "maxUnavailable", 1)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    set_default(retention, "whenDeleted", "Retain")
+    set_default(retention, "whenScaled", "Retain")
+    for claim in spec.get("volumeClaimTemplates") or ():
+        set_default(claim, "apiVersion", "v1")
+        set_default(claim, "kind", "PersistentVolumeClaim")
+        set_default(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+        set_default(claim, "status", {"phase": "Pending"})
+    _default_template(obj)
+
+
+def _default_daemon_set(obj: Json) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    obj["metadata"]["annotations"] = annotations
+    spec = obj.setdefault("spec", {})
+    set_default(spec, "revisionHistoryLimit", 10)
+    strategy = spec.setdefault("updateStrategy", {})
+    set_default(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        set_default(strategy, "rollingUpdate", {})
+        set_default(strategy["rollingUpdate"], "maxUnavailable", 1)
+        set_default(strategy["rollingUpdate"], "maxSurge", 0)
+    _default_template(obj)
+
+
+def _default_job(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    for key, value in (
+        ("parallelism", 1),
+        ("backoffLimit", 6),
+        ("completionMode", "NonIndexed"),
+        ("suspend", False),
+        ("podReplacementPolicy", "TerminatingOrFailed"),
+        ("manualSelector", False),
+    ):
+        set_default(spec, key, value)
+    uid = obj["metadata"].get("uid")
+    if uid and not spec["manualSelector"] and not spec.get("selector"):
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        template_meta = spec.setdefault("template", {}).get("metadata") or {}
+        spec["template"]["metadata"] = template_meta
+        labels = template_meta.setdefault("labels", {})
+        for prefix in ("", "batch.kubernetes.io/"):
+            labels[f"{prefix}controller-uid"] = uid
+            labels[f"{prefix}job-name"] = obj["metadata"]["name"]
+    set_default(obj["metadata"], "labels", dict(dig(obj, "spec", "template", "metadata", "labels") or {}))
+    never_defaulted = dig(obj, "spec", "template", "spec", "restartPolicy") is None
+    _default_template(obj)
+    if never_defaulted and dig(obj, "spec", "template", "spec"):
+        del spec["template"]["spec"]["restartPolicy"]
+
+
+def _default_service(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    for key, value in (
+        ("type", "ClusterIP"),
+        ("sessionAffinity", "None"),
+        ("internalTrafficPolicy", "Cluster"),
+    ):
+        set_default(spec, key, value)
+    for port in spec.get("ports") or ():
+        set_default(port, "protocol", "TCP")
+        set_default(port, "targetPort", port.get("port"))
+
+
+def _default_namespace(obj: Json) -> None:
+    labels = obj["metadata"].get("labels") or {}
+    labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+    obj["metadata"]["labels"] = labels
+    set_default(obj, "spec", {"finalizers": ["kubernetes"]})
+    set_default(obj["spec"], "finalizers", ["kubernetes"])
+    set_default(obj, "status", {"phase": "Active"})
+
+
+def _default_priority_class(obj: Json) -> None:
+    set_default(obj, "preemptionPolicy", "PreemptLowerPriority")
+
+
+def _default_volume(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    set_default(spec, "persistentVolumeReclaimPolicy", "Retain")
+    set_default(spec, "volumeMode", "Filesystem")
+
+
+def _default_claim(obj: Json) -> None:
+    set_default(obj.setdefault("spec", {}), "volumeMode", "Filesystem")
+
+
+def _default_storage_class(obj: Json) -> None:
+    set_default(obj, "reclaimPolicy", "Delete")
+    set_default(obj, "volumeBindingMode", "Immediate")
+
+
+def _default_secret(obj: Json) -> None:
+    set_default(obj, "type", "Opaque")
+
+
+def _default_admission(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    set_default(spec, "failurePolicy", "Fail")
+    constraints = spec.get("matchConstraints")
+    if isinstance(constraints, dict):
+        _default_match_constraints(constraints)
+
+
+def _default_match_constraints(constraints: Json) -> None:
+    set_default(constraints, "matchPolicy", "Equivalent")
+    set_default(constraints, "namespaceSelector", {})
+    set_default(constraints, "objectSelector", {})
+    for rule in constraints.get("resourceRules") or ():
+        set_default(rule, "scope", "*")
+
+
+DEFAULTS: dict[str, Callable[[Json], None]] = {
+    "pods": _default_pod,
+    "namespaces": _default_namespace,
+    "services": _default_service,
+    "secrets": _default_secret,
+    "persistentvolumes": _default_volume,
+    "persistentvolumeclaims": _default_claim,
+    "replicationcontrollers": _default_replica_set,
+    "deployments.apps": _default_deployment,
+    "replicasets.apps": _default_replica_set,
+    "statefulsets.apps": _default_stateful_set,
+    "daemonsets.apps": _default_daemon_set,
+    "jobs.batch": _default_job,
+    "priorityclasses.scheduling.k8s.io": _default_priority_class,
+    "storageclasses.storage.k8s.io": _default_storage_class,
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
+}
+
+
+def qos_class(spec: Json) -> str:
+    """Guaranteed, Burstable or BestEffort, by requests and limits of cpu and memory."""
+    requested = limited = False
+    guaranteed = True
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        requested = requested or any(_amount(requests.get(name)) for name in _CPU_MEMORY)
+        limited = limited or any(_amount(limits.get(name)) for name in _CPU_MEMORY)
+        for name in _CPU_MEMORY:
+            if not _amount(limits.get(name)) or requests.get(name) != limits.get(name):
+                guaranteed = False
+    if not requested and not limited:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _amount(quantity: Any) -> bool:
+    return quantity is not None and str(quantity).strip("0.") not in {"", "m"}
+
+
+def _new_pod_status(pod: Json) -> Json:
+    status: Json = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": None,
+                "reason": "SchedulingGated",
+                "message": message,
+            }
+        ]
+    return status
+
+
+def _new_workload_status(obj: Json) -> Json:
+    return {"replicas": 0} if obj["kind"] in {"ReplicaSet", "ReplicationController", "StatefulSet"} else {}
+
+
+def _new_definition_status(obj: Json) -> Json:
+    """The status of a new CustomResourceDefinition: NamesAccepted and Established."""
+    names = obj["spec"]["names"]
+    names.setdefault("singular", names["kind"].lower())
+    names.setdefault("listKind", f"{names['kind']}List")
+    obj["spec"].setdefault("conversion", {"strategy": "None"})
+    since = obj["metadata"]["creationTimestamp"]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message}
+        for kind, reason, message in (
+            ("NamesAccepted", "NoConflicts", "no conflicts found"),
+            ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        )
+    ]
+    stored = [v["name"] for v in obj["spec"]["versions"] if v.get("storage")]
+    return {"conditions": conditions, "acceptedNames": dict(names), "storedVersions": stored}
+
+
+NEW_STATUS: dict[str, Callable[[Json], Json]] = {
+    "pods": _new_pod_status,
+    "replicasets.apps": _new_workload_status,
+    "replicationcontrollers": _new_workload_status,
+    "statefulsets.apps": lambda _: {"replicas": 0, "availableReplicas": 0},
+    "deployments.apps": _new_workload_status,
+    "jobs.batch": _new_workload_status,
+    "daemonsets.apps": lambda _: {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "poddisruptionbudgets.policy": lambda _: {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+    "persistentvolumes": lambda _: {"phase": "Pending"},
+    "persistentvolumeclaims": lambda _: {"phase": "Pending"},
+    "services": lambda _: {"loadBalancer": {}},
+    "customresourcedefinitions.apiextensions.k8s.io": _new_definition_status,
+}
+"""The status of a new object; a status that the client sent is ignored."""

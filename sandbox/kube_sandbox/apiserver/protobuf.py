@@ -1,0 +1,188 @@
+"""Decodes the protobuf bodies that newer kubectl versions send for a few kinds (responses are always JSON).
+
+Field numbers are those of the published ``generated.proto``. Only kinds and fields that kubectl's own commands write
+are supported (create namespace, deployment, configmap, poddisruptionbudget, priorityclass; drain; auth). An unknown
+kind or field is rejected, never ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kube_sandbox.apiserver.errors import Json, bad_request, unsupported_media
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+_MAGIC = b"k8s\x00"
+_VARINT, _BYTES = 0, 2
+
+Field = tuple[str, str]
+"""JSON name and form: string, int, bool (dropped when zero), ``int?``/``bool?`` (kept), map, strings,
+quantities, intstr, skip, a message name, or ``[message]``."""
+
+_META: Field = ("metadata", "ObjectMeta")
+_MESSAGES: dict[str, dict[int, Field]] = {
+    "Unknown": {1: ("typeMeta", "TypeMeta"), 2: ("raw", "bytes"), 3: ("contentEncoding", "string"), 4: ("contentType", "string")},
+    "TypeMeta": {1: ("apiVersion", "string"), 2: ("kind", "string")},
+    "ObjectMeta": {
+        1: ("name", "string"), 2: ("generateName", "string"), 3: ("namespace", "string"), 4: ("selfLink", "string"),
+        5: ("uid", "string"), 6: ("resourceVersion", "string"), 7: ("generation", "int"), 8: ("", "skip"),
+        11: ("labels", "map"), 12: ("annotations", "map"), 14: ("finalizers", "strings"),
+    },
+    "Preconditions": {1: ("uid", "string"), 2: ("resourceVersion", "string")},
+    "DeleteOptions": {
+        1: ("gracePeriodSeconds", "int?"), 2: ("preconditions", "Preconditions"), 3: ("orphanDependents", "bool?"),
+        4: ("propagationPolicy", "string"), 5: ("dryRun", "strings"),
+    },
+    "LabelSelector": {1: ("matchLabels", "map"), 2: ("matchExpressions", "[Requirement]")},
+    "Requirement": {1: ("key", "string"), 2: ("operator", "string"), 3: ("values", "strings")},
+    "Namespace": {1: _META, 2: ("spec", "NamespaceSpec"), 3: ("", "skip")},
+    "NamespaceSpec": {1: ("finalizers", "strings")},
+    "ConfigMap": {1: _META, 2: ("data", "map"), 4: ("immutable", "bool?")},
+    "Eviction": {1: _META, 2: ("deleteOptions", "DeleteOptions")},
+    "PodDisruptionBudget": {1: _META, 2: ("spec", "BudgetSpec"), 3: ("", "skip")},
+    "BudgetSpec": {
+        1: ("minAvailable", "intstr"), 2: ("selector", "LabelSelector"), 3: ("maxUnavailable", "intstr"),
+        4: ("unhealthyPodEvictionPolicy", "string"),
+    },
+    "PriorityClass": {
+        1: _META, 2: ("value", "int?"), 3: ("globalDefault", "bool"), 4: ("description", "string"),
+        5: ("preemptionPolicy", "string"),
+    },
+    "SelfSubjectAccessReview": {1: _META, 2: ("spec", "AccessSpec"), 3: ("", "skip")},
+    "AccessSpec": {1: ("resourceAttributes", "ResourceAttributes"), 2: ("nonResourceAttributes", "PathAttributes")},
+    "ResourceAttributes": {
+        1: ("namespace", "string"), 2: ("verb", "string"), 3: ("group", "string"), 4: ("version", "string"),
+        5: ("resource", "string"), 6: ("subresource", "string"), 7: ("name", "string"),
+    },
+    "PathAttributes": {1: ("path", "string"), 2: ("verb", "string")},
+    "SelfSubjectReview": {1: _META, 2: ("", "skip")},
+    "Deployment": {1: _META, 2: ("spec", "DeploymentSpec"), 3: ("", "skip")},
+    "DeploymentSpec": {
+        1: ("replicas", "int?"), 2: ("selector", "LabelSelector"), 3: ("template", "PodTemplate"),
+        4: ("strategy", "Strategy"), 5: ("minReadySeconds", "int"), 6: ("revisionHistoryLimit", "int?"),
+        7: ("paused", "bool"), 9: ("progressDeadlineSeconds", "int?"),
+    },
+    "Strategy": {1: ("type", "string")},
+    "PodTemplate": {1: _META, 2: ("spec", "PodSpec")},
+    "PodSpec": {
+        2: ("containers", "[Container]"), 3: ("restartPolicy", "string"), 4: ("terminationGracePeriodSeconds", "int?"),
+        6: ("dnsPolicy", "string"), 7: ("nodeSelector", "map"), 8: ("serviceAccountName", "string"),
+        9: ("serviceAccount", "string"), 10: ("nodeName", "string"), 11: ("hostNetwork", "bool"),
+        12: ("hostPID", "bool"), 13: ("hostIPC", "bool"), 16: ("hostname", "string"), 17: ("subdomain", "string"),
+        19: ("schedulerName", "string"), 24: ("priorityClassName", "string"),
+    },
+    "Container": {
+        1: ("name", "string"), 2: ("image", "string"), 3: ("command", "strings"), 4: ("args", "strings"),
+        5: ("workingDir", "string"), 6: ("ports", "[Port]"), 8: ("resources", "Resources"),
+        13: ("terminationMessagePath", "string"), 14: ("imagePullPolicy", "string"), 16: ("stdin", "bool"),
+        17: ("stdinOnce", "bool"), 18: ("tty", "bool"), 20: ("terminationMessagePolicy", "string"),
+    },
+    "Port": {
+        1: ("name", "string"), 2: ("hostPort", "int"), 3: ("containerPort", "int"), 4: ("protocol", "string"),
+        5: ("hostIP", "string"),
+    },
+    "Resources": {1: ("limits", "quantities"), 2: ("requests", "quantities")},
+    "Quantity": {1: ("string", "string")},
+    "IntOrString": {1: ("type", "int"), 2: ("intVal", "int"), 3: ("strVal", "string")},
+}  # fmt: skip
+_KINDS = frozenset(
+    {
+        "Namespace",
+        "ConfigMap",
+        "Eviction",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "SelfSubjectAccessReview",
+        "SelfSubjectReview",
+        "Deployment",
+        "DeleteOptions",
+    }
+)
+
+
+def decode(body: bytes) -> Json:
+    """The object of a protobuf body. Raises 400 if it is damaged, 415 for an unknown kind or field."""
+    if not body.startswith(_MAGIC):
+        raise bad_request("the protobuf body does not begin with its mark")
+    try:
+        envelope = _message(memoryview(body)[len(_MAGIC) :], "Unknown")
+        identity = envelope.get("typeMeta") or {}
+        if identity.get("kind") not in _KINDS:
+            raise unsupported_media(f"protobuf is not read for kind {identity.get('kind')}; send JSON")
+        return {**identity, **_message(memoryview(envelope.get("raw", b"")), identity["kind"])}
+    except (IndexError, UnicodeDecodeError) as error:
+        raise bad_request(f"the protobuf body is damaged: {error}") from error
+
+
+def _message(data: memoryview, name: str) -> Json:
+    known = _MESSAGES[name]
+    result: Json = {}
+    for number, value in _fields(data):
+        if number not in known:
+            raise unsupported_media(f"protobuf field {number} of {name} is not read; send JSON")
+        key, form = known[number]
+        _put(result, key, form, value)
+    return result
+
+
+def _put(result: Json, key: str, form: str, value: Any) -> None:
+    if form == "skip":
+        return
+    if form.startswith("["):
+        result.setdefault(key, []).append(_message(value, form[1:-1]))
+    elif form == "strings":
+        result.setdefault(key, []).append(str(value, "utf-8"))
+    elif form in {"map", "quantities"}:
+        entry = dict(_fields(value))
+        item = entry.get(2, b"")
+        read = str(item, "utf-8") if form == "map" else _message(item, "Quantity").get("string", "0")
+        result.setdefault(key, {})[str(entry.get(1, b""), "utf-8")] = read
+    elif form == "intstr":
+        either = _message(value, "IntOrString")
+        result[key] = either.get("strVal", "") if either.get("type") else either.get("intVal", 0)
+    elif form in _MESSAGES:
+        result[key] = _message(value, form)
+    else:
+        plain = _plain(form.rstrip("?"), value)
+        if plain or form.endswith("?"):
+            result[key] = plain
+
+
+def _plain(form: str, value: Any) -> Any:
+    if form == "bytes":
+        return bytes(value)
+    if form == "string":
+        return str(value, "utf-8")
+    if form == "bool":
+        return bool(value)
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        wire = tag & 7
+        if wire == _VARINT:
+            value, position = _varint(data, position)
+            yield tag >> 3, value
+        elif wire == _BYTES:
+            size, position = _varint(data, position)
+            if position + size > len(data):
+                raise IndexError("a field is cut off")
+            yield tag >> 3, data[position : position + size]
+            position += size
+        else:
+            raise unsupported_media(f"protobuf wire type {wire} is not read; send JSON")
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            return value, position
+        shift += 7

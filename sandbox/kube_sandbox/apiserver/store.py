@@ -1,0 +1,305 @@
+"""The store of the API server: reads, and writes that pass defaults, admission and validation.
+
+The handlers of HTTP requests and the controllers in the process use the same calls. Every write is atomic under one
+lock. Results are shared and must not be changed. Errors are ``StatusError``. This module does not depend on HTTP.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kube_sandbox.apiserver.admission import Admission, Attributes
+from kube_sandbox.apiserver.errors import (
+    MODIFIED,
+    FieldError,
+    Json,
+    already_exists,
+    bad_request,
+    conflict,
+    foreign_uid,
+    invalid,
+    not_found,
+)
+from kube_sandbox.apiserver.json_values import deep_copy, dig, format_time, meta
+from kube_sandbox.apiserver.mvcc import StoredChange, VersionedObjects
+from kube_sandbox.apiserver.registry import Registry, ResourceType
+from kube_sandbox.apiserver.request_selectors import SelectionPredicate, parse_label_selector, selects
+from kube_sandbox.apiserver.strategies import Strategies
+
+List = list
+"""The built-in type; ``ObjectStore.list`` hides its name inside the class."""
+
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
+
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_IMMUTABLE = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """Options of one write."""
+
+    dry_run: bool = False
+    subresource: str = ""
+    uid_is_precondition: bool = False
+    """Error for another uid in the object: 409 (as for PUT) if true, else 422 (as for PATCH)."""
+
+
+class ObjectStore:
+    """All objects of one cluster."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        registry: Registry,
+        strategies: Strategies,
+        history_per_resource: int = 20_000,
+    ) -> None:
+        self.clock = clock
+        self.registry = registry
+        self.lock = threading.RLock()
+        self.objects = VersionedObjects(history_per_resource)
+        self.strategies = strategies
+        self.admission: Admission | None = None
+        self._rng = rng
+
+    # reads
+
+    def get(self, resource: str, namespace: str, name: str) -> Json:
+        """One object (``pods``, ``deployments.apps``). Raises 404."""
+        found = self.find(resource, namespace, name)
+        if found is None:
+            served = self.registry.named(resource)
+            raise not_found(served.group, served.plural, name)
+        return found
+
+    def find(self, resource: str, namespace: str, name: str) -> Json | None:
+        """One object or None."""
+        return self.objects.get(resource, (namespace, name))
+
+    def list(self, resource: str, namespace: str = "", label_selector: str = "") -> List[Json]:
+        """Current objects, sorted by namespace and name."""
+        chosen = SelectionPredicate(labels=parse_label_selector(label_selector), namespace=namespace)
+        with self.lock:
+            return [obj for obj in self.objects.items(resource, namespace) if chosen.matches(obj)]
+
+    def select(self, resource: str, namespace: str, selector: Json) -> List[Json]:
+        """Current objects that a ``metav1.LabelSelector`` matches."""
+        with self.lock:
+            found = self.objects.items(resource, namespace)
+            return [obj for obj in found if selects(selector, obj["metadata"].get("labels"))]
+
+    def subscribe(
+        self, resources: Iterable[str], callback: Callable[[StoredChange], None]
+    ) -> Callable[[], None]:
+        """Call ``callback`` for every change, in order; returns the unsubscribe function.
+
+        The writer's thread calls it under the lock, so the callback should only enqueue the change.
+        """
+        with self.lock:
+            stops = [self.objects.listen(resource, callback) for resource in resources]
+
+        def stop() -> None:
+            with self.lock:
+                for each in stops:
+                    each()
+
+        return stop
+
+    # writes
+
+    def create(
+        self, resource: ResourceType, namespace: str, obj: Json, options: WriteOptions | None = None
+    ) -> Json:
+        """Store a new object. The caller must not use ``obj`` afterwards. Raises StatusError."""
+        options = options or WriteOptions()
+        with self.lock:
+            self._prepare_new(resource, namespace, obj)
+            attributes = Attributes(
+                resource=resource,
+                operation="CREATE",
+                namespace=namespace,
+                name=obj["metadata"]["name"],
+                dry_run=options.dry_run,
+            )
+            obj = self._admit(attributes, obj)
+            self._check(resource, obj, self.strategies.validate_new(resource, obj))
+            self._finish_admission(attributes, obj)
+            key = (namespace, obj["metadata"]["name"])
+            if self.objects.get(resource.table, key) is not None:
+                raise already_exists(resource.group, resource.plural, key[1])
+            if options.dry_run:
+                return obj
+            return self.objects.put(resource.table, key, obj)
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        change: Callable[[Json], Json],
+        options: WriteOptions | None = None,
+    ) -> Json:
+        """Replace an object by ``change(copy of it)``. Raises 404, 409, 422 and the errors of admission.
+
+        If the result has another resourceVersion than the current one, that is a conflict. An unchanged object is not
+        written. A terminating object without finalizers is removed.
+        """
+        options = options or WriteOptions()
+        with self.lock:
+            old = self._existing(resource, namespace, name)
+            new = change(deep_copy(old))
+            self._check_identity(resource, name, old, new, options)
+            self._keep_system_fields(old, new)
+            self.strategies.prepare_update(resource, new, old, options.subresource)
+            attributes = Attributes(
+                resource=resource,
+                operation="UPDATE",
+                namespace=namespace,
+                name=name,
+                subresource=options.subresource,
+                old=old,
+                dry_run=options.dry_run,
+            )
+            new = self._admit(attributes, new)
+            self._check(
+                resource, new, self.strategies.validate_change(resource, new, old, options.subresource)
+            )
+            self._finish_admission(attributes, new)
+            return self.replace(resource, old, new, dry_run=options.dry_run)
+
+    def replace(self, resource: ResourceType, old: Json, new: Json, *, dry_run: bool = False) -> Json:
+        """Store ``new`` in place of ``old`` without further checks; remove it if its deletion is complete."""
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        if _is_finished(new):
+            if dry_run:
+                return new
+            return self.objects.remove(resource.table, key, new)
+        if new == old:
+            return old
+        if dry_run:
+            return new
+        return self.objects.put(resource.table, key, new)
+
+    # helpers
+
+    def new_uid(self) -> str:
+        """A random uid, reproducible by the seed."""
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def name_suffix(self) -> str:
+        """Five characters for a generated name."""
+        return "".join(self._rng.choices(_NAME_ALPHABET, k=5))
+
+    def stamp(self) -> str:
+        """The time now as metav1.Time."""
+        return format_time(self.clock())
+
+    def _existing(self, resource: ResourceType, namespace: str, name: str) -> Json:
+        found = self.objects.get(resource.table, (namespace, name))
+        if found is None:
+            raise not_found(resource.group, resource.plural, name)
+        return found
+
+    def _prepare_new(self, resource: ResourceType, namespace: str, obj: Json) -> None:
+        metadata = meta(obj)
+        _match_namespace(resource, namespace, metadata)
+        if metadata.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        for key in (*_IMMUTABLE, "resourceVersion", "generation"):
+            metadata.pop(key, None)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"][:58] + self.name_suffix()
+        if not metadata.get("name"):
+            faults = [
+                FieldError(
+                    "FieldValueRequired", "metadata.name", "Required value: name or generateName is required"
+                )
+            ]
+            raise invalid(resource.group, resource.kind, "", faults)
+        _drop_empty(metadata)
+        metadata["uid"] = self.new_uid()
+        metadata["creationTimestamp"] = self.stamp()
+        self.strategies.prepare_create(resource, obj)
+
+    def _admit(self, attributes: Attributes, obj: Json) -> Json:
+        return self.admission.mutate(attributes, obj) if self.admission else obj
+
+    def _finish_admission(self, attributes: Attributes, obj: Json) -> None:
+        if self.admission:
+            self.admission.validate(attributes, obj)
+
+    @staticmethod
+    def _check(resource: ResourceType, obj: Json, faults: List[FieldError]) -> None:
+        if faults:
+            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), faults)
+
+    @staticmethod
+    def _check_identity(
+        resource: ResourceType, name: str, old: Json, new: Json, options: WriteOptions
+    ) -> None:
+        have, want = old["metadata"], meta(new)
+        if want.get("name", name) != name:
+            message = f"the name of the object ({want['name']}) does not match the name on the URL ({name})"
+            raise bad_request(message)
+        _match_namespace(resource, have.get("namespace", ""), want)
+        uid = want.get("uid")
+        if uid and uid != have["uid"] and options.uid_is_precondition:
+            place = have.get("namespace", "")
+            raise foreign_uid(resource.group, resource.plural, place, name, wanted=uid, found=have["uid"])
+        if want.get("resourceVersion") and want["resourceVersion"] != have["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, name, MODIFIED)
+        if uid and uid != have["uid"]:
+            fault = FieldError(
+                "FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable'
+            )
+            raise invalid(resource.group, resource.kind, name, [fault])
+
+    @staticmethod
+    def _keep_system_fields(old: Json, new: Json) -> None:
+        new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
+        have, want = old["metadata"], new["metadata"]
+        want["name"] = have["name"]
+        _drop_empty(want)
+        for key in (*_IMMUTABLE, "generation", "resourceVersion", "namespace", "generateName"):
+            if key in have:
+                want[key] = have[key]
+            else:
+                want.pop(key, None)
+
+
+def _drop_empty(metadata: Json) -> None:
+    """Remove empty maps and lists of the metadata."""
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if not metadata.get(key, True):
+            del metadata[key]
+
+
+def _match_namespace(resource: ResourceType, namespace: str, metadata: Json) -> None:
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if metadata.get("namespace", namespace) not in (namespace, ""):
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def _is_finished(obj: Json) -> bool:
+    """True if the object is terminating, has no finalizer, and its grace period is over."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and dig(obj, "spec", "finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")

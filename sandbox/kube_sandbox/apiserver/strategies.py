@@ -1,0 +1,143 @@
+"""Strategies: how an object is prepared before it is stored (defaults, cleared fields, generation) and validated.
+
+The generic rules are here. The rules of a built-in kind are looked up by resource name in ``defaults`` and
+``validation``, those of a custom resource in its definition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_sandbox.apiserver.defaults import DEFAULTS, NEW_STATUS
+from kube_sandbox.apiserver.errors import FieldError, Json
+from kube_sandbox.apiserver.json_values import deep_copy
+from kube_sandbox.apiserver.metadata_validation import validate_finalizers, validate_metadata
+from kube_sandbox.apiserver.registry import ResourceType
+from kube_sandbox.apiserver.validation import VALIDATE_CHANGE, VALIDATE_NEW
+
+_ALLOWED_TOP = frozenset({"metadata", "status"})
+
+
+class Strategies:
+    """Stateless rules. Those of a custom resource are in ``ResourceType.custom``."""
+
+    def default(self, resource: ResourceType, obj: Json) -> None:
+        """Write the kind's defaults into ``obj``."""
+        obj["apiVersion"] = resource.api_version if not resource.storage else "v1"
+        obj["kind"] = resource.kind
+        if resource.custom is not None:
+            resource.custom.prune_and_default(obj)
+            tidy(obj["metadata"])
+            drop_empty(obj["metadata"])
+            return
+        tidy(obj)
+        fill = DEFAULTS.get(resource.name)
+        if fill is not None:
+            fill(obj)
+
+    def prepare_create(self, resource: ResourceType, obj: Json) -> None:
+        """Write defaults, the first generation, and the initial status."""
+        if resource.status and not (resource.custom is None and resource.name in _KEEPS_STATUS):
+            obj.pop("status", None)
+        self.default(resource, obj)
+        make = NEW_STATUS.get(resource.name)
+        if make is not None:
+            obj["status"] = make(obj)
+        if resource.generation:
+            obj["metadata"]["generation"] = 1
+
+    def new_status(self, resource: ResourceType, obj: Json) -> Json:
+        """The initial status of an object."""
+        make = NEW_STATUS.get(resource.name)
+        return make(obj) if make is not None else {}
+
+    def prepare_update(self, resource: ResourceType, new: Json, old: Json, subresource: str) -> None:
+        """Restore the fields that this endpoint may not change, and increment the generation."""
+        if subresource == "status":
+            self._only_status(resource, new, old)
+        elif resource.status:
+            _restore(new, old, "status")
+        self.default(resource, new)
+        if (
+            resource.generation
+            and subresource != "status"
+            and _spec_of(resource, new) != _spec_of(resource, old)
+        ):
+            new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+    def validate_new(self, resource: ResourceType, obj: Json) -> list[FieldError]:
+        """Errors of a new object."""
+        faults = validate_metadata(resource, obj)
+        if resource.custom is not None:
+            return faults + resource.custom.validate(obj, None)
+        check = VALIDATE_NEW.get(resource.name)
+        return faults + (check(obj) if check else [])
+
+    def validate_change(
+        self, resource: ResourceType, new: Json, old: Json, subresource: str
+    ) -> list[FieldError]:
+        """Errors of a changed object."""
+        faults = validate_metadata(resource, new) + validate_finalizers(new, old)
+        if resource.custom is not None:
+            return faults + resource.custom.validate(new, old)
+        if subresource == "status":
+            return faults
+        check = VALIDATE_CHANGE.get(resource.name)
+        return faults + (check(new, old) if check else [])
+
+    @staticmethod
+    def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
+        for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
+            _restore(new, old, key)
+        if resource.custom is not None:
+            kept = deep_copy(old["metadata"])
+            if "managedFields" in new["metadata"]:
+                kept["managedFields"] = new["metadata"]["managedFields"]
+            new["metadata"] = kept
+        elif "ownerReferences" in old["metadata"]:
+            new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
+        else:
+            new["metadata"].pop("ownerReferences", None)
+
+
+def tidy(obj: Json) -> None:
+    """Remove what Go's ``omitempty`` omits: nulls everywhere, empty maps and lists in metadata."""
+    for key in [key for key, value in obj.items() if value is None and key not in _SHOWN_NULLS]:
+        del obj[key]
+    for key, value in obj.items():
+        if isinstance(value, dict):
+            tidy(value)
+            if (
+                key == "metadata"
+            ):  # only there are all maps and lists omitempty; a spec may have meaningful empty ones
+                drop_empty(value)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict):
+                    tidy(item)
+
+
+def drop_empty(metadata: Json) -> None:
+    """Remove empty maps and lists of metadata."""
+    for empty in [k for k in _OMITTED_EMPTY if k in metadata and not metadata[k]]:
+        del metadata[empty]
+
+
+_SHOWN_NULLS = frozenset({"lastProbeTime", "lastTransitionTime"})
+_OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
+_KEEPS_STATUS = frozenset({"nodes", "persistentvolumes", "namespaces"})
+"""Kinds whose status may be set at creation."""
+
+
+def _restore(new: Json, old: Json, key: str) -> None:
+    if key in old:
+        new[key] = deep_copy(old[key])
+    else:
+        new.pop(key, None)
+
+
+def _spec_of(resource: ResourceType, obj: Json) -> Any:
+    parts = {k: v for k, v in obj.items() if k not in _ALLOWED_TOP}
+    if resource.name == "deployments.apps":
+        parts["annotations"] = obj["metadata"].get("annotations") or {}
+    return parts

@@ -1,0 +1,234 @@
+"""Handlers of create, update, patch and delete requests, and of the status and scale subresources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kube_sandbox.apiserver.deletion import delete
+from kube_sandbox.apiserver.errors import (
+    Json,
+    StatusError,
+    bad_options,
+    bad_request,
+    invalid,
+    invalid_value,
+    not_found,
+    required,
+    unsupported_media,
+)
+from kube_sandbox.apiserver.json_values import deep_copy, meta
+from kube_sandbox.apiserver.patches import json_patch, merge_patch
+from kube_sandbox.apiserver.read_handlers import Query, is_true
+from kube_sandbox.apiserver.registry import ResourceType
+from kube_sandbox.apiserver.request_parsing import (
+    RequestInfo,
+    check_fields,
+    check_identity,
+    check_shape,
+    decode_object,
+    decode_value,
+    delete_options,
+    is_dry_run,
+    patch_type,
+)
+from kube_sandbox.apiserver.request_selectors import SelectionPredicate
+from kube_sandbox.apiserver.server_side_apply import apply_patch, drop_ownership
+from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
+from kube_sandbox.apiserver.strategic_merge_patch import strategic_patch
+
+_APPLY = "application/apply-patch+yaml"
+
+
+def create(store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query) -> Json:
+    """POST to a collection."""
+    resource = target.resource
+    obj = decode_object(body, content_type)
+    check_identity(resource, obj)
+    namespace = target.namespace
+    if resource.namespaced and not namespace:
+        raise StatusError(405, "MethodNotAllowed", "a namespace is needed to create this kind")
+    check_fields(resource, obj, query)
+    if resource.decode is not None:
+        obj = resource.decode(obj)
+    drop_ownership(obj)
+    return store.create(resource, namespace, obj, WriteOptions(dry_run=is_dry_run(query)))
+
+
+def update(store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query) -> Json:
+    """PUT of an object or its status."""
+    resource = target.resource
+    new = decode_object(body, content_type)
+    check_identity(resource, new)
+    check_fields(resource, new, query)
+    if resource.decode is not None:
+        new = resource.decode(new)
+    options = WriteOptions(
+        dry_run=is_dry_run(query), subresource=target.subresource, uid_is_precondition=True
+    )
+    return store.update(resource, target.namespace, target.name, lambda _: new, options)
+
+
+def patch(
+    store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query
+) -> tuple[Json, bool]:
+    """PATCH of any type; returns the object, and whether server-side apply created it."""
+    resource = target.resource
+    media = patch_type(content_type)
+    if media == _APPLY:
+        return _apply(store, target, body, query)
+    asked = change_of(resource, media, decode_value(body))
+
+    def change(current: Json) -> Json:
+        changed = asked(current)
+        check_fields(resource, changed, query)
+        return changed
+
+    options = WriteOptions(dry_run=is_dry_run(query), subresource=target.subresource)
+    return store.update(resource, target.namespace, target.name, change, options), False
+
+
+def change_of(resource: ResourceType, media: str, value: Any) -> Callable[[Json], Json]:
+    """The function that applies a patch. Raises 400 and 415."""
+    if media == "application/json-patch+json":
+        return _in_version(resource, lambda current: json_patch(current, value))
+    if not isinstance(value, dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal into an object")
+    if media == "application/merge-patch+json":
+        return _in_version(resource, lambda current: merge_patch(current, value))
+    if resource.custom is not None:
+        raise unsupported_media(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        )
+    return _in_version(resource, lambda current: strategic_patch(current, value))
+
+
+def _in_version(resource: ResourceType, change: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    def changed(current: Json) -> Json:
+        shown = resource.encode(current) if resource.encode else current
+        result = change(shown)
+        check_shape(result)
+        meta(result)
+        return resource.decode(result) if resource.decode else result
+
+    return changed
+
+
+def _apply(store: ObjectStore, target: RequestInfo, body: bytes, query: Query) -> tuple[Json, bool]:
+    manager = query("fieldManager")
+    if not manager:
+        raise bad_options("PatchOptions", required("fieldManager", "is required for apply patch"))
+    applied = decode_value(body, yaml_form=True)
+    if not isinstance(applied, dict):
+        raise bad_request("an apply patch must be an object")
+    resource = target.resource
+    check_identity(resource, applied)
+    meta(applied).setdefault("name", target.name)
+    force, dry_run = is_true(query("force")), is_dry_run(query)
+    stamp = store.stamp()
+
+    def change(current: Json) -> Json:
+        return apply_patch(
+            resource, current, applied, manager, stamp, force=force, subresource=target.subresource
+        )
+
+    with store.lock:
+        if store.find(resource.table, target.namespace, target.name) is None:
+            if target.subresource:
+                raise not_found(resource.group, resource.plural, target.name)
+            if applied["metadata"].get("uid"):
+                raise not_found(resource.group, resource.plural, target.name)
+            fresh = change({"metadata": {"name": target.name}})
+            return store.create(resource, target.namespace, fresh, WriteOptions(dry_run=dry_run)), True
+        options = WriteOptions(dry_run=dry_run, subresource=target.subresource)
+        return store.update(resource, target.namespace, target.name, change, options), False
+
+
+def remove(
+    store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query
+) -> tuple[int, Json]:
+    """DELETE of one object; returns the HTTP status and the body."""
+    resource = target.resource
+    options = delete_options(decode_object(body, content_type) if body else {}, query)
+    done = delete(store, resource, target.namespace, target.name, options)
+    if not done.gone or resource.returns_deleted:
+        return 200, done.obj
+    metadata = done.obj["metadata"]
+    details = {"name": metadata["name"], "kind": resource.plural, "uid": metadata["uid"]}
+    if resource.group:
+        details["group"] = resource.group
+    return 200, {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+
+
+def remove_collection(
+    store: ObjectStore,
+    target: RequestInfo,
+    body: bytes,
+    content_type: str,
+    query: Query,
+    *,
+    chosen: SelectionPredicate,
+) -> list[Json]:
+    """DELETE of a collection; returns the objects that were deleted or are terminating."""
+    options = delete_options(decode_object(body, content_type) if body else {}, query)
+    resource = target.resource
+    with store.lock:
+        found = [obj for obj in store.objects.items(resource.table, target.namespace) if chosen.matches(obj)]
+        removed = []
+        for obj in found:
+            metadata = obj["metadata"]
+            removed.append(
+                delete(store, resource, metadata.get("namespace", ""), metadata["name"], options).obj
+            )
+    return removed
+
+
+def get_scale(resource: ResourceType, obj: Json) -> Json:
+    """The Scale of a workload (autoscaling/v1)."""
+    metadata = obj["metadata"]
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    kept = {
+        k: metadata[k]
+        for k in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if k in metadata
+    }
+    scale: Json = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": kept,
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "status": {"replicas": status.get("replicas", 0)},
+    }
+    selector = spec.get("selector") or {}
+    labels = selector.get("matchLabels", selector) if resource.group else selector
+    if isinstance(labels, dict) and labels:
+        scale["status"]["selector"] = ",".join(f"{k}={v}" for k, v in sorted(labels.items()))
+    return scale
+
+
+def set_scale(store: ObjectStore, target: RequestInfo, change: Callable[[Json], Json], query: Query) -> Json:
+    """Write ``spec.replicas`` of a Scale to its workload."""
+    resource = target.resource
+
+    def changed(current: Json) -> Json:
+        scale = change(get_scale(resource, current))
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or replicas < 0:
+            fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", target.name, [fault])
+        wanted = deep_copy(current)
+        wanted["spec"]["replicas"] = replicas
+        version = (scale.get("metadata") or {}).get("resourceVersion")
+        if version:
+            wanted["metadata"]["resourceVersion"] = version
+        return wanted
+
+    options = WriteOptions(dry_run=is_dry_run(query))
+    return get_scale(resource, store.update(resource, target.namespace, target.name, changed, options))

@@ -1,0 +1,110 @@
+"""``rescheduler sandbox``: the sandbox by itself, with a kubeconfig for kubectl."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from kube_sandbox.node_metrics import NodeMeter
+from kube_sandbox.nodes import SandboxNode
+from kube_sandbox.sandbox import Sandbox
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.text_files import PathText
+from rescheduler.kube.installation import install
+from rescheduler.model.quantity import QuantityError, nano
+
+_ZONES = ("zone-a", "zone-b", "zone-c")
+
+
+@click.command("sandbox")
+@click.option(
+    "--nodes",
+    default=6,
+    show_default=True,
+    type=click.IntRange(0, 1000),
+    help="How many nodes, in three zones.",
+)
+@click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
+@click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
+@click.option(
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the API server on loopback; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig-file",
+    type=PathText(),
+    metavar="FILE",
+    help="Where to write the kubeconfig; default: a temporary file.",
+)
+@click.option(
+    "--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies."
+)
+@click.option(
+    "--usage",
+    metavar="SHARE",
+    type=click.FloatRange(0, 10),
+    help="Serve measured usage of nodes, as metrics-server would: pods use this share of their requests.",
+)
+def sandbox_command(
+    *,
+    nodes: int,
+    cpu: str,
+    memory: str,
+    port: int,
+    kubeconfig_file: str | None,
+    empty: bool,
+    usage: float | None,
+) -> None:
+    """Run a sandbox until interrupted; prints the path of its kubeconfig.
+
+    It serves the Kubernetes API for kubectl, and schedules with rescheduler's implementation of kube-scheduler's
+    rules. Its pods run no containers, and nothing is kept when it ends.
+    """
+    _check_amounts({"--cpu": cpu, "--memory": memory})
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with tempfile.TemporaryDirectory(prefix="rescheduler-sandbox-") as folder:
+        path = Path(kubeconfig_file or f"{folder}/kubeconfig")
+        with Sandbox(sandbox_nodes(nodes, cpu, memory), clock=time.time) as cluster:
+            if usage is not None:
+                cluster.add(NodeMeter(cluster.server, cluster.api, share=usage))
+            try:
+                server = cluster.start(kubeconfig=path, port=port)
+            except OSError as error:
+                raise CommandError(f"cannot start the API server: {error}") from error
+            if not empty:
+                install(cluster.transport)
+            emit(f"{path}\n")
+            tell(f"The sandbox is at {server.url}; in another terminal:")
+            tell(f"  export KUBECONFIG={path}\n  kubectl get nodes\n  rescheduler plan")
+            tell("Interrupt (Ctrl-C) to end it.")
+            signal.signal(signal.SIGINT, lambda *_: stop.set())  # its ordinary end from now on
+            stop.wait()
+
+
+def _check_amounts(given: Mapping[str, str]) -> None:
+    for option, text in given.items():
+        try:
+            amount = nano(text)
+        except QuantityError as error:
+            raise CommandError(f"{option}: {error}", EXIT_USAGE) from error
+        if amount <= 0:
+            raise CommandError(f"{option}: {text} is not more than 0", EXIT_USAGE)
+
+
+def sandbox_nodes(count: int, cpu: str, memory: str) -> list[SandboxNode]:
+    """``count`` equal nodes, spread over three zones."""
+    return [
+        SandboxNode(name=f"node-{index + 1}", cpu=cpu, memory=memory, zone=_ZONES[index % len(_ZONES)])
+        for index in range(count)
+    ]

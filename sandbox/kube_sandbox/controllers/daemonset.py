@@ -1,0 +1,185 @@
+"""DaemonSets: one pod on each eligible node (pkg/controller/daemon).
+
+The pod is pinned by a required node affinity on ``metadata.name`` and bound by the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.indexer import Indexer
+from kube_sandbox.controllers.node_fit import node_affinity_allows, tolerates
+from kube_sandbox.controllers.pod_control import claim, pod_from_template, template_hash
+from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.unstructured import (
+    DAEMON_SET,
+    NODE,
+    POD,
+    Obj,
+    available,
+    available_at_s,
+    controller_of,
+    deleting,
+    group_kind,
+    key,
+    labels,
+    meta,
+    ready,
+    scaled_value,
+    selector,
+    spec,
+    status,
+    terminal,
+    uid,
+)
+from rescheduler.model.records import ObjectKey
+
+HASH_LABEL = "controller-revision-hash"
+_ALWAYS_TOLERATED = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+
+
+class DaemonSetController:
+    """Keeps one pod of each DaemonSet on every node that should run it."""
+
+    name = "daemonset"
+    watches = frozenset({DAEMON_SET, POD, NODE})
+
+    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+        """The DaemonSet; the controller of a pod; all DaemonSets when a node is added, changed or deleted."""
+        obj = change.object
+        match group_kind(obj):
+            case kind if kind == DAEMON_SET:
+                return [key(obj)]
+            case kind if kind == NODE:
+                same = old is not None and spec(old) == spec(obj) and labels(old) == labels(obj)
+                return [] if same and change.type == "MODIFIED" else [key(d) for d in indexer.all(DAEMON_SET)]
+        ref = controller_of(obj)
+        return [ObjectKey(key(obj).namespace, ref["name"])] if ref and ref.get("kind") == "DaemonSet" else []
+
+    def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
+        """Create missing pods, delete pods from nodes that are not eligible, roll out the template."""
+        owner = ctx.indexer.at(DAEMON_SET, request)
+        if owner is None:
+            return None
+        pods = claim(
+            ctx,
+            owner,
+            selector(spec(owner).get("selector")),
+            ctx.indexer.claimable(uid(owner), POD, request.namespace),
+        )
+        by_node: dict[str, list[Obj]] = {}
+        for pod in pods:
+            by_node.setdefault(_node_of(pod), []).append(pod)
+        if not deleting(owner):
+            self._place(ctx, owner, by_node)
+            self._update(ctx, owner, by_node)
+        _write_status(ctx, owner, by_node)
+        min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+        due = [available_at_s(p, min_ready_s) for p in pods if min_ready_s and ready(p)]
+        return min((d for d in due if d > ctx.now_s), default=None)
+
+    def _place(self, ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
+        nodes = {meta(n)["name"]: n for n in ctx.indexer.all(NODE)}
+        for name, node in sorted(nodes.items()):
+            present = by_node.get(name, [])
+            # Only deleted here: the pod in its place is created when the deletion has been observed.
+            for failed in (p for p in present if terminal(p) and not deleting(p)):
+                ctx.api.delete(failed)
+            if not present and _should_run(owner, node):
+                ctx.api.create(_pod(owner, name))
+            elif not _should_stay(owner, node):
+                for pod in (p for p in present if not deleting(p) and not terminal(p)):
+                    ctx.api.delete(pod)
+        for name in by_node.keys() - nodes.keys():
+            for pod in (p for p in by_node[name] if not deleting(p)):
+                ctx.api.delete(pod)
+
+    def _update(self, ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
+        """RollingUpdate: delete pods of older templates while no more than maxUnavailable are unavailable."""
+        strategy = spec(owner).get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        desired = _hash(owner)
+        min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+        nodes = [meta(n)["name"] for n in ctx.indexer.all(NODE) if _should_run(owner, n)]
+        pods = [p for group in by_node.values() for p in group if not deleting(p)]
+        old = [p for p in pods if labels(p).get(HASH_LABEL) != desired]
+        limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        up = {_node_of(p) for p in pods if available(p, min_ready_s, ctx.now_s)}
+        allowed = scaled_value(limit, len(nodes), round_up=True) - len(set(nodes) - up)
+        unavailable = [p for p in old if not available(p, min_ready_s, ctx.now_s)]
+        rest = [p for p in old if available(p, min_ready_s, ctx.now_s)]
+        for pod in [*unavailable, *rest[: max(allowed, 0)]]:
+            ctx.api.delete(pod)
+
+
+def _pod(owner: Obj, node: str) -> Obj:
+    pod = pod_from_template(owner, spec(owner)["template"])
+    pod["metadata"]["labels"][HASH_LABEL] = _hash(owner)
+    affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [pin]}
+    pod["spec"]["tolerations"] = _tolerations(owner)
+    return pod
+
+
+def _tolerations(owner: Obj) -> list[Obj]:
+    template = spec(owner).get("template") or {}
+    own = list((template.get("spec") or {}).get("tolerations") or [])
+    added = [{"key": k, "operator": "Exists", "effect": e} for k, e in _ALWAYS_TOLERATED]
+    return own + [t for t in added if t not in own]
+
+
+def _hash(owner: Obj) -> str:
+    return template_hash(spec(owner).get("template") or {})
+
+
+def _node_of(pod: Obj) -> str:
+    """The node of a pod, or the one that it is pinned to while it is pending."""
+    if bound := spec(pod).get("nodeName"):
+        return str(bound)
+    affinity = (spec(pod).get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
+    return ""
+
+
+def _should_run(owner: Obj, node: Obj) -> bool:
+    return _should_stay(owner, node) and tolerates(_tolerations(owner), node, ("NoSchedule", "NoExecute"))
+
+
+def _should_stay(owner: Obj, node: Obj) -> bool:
+    template = (spec(owner).get("template") or {}).get("spec") or {}
+    return node_affinity_allows(template, node) and tolerates(_tolerations(owner), node, ("NoExecute",))
+
+
+def _write_status(ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
+    min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+    desired_nodes = {meta(n)["name"] for n in ctx.indexer.all(NODE) if _should_run(owner, n)}
+    placed = {n: [p for p in by_node.get(n, ()) if not deleting(p)] for n in desired_nodes}
+    up = sum(any(available(p, min_ready_s, ctx.now_s) for p in group) for group in placed.values())
+    new = {
+        "observedGeneration": int(meta(owner).get("generation") or 0),
+        "desiredNumberScheduled": len(desired_nodes),
+        "currentNumberScheduled": sum(bool(group) for group in placed.values()),
+        "numberMisscheduled": sum(bool(g) for n, g in by_node.items() if n not in desired_nodes),
+        "numberReady": sum(any(ready(p) for p in group) for group in placed.values()),
+        "updatedNumberScheduled": sum(
+            any(labels(p).get(HASH_LABEL) == _hash(owner) for p in group) for group in placed.values()
+        ),
+        "numberAvailable": up,
+        "numberUnavailable": len(desired_nodes) - up,
+    }
+    if any(status(owner).get(k, 0) != v for k, v in new.items()):
+        ctx.api.patch(owner, {"status": new}, subresource="status")

@@ -1,0 +1,161 @@
+"""Node lifecycle: taints that follow the Ready condition and cordons, and evictions by NoExecute taints.
+
+A node whose kubelet has not renewed its Lease (or status) in time becomes Unknown. Pods that do not
+tolerate a NoExecute taint are deleted; those that tolerate it for a time are deleted when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.indexer import Indexer
+from kube_sandbox.controllers.node_fit import matching
+from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.unstructured import (
+    NODE,
+    POD,
+    GroupKind,
+    Obj,
+    condition,
+    deleting,
+    group_kind,
+    key,
+    seconds,
+    spec,
+    status,
+    terminal,
+    timestamp,
+    with_condition,
+)
+from rescheduler.model.records import ObjectKey
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+LEASE = GroupKind("coordination.k8s.io", "Lease")
+_LEASE_NAMESPACE = "kube-node-lease"
+
+
+class NodeLifecycleController:
+    """Keeps the well-known taints of every node. ``grace_s``: a node without a renewal for so long becomes Unknown."""
+
+    name = "nodelifecycle"
+    watches = frozenset({NODE})
+
+    def __init__(self, grace_s: float = 50.0) -> None:
+        self._grace_s = grace_s
+
+    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+        """The node."""
+        _ = indexer, old
+        return [key(change.object)] if change.type != "DELETED" else []
+
+    def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
+        """Set the taints for the node's condition and cordon; returns when its Lease expires."""
+        node = ctx.indexer.at(NODE, request)
+        if node is None:
+            return None
+        renewed_s = self._renewed_s(ctx, request.name)
+        if renewed_s and ctx.now_s - renewed_s > self._grace_s:
+            node = self._lost(ctx, node)
+        desired = desired_taints(node, ctx.now_s)
+        if desired != (spec(node).get("taints") or []):
+            ctx.api.patch(node, {"spec": {"taints": desired or None}})
+        return max(renewed_s + self._grace_s, ctx.now_s) + 1.0 if renewed_s else None
+
+    def _renewed_s(self, ctx: ReconcileContext, node: str) -> float:
+        lease = ctx.indexer.get(LEASE, _LEASE_NAMESPACE, node)
+        return seconds(spec(lease).get("renewTime")) if lease is not None else 0.0
+
+    def _lost(self, ctx: ReconcileContext, node: Obj) -> Obj:
+        if (condition(node, "Ready") or {}).get("status") == "Unknown":
+            return node
+        mark = {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+            "lastTransitionTime": timestamp(ctx.now_s),
+        }
+        conditions = with_condition(status(node).get("conditions") or [], mark)
+        return ctx.api.patch(node, {"status": {"conditions": conditions}}, subresource="status")
+
+
+class TaintEvictionController:
+    """Deletes pods that do not tolerate their node's NoExecute taints (pkg/controller/tainteviction)."""
+
+    name = "tainteviction"
+    watches = frozenset({NODE, POD})
+
+    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+        """A bound pod; all pods of a node whose taints changed."""
+        obj = change.object
+        if change.type == "DELETED":
+            return []
+        if group_kind(obj) == POD:
+            return [key(obj)] if spec(obj).get("nodeName") else []
+        if old is not None and spec(old).get("taints") == spec(obj).get("taints"):
+            return []
+        return [key(p) for p in indexer.pods_on(key(obj).name)]
+
+    def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
+        """Delete the pod if it does not tolerate the taints any longer; returns until when it does."""
+        pod = ctx.indexer.at(POD, request)
+        if pod is None or deleting(pod) or terminal(pod):
+            return None
+        node = ctx.indexer.get(NODE, "", spec(pod).get("nodeName") or "")
+        until_s = tolerated_until_s(pod, node, ctx.now_s) if node is not None else None
+        if until_s is None or until_s > ctx.now_s:
+            return until_s
+        self._mark(ctx, pod)
+        ctx.api.delete(pod)
+        return None
+
+    def _mark(self, ctx: ReconcileContext, pod: Obj) -> None:
+        mark = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": timestamp(ctx.now_s),
+        }
+        conditions = with_condition(status(pod).get("conditions") or [], mark)
+        ctx.api.patch(pod, {"status": {"conditions": conditions}}, subresource="status")
+
+
+def desired_taints(node: Obj, now_s: float) -> list[Obj]:
+    """The desired taints of the node. Other taints and the order are kept."""
+    ready = (condition(node, "Ready") or {}).get("status", "Unknown")
+    asked: dict[tuple[str, str], bool] = {
+        (NOT_READY, "NoSchedule"): ready == "False" or condition(node, "Ready") is None,
+        (NOT_READY, "NoExecute"): ready == "False",
+        (UNREACHABLE, "NoSchedule"): ready == "Unknown" and condition(node, "Ready") is not None,
+        (UNREACHABLE, "NoExecute"): ready == "Unknown" and condition(node, "Ready") is not None,
+        (UNSCHEDULABLE, "NoSchedule"): bool(spec(node).get("unschedulable")),
+    }
+    present = spec(node).get("taints") or []
+    kept = [t for t in present if asked.get((t.get("key", ""), t.get("effect", "")), True)]
+    have = {(t.get("key"), t.get("effect")) for t in kept}
+    added: list[Obj] = [
+        {"key": k, "effect": e, "timeAdded": timestamp(now_s)}
+        for (k, e), desired in asked.items()
+        if desired and (k, e) not in have
+    ]
+    return kept + added
+
+
+def tolerated_until_s(pod: Obj, node: Obj, now_s: float) -> float | None:
+    """Until when the pod tolerates the node's taints (epoch seconds); None: without limit."""
+    tolerations = spec(pod).get("tolerations") or []
+    due: list[float] = []
+    for taint in spec(node).get("taints") or ():
+        if taint.get("effect") != "NoExecute":
+            continue
+        found = matching(tolerations, taint)
+        if not found:
+            return now_s
+        limits = [int(t["tolerationSeconds"]) for t in found if t.get("tolerationSeconds") is not None]
+        if limits:
+            due.append((seconds(taint.get("timeAdded")) or now_s) + max(min(limits), 0))
+    return min(due, default=None)

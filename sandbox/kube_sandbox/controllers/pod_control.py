@@ -1,0 +1,158 @@
+"""What all workload controllers do with pods: create, adopt, release, and rank them for deletion.
+
+Follows pkg/controller (controller_ref_manager, pod_control, ActivePodsWithRanks).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.unstructured import (
+    POD,
+    GroupKind,
+    Obj,
+    active,
+    annotations_of,
+    condition,
+    controller_of,
+    controller_ref,
+    deleting,
+    is_controlled_by,
+    meta,
+    owners,
+    ready,
+    seconds,
+    selects,
+    spec,
+    status,
+    uid,
+)
+from rescheduler.model.names import POD_DELETION_COST
+from rescheduler.model.selectors import LabelSelector
+
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+"""Characters of generated names: no vowels, so that no words arise (rand.SafeEncodeString)."""
+
+
+def template_hash(template: Obj, collisions: int = 0) -> str:
+    """A short digest of a pod template, the same on every run."""
+    text = json.dumps([template, collisions], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).digest()
+    return "".join(_SAFE[b % len(_SAFE)] for b in digest[:10])
+
+
+def pod_from_template(owner: Obj, template: Obj, *, name: str = "") -> Obj:
+    """A pod as its controller creates it. Without ``name`` the server generates one from the owner's."""
+    m = meta(template)
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": meta(owner)["namespace"],
+            "labels": dict(m.get("labels") or {}),
+            "annotations": dict(m.get("annotations") or {}),
+            "ownerReferences": [controller_ref(owner)],
+        },
+        "spec": copy.deepcopy(template.get("spec") or {}),
+    }
+    if finalizers := m.get("finalizers"):
+        pod["metadata"]["finalizers"] = list(finalizers)
+    if name:
+        pod["metadata"]["name"] = name
+    else:
+        pod["metadata"]["generateName"] = f"{meta(owner)['name']}-"
+    return pod
+
+
+def claim(
+    ctx: ReconcileContext, owner: Obj, chosen: LabelSelector | None, candidates: Iterable[Obj]
+) -> list[Obj]:
+    """Adopt matching orphans, and release own objects that no longer match; returns the objects of ``owner``.
+
+    A terminating owner adopts nothing, and a terminating orphan is not adopted.
+    """
+    mine: list[Obj] = []
+    for obj in candidates:
+        if is_controlled_by(obj, owner):
+            if selects(chosen, obj):
+                mine.append(obj)
+            elif not deleting(owner) and not deleting(obj):
+                release(ctx, owner, obj)
+        elif (
+            controller_of(obj) is None and selects(chosen, obj) and not deleting(owner) and not deleting(obj)
+        ):
+            mine.append(_adopt(ctx, owner, obj))
+    return sorted(mine, key=lambda o: str(meta(o)["name"]))
+
+
+def release(ctx: ReconcileContext, owner: Obj, obj: Obj) -> None:
+    """Remove the owner's reference: the object becomes an orphan."""
+    rest = [o for o in owners(obj) if o.get("uid") != uid(owner)]
+    ctx.api.patch(obj, {"metadata": {"ownerReferences": rest or None}})
+
+
+def dependents_of_kind(ctx: ReconcileContext, kind: GroupKind, owner: Obj) -> list[Obj]:
+    """Objects of a kind that this owner controls."""
+    return ctx.indexer.controlled(uid(owner), kind)
+
+
+def pods_of(ctx: ReconcileContext, owner: Obj) -> list[Obj]:
+    """Pods that this owner controls."""
+    return dependents_of_kind(ctx, POD, owner)
+
+
+def _adopt(ctx: ReconcileContext, owner: Obj, obj: Obj) -> Obj:
+    return ctx.api.patch(obj, {"metadata": {"ownerReferences": [*owners(obj), controller_ref(owner)]}})
+
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def deletion_order(pods: Sequence[Obj], related: Sequence[Obj], now_s: float) -> list[Obj]:
+    """``pods`` sorted in the order in which they are deleted.
+
+    Unassigned, earlier phase, not ready, lower deletion cost, more related pods on the same node, ready or
+    created for a shorter time (on a logarithmic scale), more restarts; ties by uid. ``related``: the active
+    pods of all ReplicaSets of the same owner.
+    """
+    related_on_node = Counter(spec(p).get("nodeName", "") for p in related if active(p))
+    return sorted(pods, key=lambda p: _rank(p, related_on_node[spec(p).get("nodeName", "")], now_s))
+
+
+def deletion_cost(pod: Obj) -> int:
+    """The pod's deletion cost; an invalid value counts as 0."""
+    text = annotations_of(pod).get(POD_DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _rank(pod: Obj, related_on_node: int, now_s: float) -> tuple[object, ...]:
+    is_ready = ready(pod)
+    ready_since_s = seconds((condition(pod, "Ready") or {}).get("lastTransitionTime")) if is_ready else 0.0
+    restarts = max((c.get("restartCount", 0) for c in status(pod).get("containerStatuses") or ()), default=0)
+    return (
+        bool(spec(pod).get("nodeName")),
+        _PHASES.get(status(pod).get("phase", "Pending"), 0),
+        is_ready,
+        deletion_cost(pod),
+        -related_on_node,
+        _age_rank(ready_since_s, now_s) if is_ready else 0,
+        -restarts,
+        _age_rank(seconds(meta(pod).get("creationTimestamp")), now_s),
+        uid(pod),
+    )
+
+
+def _age_rank(since_s: float, now_s: float) -> int:
+    """Ages in powers of two: among pods of a similar age the uid decides, which spreads deletions over the nodes."""
+    age_s = now_s - since_s
+    return int(math.log2(age_s)) + 1 if age_s >= 1 else 0

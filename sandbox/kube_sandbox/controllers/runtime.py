@@ -1,0 +1,174 @@
+"""Runs the controllers: one work queue per controller, one stepper for all of them.
+
+Nothing here sleeps or starts a thread. ``step`` takes new events, reconciles every key that is due, and takes the
+events of its own writes before the next key, so that no controller acts on a cache that is older than its last write
+(the real controllers need expectations for that). A rejected request requeues the key with a backoff.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from kube_sandbox.controllers.api import Api, ApiRefusal, ObjectChange
+from kube_sandbox.controllers.indexer import Indexer
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, group_kind
+from rescheduler.model.records import ObjectKey
+
+_FIRST_BACKOFF_S = 0.05
+_LAST_BACKOFF_S = 30.0
+
+
+class ReconcileContext:
+    """What a controller may use in ``reconcile``: the cache, the API and the time."""
+
+    def __init__(self, api: Api, indexer: Indexer) -> None:
+        self.api = api
+        self.indexer = indexer
+        self.now_s = 0.0
+
+
+class ControlLoop(Protocol):
+    """One control loop. It keeps no state between two calls that it could not read from the cache again."""
+
+    name: str
+
+    @property
+    def watches(self) -> frozenset[GroupKind] | None:
+        """Kinds whose changes concern this controller; None: all kinds."""
+        ...
+
+    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+        """The keys that a change concerns."""
+        ...
+
+    def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
+        """Bring one object closer to its desired state; returns when to reconcile it again (epoch seconds), or None."""
+        ...
+
+
+class WorkQueue:
+    """Keys to reconcile: each at most once, in order of arrival; delayed keys by their time."""
+
+    def __init__(self) -> None:
+        self._ready: deque[ObjectKey] = deque()
+        self._waiting: list[tuple[float, ObjectKey]] = []
+        self._due: dict[ObjectKey, float] = {}
+        self._members: set[ObjectKey] = set()
+        self._failures: dict[ObjectKey, int] = {}
+
+    def add(self, request: ObjectKey) -> None:
+        """Add a key."""
+        if request not in self._members:
+            self._members.add(request)
+            self._ready.append(request)
+
+    def add_at(self, request: ObjectKey, moment_s: float) -> None:
+        """Add a key at ``moment_s``, unless it is to be added earlier already."""
+        if self._due.get(request, math.inf) > moment_s:
+            self._due[request] = moment_s
+            heapq.heappush(self._waiting, (moment_s, request))
+
+    def pop(self, now_s: float) -> ObjectKey | None:
+        """The next key that is due."""
+        while self._waiting and self._waiting[0][0] <= now_s:
+            moment_s, request = heapq.heappop(self._waiting)
+            if self._due.get(request) == moment_s:
+                del self._due[request]
+                self.add(request)
+        if not self._ready:
+            return None
+        request = self._ready.popleft()
+        self._members.discard(request)
+        return request
+
+    def failed(self, request: ObjectKey, now_s: float) -> None:
+        """Add the key again after a backoff, which doubles at each failure."""
+        count = self._failures.get(request, 0)
+        self._failures[request] = count + 1
+        self.add_at(request, now_s + min(_FIRST_BACKOFF_S * 2.0**count, _LAST_BACKOFF_S))
+
+    def succeeded(self, request: ObjectKey) -> None:
+        """Reset the backoff of this key."""
+        self._failures.pop(request, None)
+
+    def next_due_s(self) -> float | None:
+        """When the next key is due; 0.0 if one is due now, None if there is none."""
+        if self._ready:
+            return 0.0
+        return self._waiting[0][0] if self._waiting else None
+
+
+class ControllerRuntime:
+    """All controllers of a sandbox, with one cache. Owned by one thread; only ``_receive`` is called by others."""
+
+    def __init__(self, api: Api, controllers: Sequence[ControlLoop]) -> None:
+        self._inbox: deque[ObjectChange] = deque()
+        self.indexer = Indexer()
+        self._context = ReconcileContext(api, self.indexer)
+        self._work = [(c, WorkQueue()) for c in controllers]
+        self._unsubscribe = api.subscribe(self._receive)
+
+    def prime(self, existing: Iterable[Obj]) -> None:
+        """Take objects that existed before the subscription."""
+        for obj in existing:
+            self._dispatch(ObjectChange("ADDED", obj))
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._unsubscribe()
+
+    def step(self, now_s: float, limit: int = 10_000) -> int:
+        """Reconcile all keys that are due at ``now_s``; returns their number.
+
+        ``limit`` bounds one call, so that two controllers that undo each other's writes cannot block the thread.
+        """
+        self._context.now_s = now_s
+        self._drain()
+        done = 0
+        progress = True
+        while progress and done < limit:
+            progress = False
+            for controller, queue in self._work:
+                request = queue.pop(now_s)
+                if request is not None:
+                    self._reconcile(controller, queue, request, now_s)
+                    done += 1
+                    progress = True
+        return done
+
+    def next_due_s(self) -> float | None:
+        """When ``step`` has something to do again without any event (epoch seconds); None: never."""
+        if self._inbox:
+            return 0.0
+        due = [t for _, q in self._work if (t := q.next_due_s()) is not None]
+        return min(due, default=None)
+
+    def _reconcile(self, controller: ControlLoop, queue: WorkQueue, request: ObjectKey, now_s: float) -> None:
+        try:
+            again = controller.reconcile(self._context, request)
+        except ApiRefusal:
+            queue.failed(request, now_s)
+        else:
+            queue.succeeded(request)
+            if again is not None:
+                queue.add_at(request, again)
+        self._drain()
+
+    def _receive(self, change: ObjectChange) -> None:
+        self._inbox.append(change)
+
+    def _drain(self) -> None:
+        while self._inbox:
+            self._dispatch(self._inbox.popleft())
+
+    def _dispatch(self, change: ObjectChange) -> None:
+        old = self.indexer.apply(change)
+        kind = group_kind(change.object)
+        for controller, queue in self._work:
+            if controller.watches is None or kind in controller.watches:
+                for request in controller.keys_for(self.indexer, change, old):
+                    queue.add(request)
