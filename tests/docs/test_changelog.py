@@ -13,12 +13,11 @@ FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.nam
 TYPES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]["fragment"]
 
 
-@pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
-def test_a_fragment_has_a_type_and_whole_sentences(path):
-    match = re.fullmatch(r"\+[a-z0-9-]+\.([a-z]+)\.md", path.name)
-    assert match, "the name of a fragment is +WORDS.TYPE.md"
-    assert match[1] in TYPES
-    assert path.read_text(encoding="utf-8").rstrip().endswith(".")
+def test_a_fragment_has_a_type_and_whole_sentences():
+    """Its name is +WORDS.TYPE.md."""
+    name = re.compile(rf"\+[a-z0-9-]+\.({'|'.join(TYPES)})\.md")
+    assert [path.name for path in FRAGMENTS if not name.fullmatch(path.name)] == []
+    assert [p.name for p in FRAGMENTS if not p.read_text(encoding="utf-8").rstrip().endswith(".")] == []
 
 
 def test_every_type_is_explained():
